@@ -13,7 +13,7 @@ from tidegate_airflow.assets import emit_asset_event
 from tidegate_airflow.errors import MAX_MESSAGE_CHARACTERS, push_failure_reason, require_result
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.lineage import ReportsLineage
-from tidegate_airflow.operators.step import DeferringWatcher, JobLink, run_stage_step
+from tidegate_airflow.operators.step import REFUSED_TABLES_KEY, DeferringWatcher, JobLink, run_stage_step
 
 Data = dict[str, Any]
 PLANNED_KEY = "planned"  # the result of a stage that had to plan by itself
@@ -28,17 +28,24 @@ def run_member_stage(context: Context, fleet: str, given: Data, memory: Mapping[
     """stage, of one pipeline: `given` is its entry in the fleet's plan. Returns a queue for each table.
 
     An entry with a `failure` fails: the pipeline waits. One without a plan could not be planned together with the
-    others: it is planned here, so that its failure and its retries are its own.
+    others: it is planned here, so that its failure and its retries are its own. `left` counts the offsets that no batch
+    reached, 0 where a table is refused: such a run calls for no next one.
     """
     require_result(given, "plan")
     if given["failure"]:
         push_failure_reason(given["failure"])
         raise AirflowFailException(given["failure"]["message"])
     planned = given["plan"] or _plan_alone(context, given, memory)
-    return {
-        "pipeline": given["pipeline"],
-        "queues": run_stage_step(context, given["pipeline"], planned, memory),
-    }
+    queues = run_stage_step(context, given["pipeline"], planned, memory)
+    return {"pipeline": given["pipeline"], "queues": queues, "left": _count_left(context, planned)}
+
+
+def _count_left(context: Context, planned: Data) -> int:
+    if not planned["left"] or planned["refused"]:
+        return 0
+    task_instance = context["ti"]
+    refused = task_instance.xcom_pull(key=REFUSED_TABLES_KEY, map_indexes=task_instance.map_index)
+    return 0 if refused else int(planned["left"])
 
 
 def _plan_alone(context: Context, given: Data, memory: Mapping[str, Any]) -> Data:

@@ -15,13 +15,17 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate_airflow.assets import emit_asset_event
 from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import name_fleet
+from tidegate_airflow.dags.fleet.fleet_params import PICKED
 from tidegate_airflow.dags.fleet.plan_members import LOOK_KEY
+from tidegate_airflow.dags.flush_params import read_run_params
+from tidegate_airflow.dags.schedule import trigger_next_run
 from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
 from tidegate_airflow.operators.member import UNREPORTED_KEY
 
 Data = dict[str, Any]
 Result = TypeVar("Result")
 FAILED_MEMBERS_KEY, CLEANED_KEY = "failed_members", "cleaned"  # results of a task beside its own
+FAILED_STATES = {"failed", "upstream_failed"}
 
 
 def pull_look(context: Context) -> Data:
@@ -67,7 +71,8 @@ def commit_offsets_of_members(fleet: str) -> Data:
 def clean_up_members(fleet: str) -> list[Data]:
     """clean_up, of each member that had work or whose heartbeat is due; returns those with tables to compact.
 
-    It lists tables that were published by a merge which failed for another table of its pipeline.
+    It tells of tables that were published by a merge which failed for another table of its pipeline. And it calls for
+    the next run: Airflow drops the events of a task that fails, and heartbeat fails where one member of many has.
     """
     from tidegate.steps.clean_up import clean_up, list_tables_to_compact
 
@@ -79,12 +84,43 @@ def clean_up_members(fleet: str) -> list[Data]:
     for merged in pull_mapped(context, "merge", UNREPORTED_KEY):
         for published in merged["tables"]:
             emit_asset_event(context, published, name_fleet(fleet))
+    call_next_run(fleet, context, pull_look(context))
     due = [
         {"pipeline": name, "tables": reports}
         for name, reports in cleaned.items()
         if members[name].maintenance.follows_flushes and list_tables_to_compact(reports)
     ]
     return due[: conf.getint("core", "max_map_length")]  # the others wait for ten batches more, or for maintenance
+
+
+def call_next_run(fleet: str, context: Context, look: Data) -> None:
+    """Let the next run begin at once for the members that this one leaves behind, first for those that it had no room
+    for.
+    """
+    params, later = read_run_params(context), look.get("later", [])
+    behind = _list_behind(context) if params["until_current"] else []
+    if behind or later:
+        trigger_next_run(name_fleet(fleet), context, {**params, PICKED: [*later, *behind]})
+
+
+def _list_behind(context: Context) -> list[str]:
+    """The members whose batch left records behind, and was merged."""
+    left = {one["pipeline"] for one in pull_mapped(context, "stage") if one.get("left")}
+    if not left:
+        return []
+    states = read_task_states(context)
+    return [
+        entry["pipeline"]
+        for number, entry in enumerate(pull_entries(context))
+        if entry["pipeline"] in left and states.get(f"merge_{number}") not in FAILED_STATES
+    ]
+
+
+def read_task_states(context: Context) -> dict[str, str]:
+    """The states of this run's tasks by task id; a mapped task's id ends in its index."""
+    run = context["dag_run"]
+    states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])[run.run_id]
+    return {name: str(state) for name, state in states.items()}
 
 
 def raise_member_failures(context: Context, failures: Mapping[str, Exception]) -> None:

@@ -13,19 +13,16 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.heartbeat import heartbeat
 
 from tidegate_airflow import metrics
-from tidegate_airflow.dag_ids import name_fleet
 from tidegate_airflow.dags.fleet.attend_members import (
     describe_failure,
     pull_entries,
     pull_look,
     raise_joined,
+    read_task_states,
     run_step_for,
 )
-from tidegate_airflow.dags.fleet.fleet_params import PICKED
 from tidegate_airflow.dags.fleet.member_failures import MemberOutcome, read_outcomes
 from tidegate_airflow.dags.fleet.memory import FleetMemory, read_memory, write_memory
-from tidegate_airflow.dags.flush_params import read_run_params
-from tidegate_airflow.dags.schedule import trigger_next_run
 from tidegate_airflow.failures.back_off import FLUSH_KEY, FRESHNESS_KEY, to_failure
 from tidegate_airflow.failures.notifiers import MEMBER_FAILURES_KEY, notify_of_recovery
 from tidegate_airflow.pipeline_files import list_pipeline_names
@@ -78,11 +75,11 @@ class _Ending:
 def finish_fleet_run(fleet: str) -> Data:
     """The heartbeat of each member that had work, or whose interval is over; red if a member failed, with all names.
 
-    The last task colours the run. Members that left records behind call for the next run, which begins at once.
+    The last task colours the run.
     """
     context = get_current_context()
     ending = _Ending(context, read_memory(fleet, context), time.time())
-    states, look = _read_states(context), pull_look(context)
+    states, look = read_task_states(context), pull_look(context)
     if states.get("plan") != "success" or not look:
         reason = PLAN_FAILED if states.get("plan") != "success" else PLAN_MARKED
         ending.note_failure(WHOLE_FLEET, FLUSH_KEY, Failure("plan", reason), reason)
@@ -99,7 +96,6 @@ def finish_fleet_run(fleet: str) -> Data:
     _note_members(ending, look, outcomes)
     _note_freshness(ending, done.results)
     ending.keep(fleet)
-    _call_next_run(fleet, context, look, outcomes)
     if ending.messages:
         raise_joined(context, ["offsets are kept, but", *ending.messages], done.failures.values())
     return {name: one["beat"] for name, one in done.results.items()}
@@ -151,24 +147,3 @@ def _note_freshness(ending: _Ending, results: Mapping[str, Data]) -> None:
             f"tidegate status {name}"
         )
         ending.note_failure(name, FRESHNESS_KEY, Failure(FRESHNESS_KEY, reason), reason)
-
-
-def _call_next_run(fleet: str, context: Context, look: Data, outcomes: Mapping[str, MemberOutcome]) -> None:
-    """Let the next run begin at once for the members that this one left behind, first for those that it had no room
-    for.
-    """
-    params = read_run_params(context)
-    behind = (
-        [name for name, one in outcomes.items() if one.offsets_left and not one.is_red]
-        if params["until_current"]
-        else []
-    )
-    if behind or look["later"]:
-        trigger_next_run(name_fleet(fleet), context, {**params, PICKED: [*look["later"], *behind]})
-
-
-def _read_states(context: Context) -> dict[str, str]:
-    """The states of this run's other tasks by task id; a mapped task's id ends in its index."""
-    run = context["dag_run"]
-    states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])[run.run_id]
-    return {name: str(state) for name, state in states.items() if name != "heartbeat"}

@@ -96,14 +96,13 @@ def _build_tasks(fleet: str, pool: str, backlog: Asset) -> None:
         doc_md=fleet_docs.CLEAN_UP,
         multiple_outputs=False,
         trigger_rule=TriggerRule.ALL_DONE,  # also for what a run left that was killed after its publish
-        outlets=[build_asset_alias(name_fleet(fleet))],
+        outlets=[build_asset_alias(name), build_backlog_alias(name)],
         **long,
     )(clean_up_members)
     heartbeat = task(
         task_id="heartbeat",
         doc_md=fleet_docs.HEARTBEAT,
         trigger_rule=TriggerRule.ALL_DONE,
-        outlets=[build_backlog_alias(name)],
         **quick,
     )(finish_fleet_run)
     rows = _build_member_tasks(name, plan(fleet), long)

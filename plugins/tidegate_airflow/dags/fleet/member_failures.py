@@ -15,23 +15,19 @@ from tidegate.monitoring.failure_streak import (
 )
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow.dags.fleet.attend_members import FAILED_MEMBERS_KEY
+from tidegate_airflow.dags.fleet.attend_members import FAILED_MEMBERS_KEY, FAILED_STATES
 from tidegate_airflow.errors import ERROR_KEY
 from tidegate_airflow.failures.back_off import WAITING, to_failed_task
 from tidegate_airflow.operators.member import PLANNED_KEY
 from tidegate_airflow.operators.step import REFUSED_TABLES_KEY
 
 Data = dict[str, Any]
-FAILED_STATES = {"failed", "upstream_failed"}
 SHARED_TASKS = ("commit_offsets", "clean_up")
 
 
 @dataclass
 class MemberOutcome:
-    """One member in one run. `failed` are its tasks that failed; `refused` what plan and stage refused of its tables.
-
-    `offsets_left` counts the offsets that no batch reached.
-    """
+    """One member in one run. `failed`: its tasks that failed, `blocked`: what plan refused; each with its tables."""
 
     pipeline: str
     failed: list[FailedTask] = field(default_factory=list)
@@ -39,7 +35,6 @@ class MemberOutcome:
     waiting_tables: set[str] = field(default_factory=set)
     messages: list[str] = field(default_factory=list)
     published: bool = False
-    offsets_left: int = 0
 
     @property
     def is_red(self) -> bool:
@@ -102,7 +97,6 @@ def _read_tasks(context: Context, outcome: MemberOutcome, entry: Data, number: i
     elif states["merge"] in FAILED_STATES:
         outcome.add_failure(_read_failed(context, "merge", number, tables))
     outcome.published = states["merge"] == "success"
-    outcome.offsets_left = planned["left"] if planned else 0
     refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY, map_indexes=number) or []
     refused = planned["refused"] if planned else []
     outcome.failed += [to_failed_task("stage", one) for one in refused_by_stage]

@@ -56,6 +56,7 @@ class Run:
     left: dict[tuple[str, int, str], Any] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
+    uncertain_asked: list[Any] = field(default_factory=list)
     uncertain: list[str] = field(default_factory=list)
 
     def xcom_push(self, key: str, value: Any) -> None:
@@ -83,7 +84,7 @@ class Events:
 
     def add(self, asset: Any, extra: dict[str, Any]) -> None:
         if "asked" in extra:
-            self._run.asked.append(extra["asked"])
+            self._run.uncertain_asked.append(extra["asked"])
         else:
             self._run.uncertain.append(asset.name)
 
@@ -149,6 +150,7 @@ class Fleet:
     def _do(self, run: Run, task: str, number: int, work: Callable[[], Any]) -> Any:
         run.task, run.map_index = task, number
         run.uncertain.clear()
+        run.uncertain_asked.clear()
         name = task if number < 0 else f"{task}_{number}"
         try:
             result = work()
@@ -160,6 +162,7 @@ class Fleet:
             run.states[name] = "success"
             run.left[task, number, "return_value"] = result
             run.events += run.uncertain
+            run.asked += run.uncertain_asked
             return result
         return None
 
@@ -318,6 +321,27 @@ def test_records_that_a_batch_leaves_behind_call_for_a_run_of_these_members_alon
     backlog = {"payload": {"pipeline": "orders", "waiting": 9}, "from_trigger": True}
     assert fleet.run("asset_triggered", [backlog]).left["plan", -1, "look"]["looked"] == ["orders"]
     assert len(fleet.run("asset_triggered", [{}]).left["plan", -1, "look"]["looked"]) == 4, "somebody else's event"
+
+
+def test_failure_of_one_member_keeps_no_other_from_its_next_run(fleet: Fleet) -> None:
+    """Airflow drops the events of a task that fails, and heartbeat is red for whichever member failed."""
+    for number in range(8):
+        fleet.world.broker.produce("carts", {"id": f"n{number}"}, {"id": f"n{number}", "name": "x"}, number % 2)
+    run = fleet.run("manual", max_records=1)
+    assert run.states["heartbeat"] == "success"
+    assert [asked["pipelines"] for asked in run.asked] == [["carts", "orders", "users"]]
+    while run.states["heartbeat"] == "success":
+        run = fleet.run("manual", max_records=1)
+    assert "topic=users partition=1 offset=1" in run.left["heartbeat", -1, "error"]["message"]
+    assert [asked["pipelines"] for asked in run.asked] == [["carts"]]
+
+
+def test_member_that_is_late_is_red_and_goes_on_at_once(fleet: Fleet) -> None:
+    fleet.pipelines["carts"] = replace(fleet.pipelines["carts"], freshness_target_seconds=60)
+    fleet.world.clock.pause(90)
+    run = fleet.run("manual", pipelines=["carts"], max_records=1)
+    assert "freshness_target=60s: records wait" in run.left["heartbeat", -1, "error"]["message"]
+    assert [asked["pipelines"] for asked in run.asked] == [["carts"]]
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
