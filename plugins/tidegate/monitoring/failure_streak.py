@@ -53,7 +53,8 @@ class FailureStreak:
     `identity` is equal for failures of the same reason. `since` and `retry_at` are Unix times in seconds: a run that
     the schedule starts before `retry_at` does not try. `inputs` is a digest of what a person would change to fix it,
     empty where it is not known; `runs` counts the runs that tried, `run_id` is the last of them; `has_earlier` says
-    that a run before it failed too, for whatever reason. `failed` is what the last of them left undone.
+    that a run before it failed too, for whatever reason. `failed` is what the last of them left undone, and
+    `failed_at` when.
     """
 
     identity: str
@@ -65,6 +66,7 @@ class FailureStreak:
     inputs: str = ""
     has_earlier: bool = False
     failed: tuple[FailedTask, ...] = ()
+    failed_at: float = 0.0
 
     @property
     def tables(self) -> frozenset[str]:
@@ -87,6 +89,14 @@ class FailureStreak:
         A time that is further off than any pause was noted before the clock was set back.
         """
         return bool(self.inputs) and inputs == self.inputs and 0 < self.retry_at - now <= MAX_PAUSE_SECONDS
+
+    def is_ended_by(self, run_id: str, known_at: float | None) -> bool:
+        """Whether this run, of which a person has cleared tasks, says by its success that the failures are over.
+
+        `known_at` is when it looked at what is to be done, None where it did not look again: a task that is cleared in
+        an old run says nothing of what failed since.
+        """
+        return self.run_id == run_id or (known_at is not None and known_at >= self.failed_at)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for Airflow's store."""
@@ -143,7 +153,9 @@ def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, n
     pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(max(streak.runs - 2, 0), 10))
     retry_at = now + pause if failure.inputs else 0.0
     failed = tuple(replace(one, message=one.message[:MAX_REASON_CHARACTERS]) for one in failure.failed)
-    return replace(streak, retry_at=retry_at, inputs=failure.inputs, has_earlier=has_earlier, failed=failed)
+    return replace(
+        streak, retry_at=retry_at, inputs=failure.inputs, has_earlier=has_earlier, failed=failed, failed_at=now
+    )
 
 
 def needs_pause(failed: Collection[FailedTask], *, has_published: bool) -> bool:

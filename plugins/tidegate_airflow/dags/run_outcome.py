@@ -1,5 +1,6 @@
 """The ends of a run: what it was asked to do, and the heartbeat, whose colour the whole run takes."""
 
+import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -20,12 +21,14 @@ from tidegate_airflow.dags.flush_params import check_run_words, read_run_params
 from tidegate_airflow.dags.schedule import compute_min_records, trigger_next_run
 from tidegate_airflow.errors import COMMITTED_KEY, ERROR_KEY, MAX_MESSAGE_CHARACTERS, require_result
 from tidegate_airflow.failures.back_off import (
-    FRESHNESS_KEY,
+    note_planned_at,
     note_postponed_work,
     remember_failure,
     remember_lateness,
     remember_success,
+    remember_timeliness,
     wait_if_nothing_changed,
+    was_cleared,
 )
 from tidegate_airflow.operators.complete import report_complete_periods
 from tidegate_airflow.operators.step import REFUSED_TABLES_KEY
@@ -42,6 +45,8 @@ def plan_as_requested(name: str) -> dict[str, Any]:
     context = get_current_context()
     check_run_words(context)
     words = read_run_params(context)
+    if was_cleared(context):
+        note_planned_at(context)
     if context["dag_run"].run_type == "backfill":
         note_postponed_work(context)
         raise AirflowSkipException(
@@ -104,7 +109,7 @@ def finish_run(name: str) -> dict[str, Any]:
 def _finish_run(name: str, context: Context, states: dict[str, str]) -> dict[str, Any]:
     done = tasks.run_heartbeat(name)
     context["ti"].xcom_push(key=COMMITTED_KEY, value=True)
-    done["measures"] = tasks.run_measure(name)
+    done["measures"], done["measured_at"] = tasks.run_measure(name), time.time()
     planned = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}
     messages = _describe_failed_tasks(states)
     refused = [*planned["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or [])]
@@ -150,7 +155,7 @@ def check_freshness(heard: dict[str, Any], name: str, target: int) -> float:
         )
         remember_lateness(name, context, reason)
         raise AirflowFailException(reason)
-    remember_success(name, context, FRESHNESS_KEY)
+    remember_timeliness(name, context, heard.get("measured_at"))
     return behind
 
 

@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 FLUSH_KEY, FRESHNESS_KEY = "flush_failures", "freshness_failures"  # of the asset's state
 INPUTS_KEY = "inputs"  # a result of plan: what would have to change for a try to end otherwise
 POSTPONED_KEY = "postponed"  # a result of plan: records wait, and this run leaves them alone
+PLANNED_AT_KEY = "planned_at"  # a result of plan, behind a failure and in a run that was cleared: Unix time in seconds
 AUTOMATIC_RUN_TYPES = {"scheduled", "asset_triggered"}
 WAITING = "Waiting"  # the class of the error of a run that does not try
 
@@ -48,6 +49,7 @@ def wait_if_nothing_changed(name: str, context: Context, planned: Data) -> Data:
     streak = _read_streak(name, context, FLUSH_KEY)
     if streak is None:
         return planned
+    note_planned_at(context)
     try:
         inputs = tasks.read_inputs(name, streak.tables)
         context["ti"].xcom_push(key=INPUTS_KEY, value=inputs)
@@ -102,6 +104,16 @@ def note_postponed_work(context: Context) -> None:
     context["ti"].xcom_push(key=POSTPONED_KEY, value=True)
 
 
+def note_planned_at(context: Context) -> None:
+    """Note when the run has looked at what is to be done: a person may clear its last task alone, months later."""
+    context["ti"].xcom_push(key=PLANNED_AT_KEY, value=time.time())
+
+
+def was_cleared(context: Context) -> bool:
+    """Whether a person has cleared tasks of the run, some or all."""
+    return bool(context["dag_run"].clear_number)
+
+
 def remember_failure(name: str, context: Context, message: str, states: Mapping[str, str]) -> None:
     """Note why the run fails. `states` are those of its other tasks, with a mapped task's index in its name."""
     planned = context["ti"].xcom_pull(task_ids="plan") or {"tables": [], "refused": []}
@@ -145,22 +157,41 @@ def remember_lateness(name: str, context: Context, message: str) -> None:
     _extend_streak(name, context, FRESHNESS_KEY, Failure(FRESHNESS_KEY, message))
 
 
-def remember_success(name: str, context: Context, key: str = FLUSH_KEY) -> None:
+def remember_success(name: str, context: Context) -> None:
     """Forget the failures; tell of the recovery where an earlier run failed.
 
-    Not where the run has left the work that failed to a later one: nothing is known of it then.
+    Not where the run has left the work that failed to a later one: nothing is known of it then. Nor where a person has
+    cleared the last task of a run that is older than the failures.
     """
-    if key == FLUSH_KEY and context["ti"].xcom_pull(task_ids="plan", key=POSTPONED_KEY):
+    if context["ti"].xcom_pull(task_ids="plan", key=POSTPONED_KEY):
         return
-    streak = _read_streak(name, context, key)
+    streak = _read_streak(name, context, FLUSH_KEY)
     if streak is None:
+        return
+    known_at = context["ti"].xcom_pull(task_ids="plan", key=PLANNED_AT_KEY) if was_cleared(context) else None
+    _forget_streak(
+        name, context, FLUSH_KEY, streak, known_at or None
+    )  # Airflow answers with a list where there is none
+
+
+def remember_timeliness(name: str, context: Context, measured_at: float | None) -> None:
+    """The same of records that no longer wait too long, as was measured at a Unix time in seconds."""
+    streak = _read_streak(name, context, FRESHNESS_KEY)
+    if streak is not None:
+        _forget_streak(name, context, FRESHNESS_KEY, streak, measured_at)
+
+
+def _forget_streak(name: str, context: Context, key: str, streak: FailureStreak, known_at: float | None) -> None:
+    run_id = context["dag_run"].run_id
+    if was_cleared(context) and not streak.is_ended_by(run_id, known_at):
+        log.info("this run is older than the failures since %s: they stay", _format_time(streak.since))
         return
     try:
         _open_store(name, context).delete(key)
     except Exception as fault:
         log.warning("the failures before this run are not forgotten: %s", type(fault).__name__)
         return
-    if streak.run_id != context["dag_run"].run_id or streak.has_earlier:
+    if streak.run_id != run_id or streak.has_earlier:
         notify_of_recovery(tasks.read_pipeline(name).on_recovery, context, to_failure(streak, is_new=False))
 
 

@@ -60,7 +60,7 @@ def make_context(form: str, **words: Any) -> Any:
     given = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"} if form == "backfill" else {}
     return {
         "params": {**own, **given, **words},
-        "dag_run": SimpleNamespace(triggering_user_name="ann", run_type="manual", conf=None),
+        "dag_run": SimpleNamespace(triggering_user_name="ann", run_type="manual", conf=None, clear_number=0),
         "ti": PushedResults(),
     }
 

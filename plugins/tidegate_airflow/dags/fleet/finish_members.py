@@ -23,7 +23,7 @@ from tidegate_airflow.dags.fleet.attend_members import (
 )
 from tidegate_airflow.dags.fleet.member_failures import MemberOutcome, read_outcomes
 from tidegate_airflow.dags.fleet.memory import FleetMemory, read_memory, write_memory
-from tidegate_airflow.failures.back_off import FLUSH_KEY, FRESHNESS_KEY, to_failure
+from tidegate_airflow.failures.back_off import FLUSH_KEY, FRESHNESS_KEY, to_failure, was_cleared
 from tidegate_airflow.failures.notifiers import MEMBER_FAILURES_KEY, notify_of_recovery
 from tidegate_airflow.pipeline_files import list_pipeline_names
 
@@ -55,13 +55,18 @@ class _Ending:
         self.failures.append({"pipeline": name, **to_failure(streak, is_new=streak.is_new)})
         self.messages.append(message)
 
-    def note_success(self, name: str, key: str) -> None:
-        """The member is well: its failures are forgotten, and its notifiers told where earlier runs failed."""
-        streak = self.memory.get_streak(name, key)
-        if streak is None:
+    def note_success(self, name: str, key: str, known_at: float | None) -> None:
+        """The member is well: its failures are forgotten, and its notifiers told where earlier runs failed.
+
+        Not where a person has cleared tasks of a run that is older than the failures: `known_at` is when it looked.
+        """
+        streak, run_id = self.memory.get_streak(name, key), self.context["dag_run"].run_id
+        if streak is None or (was_cleared(self.context) and not streak.is_ended_by(run_id, known_at)):
             return
         self.memory.drop_streak(name, key)
-        if streak.run_id != self.context["dag_run"].run_id or streak.has_earlier:
+        if name == WHOLE_FLEET:
+            return  # everybody hears of their own
+        if streak.run_id != run_id or streak.has_earlier:
             failure = {"pipeline": name, **to_failure(streak, is_new=False)}
             notify_of_recovery(self.members[name].on_recovery, self.context, failure)
 
@@ -85,7 +90,7 @@ def finish_fleet_run(fleet: str) -> Data:
         ending.note_failure(WHOLE_FLEET, FLUSH_KEY, Failure("plan", reason), reason)
         ending.keep(fleet)
         raise_joined(context, [reason], [])
-    ending.memory.drop_streak(WHOLE_FLEET, FLUSH_KEY)
+    ending.note_success(WHOLE_FLEET, FLUSH_KEY, look.get("at"))
     outcomes = read_outcomes(context, pull_entries(context), states)
     ending.members, done = run_step_for(fleet, look["attended"], _beat)
     for name, problem in done.failures.items():
@@ -119,7 +124,7 @@ def _note_members(ending: _Ending, look: Data, outcomes: Mapping[str, MemberOutc
         if outcome is not None and outcome.is_red:
             _note_red(ending, outcome, look["inputs"].get(name, ""))
         elif name in look["looked"] and name not in (*look["postponed"], *look["later"]):
-            ending.note_success(name, FLUSH_KEY)
+            ending.note_success(name, FLUSH_KEY, look.get("at"))
 
 
 def _note_red(ending: _Ending, outcome: MemberOutcome, inputs: str) -> None:
@@ -139,7 +144,7 @@ def _note_freshness(ending: _Ending, results: Mapping[str, Data]) -> None:
         if target is None or measured is None:
             continue
         if measured.behind is not None and measured.behind <= target:
-            ending.note_success(name, FRESHNESS_KEY)
+            ending.note_success(name, FRESHNESS_KEY, ending.now)
             continue
         age = "nobody can tell how long" if measured.behind is None else f"behind={measured.behind:.0f}s"
         reason = (

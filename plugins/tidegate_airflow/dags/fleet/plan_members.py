@@ -44,7 +44,7 @@ class FleetLook:
 
     `looked`: the members that the run looked at; `attended`: those for which clean_up and heartbeat run; `idle`: those
     without work, `postponed` those with too little; `inputs` by pipeline: what would have to change for a try to end
-    otherwise; `later`: members whose work did not fit into this run.
+    otherwise; `later`: members whose work did not fit into this run; `at`: Unix time in seconds.
     """
 
     looked: list[str] = field(default_factory=list)
@@ -53,6 +53,7 @@ class FleetLook:
     postponed: list[str] = field(default_factory=list)
     inputs: dict[str, str] = field(default_factory=dict)
     later: list[str] = field(default_factory=list)
+    at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ def _note_planned(fleet: str, context: Context, request: FleetRequest, members: 
 
 
 def _build_entries(run: _Run, opened: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:
-    look, ports = FleetLook(looked=[one.name for one in looks]), {one.name: one.ports for one in opened.members}
+    look = FleetLook(looked=[one.name for one in looks], at=run.now)
+    ports = {one.name: one.ports for one in opened.members}
     entries, order = list[Data](), {name: place for place, name in enumerate(run.request.names)}
     for one in sorted(looks, key=lambda one: order[one.name]):
         if one.plan is None and one.error is None:

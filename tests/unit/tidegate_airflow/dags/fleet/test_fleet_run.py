@@ -51,6 +51,7 @@ class Run:
     dag_id: str = "tidegate_fleet_shop"
     try_number: int = 1
     map_index: int = -1
+    clear_number: int = 0
     task: str = ""
     states: dict[str, str] = field(default_factory=dict)
     left: dict[tuple[str, int, str], Any] = field(default_factory=dict)
@@ -249,6 +250,24 @@ def test_member_that_failed_waits_and_tells_once_and_is_well_again_when_its_file
     run = fleet.run()
     assert (run.states["heartbeat"], list_messages()[1:]) == ("success", ["users is well again"])
     assert fleet.store["members"]["streaks"] == {}
+
+
+def test_heartbeat_that_is_cleared_alone_in_an_old_run_is_no_recovery_of_any_member(fleet: Fleet) -> None:
+    fleet.world.broker.retain_from("users", 2, 1)
+    old = fleet.run()
+    fleet.world.broker.produce("users", {"id": "bad"}, BAD, 1)
+    failed = fleet.run()
+    assert (old.states["heartbeat"], failed.states["heartbeat"], len(list_messages())) == ("success", "failed", 1)
+    old.clear_number = 1
+    fleet.context |= {"ti": old, "dag_run": old, "run_id": old.run_id}
+    fleet._do(old, "heartbeat", -1, lambda: finish_members.finish_fleet_run("shop"))
+    assert old.states["heartbeat"] == "success"
+    assert list(fleet.store["members"]["streaks"]) == ["users"]
+    assert len(list_messages()) == 1
+    records = fleet.world.broker.partitions["users"][1].records
+    records[-1] = replace(records[-1], value={"id": "bad", "name": "mended"})
+    fleet.run("manual")
+    assert list_messages()[1:] == ["users is well again"]
 
 
 def test_person_s_run_tries_what_waits(fleet: Fleet) -> None:
