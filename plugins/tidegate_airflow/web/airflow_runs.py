@@ -11,12 +11,10 @@ from tidegate.monitoring.runbook import find_page
 from tidegate.spec.time_text import format_utc
 
 from tidegate_airflow.errors import COMMITTED_KEY, ERROR_KEY
-from tidegate_airflow.web.runs_under_way import find_stalled, read_successes
+from tidegate_airflow.web.runs_under_way import find_last_tries, find_newest_runs, find_stalled, read_successes
 
 UNFINISHED_STATES = ("failed", "up_for_retry")
 ECHO_TASKS = ("heartbeat", "complete")  # red because another task is, or for the same reason
-FINISHED_STATES = ("success", "failed")
-RECENT_RUNS = 20_000  # of all DAGs: the newest run of one that is not quiet is among them
 OFFSET_COMMIT_TASKS = ("heartbeat", "commit_offsets")
 Data = dict[str, Any]
 
@@ -71,9 +69,9 @@ def read_dag_statuses(dag_ids: Collection[str]) -> dict[str, DagStatus]:
     with create_session() as session:
         query = select(DagModel).where(DagModel.dag_id.in_(list(dag_ids)), DagModel.is_stale.is_(False))
         dags = {dag.dag_id: dag for dag in session.scalars(query)}
-        newest = _read_newest_runs(session, list(dags), None)
-        finished = _read_newest_runs(session, list(dags), FINISHED_STATES)
-        under_way = _read_newest_runs(session, list(dags), ("running",))  # the newest may wait behind it
+        newest = _to_run_rows(find_newest_runs(session, dags))
+        finished = _to_run_rows(find_last_tries(session, dags))
+        under_way = _to_run_rows(find_newest_runs(session, dags, "running"))  # the newest may wait behind it
         suspects = [run for run in finished.values() if run["state"] == "failed"] + list(under_way.values())
         errors = _query_errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
         failed = describe_failures(suspects, errors)
@@ -136,23 +134,8 @@ def is_fixed(dag_id: str, errors: list[Data], succeeded: Mapping[str, Collection
     return bool(awaited) and all(awaited <= set(tasks) for tasks in succeeded.values())
 
 
-def _read_newest_runs(session: Any, dag_ids: list[str], states: Collection[str] | None) -> dict[str, Data]:
-    """The newest run of each DAG, in one of these states where some are given.
-
-    Looked for among the newest runs of all DAGs first: Airflow may keep a million of each, and the page asks often.
-    """
-    from airflow.models.dagrun import DagRun
-    from sqlalchemy import func, select
-
-    found, newest_id = dict[str, Data](), session.scalar(select(func.max(DagRun.id))) or 0
-    for above_id in (newest_id - RECENT_RUNS, 0):
-        missing = [name for name in dag_ids if name not in found]
-        newest = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(missing), DagRun.id > above_id)
-        if states is not None:
-            newest = newest.where(DagRun.state.in_(list(states)))
-        runs = session.scalars(select(DagRun).where(DagRun.id.in_(newest.group_by(DagRun.dag_id))))
-        found |= {run.dag_id: _to_run_row(run) for run in runs}
-    return found
+def _to_run_rows(runs: Collection[Any]) -> dict[str, Data]:
+    return {run.dag_id: _to_run_row(run) for run in runs}
 
 
 def _to_run_row(run: Any) -> Data:

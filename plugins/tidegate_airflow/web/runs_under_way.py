@@ -1,4 +1,6 @@
-"""The run of a DAG that is under way: which of its tasks have succeeded, and what it waits for where nothing moves."""
+"""The runs that say how a DAG is: the last that tried its work, and the one under way: which of its tasks have
+succeeded, and what it waits for where nothing moves.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -6,9 +8,49 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 WAITING_STATES = ("scheduled", "queued")
-MOVING_STATES = ("running", "deferred", "up_for_retry", "up_for_reschedule", "restarting")
+DEFERRED_STATE = "deferred"
+MOVING_STATES = ("running", "up_for_retry", "up_for_reschedule", "restarting")
+RECENT_RUNS = 20_000  # of all DAGs: the newest run of one that is not quiet is among them
 STALLED_SECONDS = 300.0  # a task that nobody has begun after so long waits for more than the scheduler's next look
 Data = dict[str, Any]
+
+
+def find_newest_runs(session: Any, dag_ids: Collection[str], *states: str, filters: Collection[Any] = ()) -> list[Any]:
+    """The newest run of each DAG, of those in one of these states if any are named, and of those that the filters let
+    through.
+
+    First among the newest runs of all DAGs: Airflow may keep a million of each, and the page asks often.
+    """
+    from airflow.models.dagrun import DagRun
+    from sqlalchemy import func, select
+
+    newest_runs = dict[str, Any]()
+    newest_id = session.scalar(select(func.max(DagRun.id))) or 0
+    for above_id in (newest_id - RECENT_RUNS, 0):
+        missing = [name for name in dag_ids if name not in newest_runs]
+        newest_ids = select(func.max(DagRun.id)).where(DagRun.dag_id.in_(missing), DagRun.id > above_id, *filters)
+        if states:
+            newest_ids = newest_ids.where(DagRun.state.in_(states))
+        runs = session.scalars(select(DagRun).where(DagRun.id.in_(newest_ids.group_by(DagRun.dag_id))))
+        newest_runs |= {run.dag_id: run for run in runs}
+    return list(newest_runs.values())
+
+
+def find_last_tries(session: Any, dag_ids: Collection[str]) -> list[Any]:
+    """The newest finished run of each DAG that tried its work. A dry run, and one of Airflow's own backfill, ends well
+    whatever failed before it.
+    """
+    from airflow.models.dagrun import DagRun
+    from sqlalchemy import or_
+
+    may_try, dry = or_(DagRun.run_type != "backfill", DagRun.state == "failed"), set[int]()
+    while True:
+        filters = may_try, DagRun.id.not_in(list(dry))
+        runs = find_newest_runs(session, dag_ids, "success", "failed", filters=filters)
+        found = {run.id for run in runs if run.state == "success" and (run.conf or {}).get("dry_run") is True}
+        if not found:
+            return runs
+        dry |= found
 
 
 def read_successes(session: Any, runs: Collection[Data]) -> dict[str, dict[str, set[str]]]:
@@ -26,19 +68,24 @@ def read_successes(session: Any, runs: Collection[Data]) -> dict[str, dict[str, 
 def find_stalled(session: Any, runs: Collection[Data], now: datetime) -> dict[str, str]:
     """By DAG: what its run waits for, of runs in which no task is at work and nothing has moved for minutes."""
     from airflow.models.taskinstance import TaskInstance as Instance
+    from airflow.models.trigger import Trigger
 
     columns = (Instance.task_id, Instance.state, Instance.pool, Instance.queued_dttm, Instance.scheduled_dttm)
-    query = _select_tasks(runs, Instance.dag_id, Instance.run_id, Instance.end_date, *columns)
+    query = _select_tasks(runs, Instance.dag_id, Instance.run_id, Instance.end_date, *columns, Trigger.created_date)
     tasks = defaultdict[tuple[str, str], list[Any]](list)
-    for row in session.execute(query):
+    for row in session.execute(query.outerjoin(Trigger, Trigger.id == Instance.trigger_id)):
         tasks[row.dag_id, row.run_id].append(row)
-    waits = {run["dag_id"]: _find_wait(run, tasks[run["dag_id"], run["run_id"]], now) for run in runs}
+    is_deferred = any(task.state == DEFERRED_STATE for some in tasks.values() for task in some)
+    triggerer_at = _read_triggerer_beat(session) if is_deferred else None
+    waits = {run["dag_id"]: _find_wait(run, tasks[run["dag_id"], run["run_id"]], now, triggerer_at) for run in runs}
     slots = _read_slots(session, {wait.pool for wait in waits.values() if wait and wait.pool})
     return {dag: _describe_wait(wait, slots) for dag, wait in waits.items() if wait is not None}
 
 
 class _Wait(NamedTuple):
-    """A run in which nothing moves; `task` and `pool` are those of a task that waits for a worker, or empty."""
+    """A run in which nothing moves; `task` and `pool` are those of a task that waits for a worker, or empty: then for
+    a triggerer, if there is a task.
+    """
 
     run: str
     seconds: float
@@ -54,10 +101,18 @@ def _select_tasks(runs: Collection[Data], *columns: Any) -> Any:
     return select(*columns).where(*of_runs)
 
 
-def _find_wait(run: Data, tasks: Collection[Any], now: datetime) -> _Wait | None:
-    """What a run waits for since when; None where a task is at work, or has ended or begun to wait a moment ago."""
+def _find_wait(run: Data, tasks: Collection[Any], now: datetime, triggerer_at: datetime | None) -> _Wait | None:
+    """What a run waits for since when; None where a task is at work, or has ended or begun to wait a moment ago.
+
+    `triggerer_at` is when a triggerer last said that it runs.
+    """
     if any(task.state in MOVING_STATES for task in tasks):
         return None
+    deferred = [task for task in tasks if task.state == DEFERRED_STATE]
+    if deferred:
+        asleep = [task.created_date for task in deferred]
+        seconds = (now - max(filter(None, (*asleep, triggerer_at)), default=now)).total_seconds()
+        return None if seconds < STALLED_SECONDS else _Wait(run["run_id"], seconds, deferred[0].task_id)
     waiting = [task for task in tasks if task.state in WAITING_STATES]
     moments = [one.queued_dttm or one.scheduled_dttm for one in waiting] or [one.end_date for one in tasks]
     begun = [] if run["started"] is None else [datetime.fromisoformat(run["started"])]
@@ -65,6 +120,15 @@ def _find_wait(run: Data, tasks: Collection[Any], now: datetime) -> _Wait | None
     if seconds < STALLED_SECONDS:
         return None
     return _Wait(run["run_id"], seconds, *((waiting[0].task_id, waiting[0].pool) if waiting else ()))
+
+
+def _read_triggerer_beat(session: Any) -> datetime | None:
+    from airflow.jobs.job import Job
+    from sqlalchemy import func, select
+
+    running = Job.job_type == "TriggererJob", Job.state == "running"
+    beat: datetime | None = session.scalar(select(func.max(Job.latest_heartbeat)).where(*running))
+    return beat
 
 
 def _read_slots(session: Any, pools: Collection[str]) -> dict[str, int]:
@@ -80,6 +144,9 @@ def _describe_wait(wait: _Wait, slots: Mapping[str, int]) -> str:
     if not wait.task:
         words = f"no task of the run {wait.run} has begun for {wait.seconds:.0f} s"
         return f"{words}: are the scheduler and the DAG processor running?"
+    if not wait.pool:
+        words = f"task={wait.task} of the run {wait.run} waits for a job of BigQuery"
+        return f"{words}, and no triggerer has looked after it for {wait.seconds:.0f} s: start `airflow triggerer`"
     found = slots.get(wait.pool)
     place = f"pool={wait.pool} slots={'none' if found is None else found}"
     words = f"task={wait.task} of the run {wait.run} has waited for a worker for {wait.seconds:.0f} s"

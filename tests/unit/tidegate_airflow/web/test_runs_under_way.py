@@ -17,7 +17,8 @@ RUNS: dict[str, tuple[list[tuple[str, str | None, str]], float]] = {
     "tidegate_no_scheduler": ([("plan", "success", "default_pool"), ("stage", None, "tidegate_lake")], 1200.0),
     "tidegate_soon": ([("stage", "queued", "tidegate_lake")], 20.0),
     "tidegate_at_work": ([("merge", "running", "tidegate_lake"), ("merge2", "scheduled", "tidegate_lake")], 1200.0),
-    "tidegate_deferred": ([("merge", "deferred", "tidegate_lake")], 1200.0),
+    "tidegate_deferred": ([("merge", "deferred", "tidegate_lake")], 20.0),
+    "tidegate_no_triggerer": ([("stage", "success", "tidegate_lake"), ("merge", "deferred", "tidegate_lake")], 1200.0),
 }
 
 
@@ -28,6 +29,7 @@ def statuses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any
         from airflow.models.dagrun import DagRun
         from airflow.models.pool import Pool
         from airflow.models.taskinstance import TaskInstance
+        from airflow.models.trigger import Trigger
         from airflow.utils.session import create_session
         from sqlalchemy import insert
         from tidegate_airflow.web.airflow_runs import read_dag_statuses
@@ -44,9 +46,27 @@ def statuses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any
                     moment = "end_date" if state == "success" else "scheduled_dttm"
                     told: dict[str, Any] = {"task_id": task, "state": state, "pool": pool}
                     told |= {} if state is None else {moment: since}
+                    if state == "deferred":
+                        session.add(trigger := Trigger("a.trigger.that.is.not.There", {}, since))
+                        session.flush()
+                        told["trigger_id"] = trigger.id
                     fixed = {"id": uuid4(), "run_id": "r", "map_index": -1, "try_number": 1, "pool_slots": 1}
                     session.execute(insert(TaskInstance).values(dag_id=dag, **told, **fixed))
         yield read_dag_statuses(list(RUNS))
+
+
+@pytest.fixture(scope="module")
+def statuses_with_triggerer(statuses: dict[str, Any]) -> dict[str, Any]:
+    """The same once a triggerer runs."""
+    from airflow.jobs.job import Job
+    from airflow.utils.session import create_session
+    from sqlalchemy import insert
+    from tidegate_airflow.web.airflow_runs import read_dag_statuses
+
+    with create_session() as session:
+        beat = {"state": "running", "latest_heartbeat": datetime.now(UTC)}
+        session.execute(insert(Job).values(job_type="TriggererJob", **beat))
+    return read_dag_statuses(["tidegate_no_triggerer"])
 
 
 @pytest.mark.parametrize(
@@ -55,6 +75,7 @@ def statuses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any
         ("tidegate_empty_pool", ("task=stage of the run r", "pool=tidegate_pond slots=0: give the pool slots")),
         ("tidegate_lost_pool", ("task=stage of the run r", "pool=tidegate_gone slots=none: give the pool slots")),
         ("tidegate_no_worker", ("task=stage of the run r", "pool=tidegate_lake slots=4: are its slots held")),
+        ("tidegate_no_triggerer", ("task=merge of the run r", "no triggerer has looked after it for 12", "triggerer`")),
         ("tidegate_no_scheduler", ("no task of the run r has begun for 12", "are the scheduler and the DAG processor")),
     ],
 )
@@ -74,3 +95,9 @@ def test_run_in_which_nothing_moves_makes_its_pipeline_stuck_and_says_what_it_wa
 def test_run_that_is_at_work_or_has_just_begun_to_wait_is_not_stalled(statuses: dict[str, Any], dag: str) -> None:
     assert statuses[dag].running
     assert statuses[dag].stalled is None
+
+
+def test_task_that_waits_for_a_job_while_a_triggerer_runs_is_not_stalled(
+    statuses_with_triggerer: dict[str, Any],
+) -> None:
+    assert statuses_with_triggerer["tidegate_no_triggerer"].stalled is None

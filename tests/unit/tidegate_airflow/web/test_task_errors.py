@@ -96,9 +96,9 @@ def test_statuses_cost_no_more_when_dags_have_run_for_years(monkeypatch: pytest.
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
     from sqlalchemy import insert
-    from tidegate_airflow.web import airflow_runs
+    from tidegate_airflow.web import runs_under_way
 
-    monkeypatch.setattr(airflow_runs, "RECENT_RUNS", 50)
+    monkeypatch.setattr(runs_under_way, "RECENT_RUNS", 50)
     fixed = {"state": "success", "run_type": "scheduled", "run_after": datetime(2026, 1, 2, tzinfo=UTC)}
     steps = []
     for runs in (100, 5000):
