@@ -6,7 +6,10 @@ from typing import Any
 from urllib.parse import quote
 
 from airflow.sdk import Asset, AssetAlias, AssetWatcher, Context
+from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.time_text import to_utc_datetime
+
+from tidegate_airflow.dag_ids import name_fleet
 
 MAIN = "main"
 
@@ -14,6 +17,11 @@ MAIN = "main"
 def build_asset_alias(pipeline: str) -> AssetAlias:
     """What a pipeline's merge declares: which tables were published is only known when it has run."""
     return AssetAlias(f"tidegate_{pipeline}")
+
+
+def build_own_alias(pipeline: Pipeline) -> AssetAlias:
+    """The same for tasks that change a table's rows beside the flushes, which may be those of a fleet."""
+    return build_asset_alias(pipeline.name if pipeline.fleet is None else name_fleet(pipeline.fleet))
 
 
 def build_backlog_asset(pipeline: str, watchers: list[AssetWatcher] | None = None) -> Asset:
@@ -57,3 +65,14 @@ def emit_asset_event(context: Context, published: Mapping[str, Any], pipeline: s
     extra = {key: published[key] for key in ("batch", "snapshot_id", "inserted", "updated", "deleted")}
     extra["valid_through"] = None if valid is None else to_utc_datetime(valid).isoformat()
     context["outlet_events"][build_asset_alias(pipeline)].add(build_table_asset(published["table"]), extra=extra)
+
+
+def emit_change_event(context: Context, cause: str, changed: Mapping[str, Any]) -> None:
+    """Update the asset of a table whose rows a task has changed beside the flushes; `cause` says by what.
+
+    There is no batch, and no word of how complete the table is; what is not known of snapshot and rows is None.
+    """
+    alias = next(outlet for outlet in context["outlets"] if isinstance(outlet, AssetAlias))
+    numbers = {key: changed.get(key) for key in ("snapshot_id", "inserted", "updated", "deleted")}
+    extra: dict[str, Any] = {"batch": None, **numbers, "valid_through": None, "cause": cause}
+    context["outlet_events"][alias].add(build_table_asset(changed["table"]), extra=extra)

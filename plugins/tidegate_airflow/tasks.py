@@ -110,11 +110,15 @@ def run_stage(
 
 
 def run_merge(
-    name: str, staged: Mapping[str, Any], engine: Engine | None = None, watcher: TaskWatcher | None = None
+    name: str,
+    staged: Mapping[str, Any],
+    engine: Engine | None = None,
+    watcher: TaskWatcher | None = None,
+    keep_part: Callable[[Data], None] | None = None,
 ) -> Data:
     """merge: one table's queue, published as far as it goes; the totals, or why the rest waits.
 
-    `watcher` is as for stage.
+    `watcher` is as for stage. `keep_part` gets the totals of what was published ahead of a failure.
     """
     from tidegate.model.batch import StagedBatch
     from tidegate.monitoring.run_metrics import to_merge_metrics
@@ -125,7 +129,10 @@ def run_merge(
         watcher.set_checkpoint_source(checkpoint.to_dict)
     with raise_airflow_errors():
         queue = [StagedBatch.from_dict(batch) for batch in staged["batches"]]
-        published = merge_queue(assemble_ports(name, engine, watcher), queue, checkpoint).total.to_dict()
+        result = merge_queue(assemble_ports(name, engine, watcher), queue, checkpoint)
+        if keep_part is not None and result.failure is not None and result.published:
+            keep_part(replace(result, failure=None).total.to_dict())
+        published = result.total.to_dict()
     metrics.send_pipeline_metrics(name, to_merge_metrics(published), published["table"])
     return published
 

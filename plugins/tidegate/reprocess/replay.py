@@ -41,6 +41,7 @@ class ReplayResult:
 
     So do those `of_old_topics`, which were deleted since with all that came after: whether such a letter is the newest
     of its key nobody can tell. A table that is only appended to does not ask; there they are tried like the others.
+    `snapshot_id` is that of the last publish, None where nothing was, or an earlier replay was finished.
     """
 
     table: str
@@ -51,15 +52,17 @@ class ReplayResult:
     updated: int = 0
     deleted: int = 0
     of_old_topics: int = 0
+    snapshot_id: int | None = None
 
     def add(self, other: "ReplayResult") -> "ReplayResult":
-        """This and another part of the same table's letters as one result."""
-        sums = asdict(self).keys() - {"table"}
-        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in sums})
+        """This and a later part of the same table's letters as one result."""
+        sums = asdict(self).keys() - {"table", "snapshot_id"}
+        total = {name: getattr(self, name) + getattr(other, name) for name in sums}
+        return replace(self, **total, snapshot_id=other.snapshot_id or self.snapshot_id)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
+        """Plain data; the id of the last snapshot is text, as programs round numbers of this size."""
+        return {**asdict(self), "snapshot_id": None if self.snapshot_id is None else str(self.snapshot_id)}
 
 
 def replay_dead_letters(ports: Ports, chosen: LetterFilter = ALL_LETTERS) -> list[ReplayResult]:
@@ -286,7 +289,8 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
     if not work.checks_mark:
         _forget_mark(work)
     read, bad = staged.counts.read, staged.counts.dead_lettered
-    return ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head))), work
+    result = ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head)))
+    return result if head is None else replace(result, snapshot_id=head.snapshot_id), work
 
 
 def _forget_mark(work: Replay) -> None:

@@ -7,6 +7,7 @@ from airflow.sdk import DAG, Param, get_current_context, task
 from tidegate.actions.request import ActionKind
 from tidegate.spec.pipeline import Pipeline
 
+from tidegate_airflow.assets import build_own_alias
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import build_dag_settings, build_job_task_settings, is_submitted
 from tidegate_airflow.dags.flush import to_params_dict
@@ -49,7 +50,7 @@ def build_actions_dag(pipeline: Pipeline) -> DAG:
 
 def build_form_task(pipeline: Pipeline, verb: str, doc: str, step: Callable[[], Any]) -> None:
     """The one task of a DAG whose form says what to do: `step`, or `verb` beside a Spark that is submitted to."""
-    settings = build_job_task_settings(pipeline, verb, doc)
+    settings = {**build_job_task_settings(pipeline, verb, doc), "outlets": [build_own_alias(pipeline)]}
     if not is_submitted(pipeline):
         task(**settings)(step)()
         return

@@ -9,6 +9,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
+from tidegate_airflow.assets import build_own_alias
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import SHORT_TIMEOUT, build_dag_settings, build_job_task_settings, is_submitted
 from tidegate_airflow.dags.flush import to_params_dict
@@ -129,6 +130,7 @@ def _build_batch_task(pipeline: Pipeline, planned: Any) -> Any:
         **build_job_task_settings(pipeline, "batch", task_docs.BACKFILL_BATCH),
         "max_active_tis_per_dagrun": 1,
         "map_index_template": "{{ slice }}",
+        "outlets": [build_own_alias(pipeline)],
     }
     backfill, pieces = planned["backfill"], planned
     if is_submitted(pipeline):

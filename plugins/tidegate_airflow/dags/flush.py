@@ -72,6 +72,7 @@ def _build_tasks(pipeline: Pipeline) -> None:
         execution_timeout=LONG_TIMEOUT,
         pool=format_pool_name(pipeline),
         trigger_rule=TriggerRule.ALL_DONE,  # also for what a run left that was killed after its publish
+        outlets=[build_asset_alias(name)],
     )(clean_up_unless_dry)
     heartbeat = task(
         task_id="heartbeat",
@@ -90,10 +91,9 @@ def _build_tasks(pipeline: Pipeline) -> None:
         if pipeline.maintenance.follows_flushes:
             _build_compact_task(pipeline, cleaned)
         build_complete_tasks(pipeline, cleaned, quick)
-    target = pipeline.freshness_target_seconds
-    if target is not None:
+    if pipeline.freshness_target_seconds is not None:
         task(task_id="freshness", doc_md=task_docs.FRESHNESS, **memory, **{**quick, "retries": 0})(check_freshness)(
-            beat, name, target
+            beat, name, pipeline.freshness_target_seconds
         )
 
 

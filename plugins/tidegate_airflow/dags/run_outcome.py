@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import (
 from tidegate.errors import TooFewRecords
 
 from tidegate_airflow import tasks
+from tidegate_airflow.assets import emit_asset_event
 from tidegate_airflow.dag_ids import list_dag_ids
 from tidegate_airflow.dags.flush_params import check_run_words, read_run_params
 from tidegate_airflow.dags.schedule import compute_min_records, trigger_next_run
@@ -31,7 +32,7 @@ from tidegate_airflow.failures.back_off import (
     was_cleared,
 )
 from tidegate_airflow.operators.complete import report_complete_periods
-from tidegate_airflow.operators.step import REFUSED_TABLES_KEY
+from tidegate_airflow.operators.step import REFUSED_TABLES_KEY, UNREPORTED_KEY
 
 COMPACT_TASK_ID = "compact"
 OWN_COLOUR = ("heartbeat", "complete")  # tasks beside each other: none speaks of another
@@ -69,17 +70,26 @@ def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
     """clean_up, in every run that may write; what it found of each table.
 
     `compact`, which follows it, is skipped where no table is due: DownstreamTasksSkipped, with the same result kept.
+    Tables that a merge published before it failed are events of their assets here.
     """
     from tidegate.steps.clean_up import list_tables_to_compact
 
     context = get_current_context()
     _skip_if_dry(context)
     cleaned = tasks.run_clean_up(name)
+    for published in _pull_unreported(context):
+        emit_asset_event(context, published, name)
     follows = COMPACT_TASK_ID in context["task"].downstream_task_ids
     if follows and not list_tables_to_compact(cleaned):
         context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=cleaned)
         raise DownstreamTasksSkipped(tasks=[COMPACT_TASK_ID])
     return cleaned
+
+
+def _pull_unreported(context: Context) -> list[dict[str, Any]]:
+    """What merges have published that failed behind it: one merge, or one for each table."""
+    found = context["ti"].xcom_pull(task_ids="merge", key=UNREPORTED_KEY)
+    return [found] if isinstance(found, dict) else [one for one in found or [] if one is not None]
 
 
 def report_complete_unless_dry(name: str, table: str, period: str, branch: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from tidegate_airflow import tasks
+from tidegate_airflow.assets import emit_change_event
 from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 
 log = logging.getLogger(__name__)
@@ -19,7 +20,13 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
 
     Refused where something else would be done than a preview showed whose digest was given as `previewed`.
     """
-    from tidegate.actions.request import FORM_WORDS, check_unchanged, propose_action, refuse_strange_words
+    from tidegate.actions.request import (
+        FORM_WORDS,
+        ActionKind,
+        check_unchanged,
+        propose_action,
+        refuse_strange_words,
+    )
     from tidegate.errors import NothingToDo
 
     params, by = read_form_words(context), _find_user(context)
@@ -36,17 +43,26 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
             return {"action": params["action"], "done": "only a preview: nothing was changed", "by": by}
         check_unchanged(proposed, params["previewed"] or "")
         proposed.perform(by)
+    if params["action"] == ActionKind.UNDO_ROLLBACK:
+        for table in proposed.data["tables"]:
+            emit_change_event(
+                context, params["action"], {"table": table["table"], "snapshot_id": table["goes_to_snapshot_id"]}
+            )
     return {"action": params["action"], "done": proposed.done, "by": by}
 
 
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
-    """Replay the dead letters that the form chooses."""
+    """Replay the dead letters that the form chooses; a table into which some came is an event of its asset."""
     from tidegate.actions.request import LETTER_WORDS, refuse_strange_words
 
     words = read_form_words(context)
     with raise_airflow_errors():
         refuse_strange_words(words, LETTER_WORDS)
-    return tasks.run_replay(pipeline, words, engine)
+    results = tasks.run_replay(pipeline, words, engine)
+    for result in results:
+        if result["replayed"]:
+            emit_change_event(context, "replay", result)
+    return results
 
 
 FORM_STEPS = {"act": run_action, "replay": run_replay_form}  # what a DAG's form alone tells what to do

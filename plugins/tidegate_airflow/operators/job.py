@@ -5,8 +5,10 @@ from typing import Any
 
 from airflow.sdk import BaseOperator, Context
 from tidegate.lineage.dataset import TaskLineage
+from tidegate.model.publish_cost import PublishOutcome
 
 from tidegate_airflow import tasks
+from tidegate_airflow.assets import emit_change_event
 from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.lineage import ReportsLineage
@@ -32,6 +34,18 @@ def trace_job(verb: str, subject: str, given: Any, backfill: Mapping[str, Any] |
     return lineage.trace_published_topics(subject) if verb == "publish" else TaskLineage()
 
 
+def run_slice(context: Context, pipeline: str, backfill: Any, given: Any, engine: Any = None) -> list[dict[str, Any]]:
+    """Apply one slice of a backfill; what was done to each table. A table that got rows is an event of its asset, also
+    where an earlier try has published them.
+    """
+    context["slice"] = given["slice"]
+    applied = tasks.run_backfill_slice(pipeline, backfill, given, engine)
+    for one in applied:
+        if one["snapshot_id"] is not None or one["outcome"] == PublishOutcome.ALREADY_APPLIED:
+            emit_change_event(context, "backfill", one)
+    return applied
+
+
 class SliceOperator(ReportsLineage, BaseOperator):
     """Applies one slice of a backfill: `given` is an entry of its plan's batches."""
 
@@ -43,8 +57,7 @@ class SliceOperator(ReportsLineage, BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Returns what was done to each table."""
-        context["slice"] = self.given["slice"]
-        return tasks.run_backfill_slice(self.pipeline, self.backfill, self.given)
+        return run_slice(context, self.pipeline, self.backfill, self.given)
 
     def trace_lineage(self) -> TaskLineage:
         """See the mixin."""

@@ -13,15 +13,18 @@ from tidegate_airflow.assets import emit_asset_event
 from tidegate_airflow.errors import MAX_MESSAGE_CHARACTERS, push_failure_reason, require_result
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.lineage import ReportsLineage
-from tidegate_airflow.operators.step import REFUSED_TABLES_KEY, DeferringWatcher, JobLink, run_stage_step
+from tidegate_airflow.operators.step import (
+    REFUSED_TABLES_KEY,
+    UNREPORTED_KEY,
+    DeferringWatcher,
+    JobLink,
+    run_stage_step,
+)
 
 Data = dict[str, Any]
 PLANNED_KEY = "planned"  # the result of a stage that had to plan by itself
 HARMLESS_ERRORS = {PublishedElsewhere.__name__, TableRemoved.__name__}  # no failures
-UNREPORTED_KEY = (
-    "untold"  # of a merge that failed: what it published all the same; Airflow drops the events of such a task
-)
-MERGED_KEY = "merged"  # of a merge that went to wait: the tables that are done
+MERGED_KEY = "merged"  # of a merge that went to wait: the tables that are done, and parts of those that failed
 
 
 def run_member_stage(context: Context, fleet: str, given: Data, memory: Mapping[str, Any]) -> Data:
@@ -72,7 +75,7 @@ class MergeWatcher(DeferringWatcher):
 def run_member_merge(context: Context, fleet: str, given: Data, memory: Mapping[str, Any]) -> Data:
     """merge, of one pipeline: its tables one after the other. One that fails leaves the others to go on."""
     require_result(given, "stage")
-    merged: Data = memory.get(MERGED_KEY) or {"published": [], "failed": []}
+    merged: Data = {"published": [], "failed": [], "parts": [], **memory.get(MERGED_KEY, {})}
     done = {one["table"] for one in (*merged["published"], *merged["failed"])}
     other_memory = {key: value for key, value in memory.items() if key != MERGED_KEY}
     for queue in given["queues"]:
@@ -80,16 +83,17 @@ def run_member_merge(context: Context, fleet: str, given: Data, memory: Mapping[
             continue
         watcher, other_memory = MergeWatcher(context, other_memory, merged), {}
         try:
-            merged["published"].append(tasks.run_merge(given["pipeline"], queue, watcher=watcher))
+            published = tasks.run_merge(given["pipeline"], queue, watcher=watcher, keep_part=merged["parts"].append)
+            merged["published"].append(published)
         except AirflowException as problem:
             merged["failed"].append({"table": queue["table"], **_describe_problem(problem)})
-    result = {"pipeline": given["pipeline"], "tables": merged["published"]}
-    if merged["published"] and _list_own_failures(merged["failed"]):
-        context["ti"].xcom_push(key=UNREPORTED_KEY, value=result)
-    _raise_failures(merged["failed"], has_published=bool(merged["published"]))
-    for published in merged["published"]:
+    changed = [*merged["published"], *merged["parts"]]
+    if changed and _list_own_failures(merged["failed"]):
+        context["ti"].xcom_push(key=UNREPORTED_KEY, value={"pipeline": given["pipeline"], "tables": changed})
+    _raise_failures(merged["failed"], has_published=bool(changed))
+    for published in changed:
         emit_asset_event(context, published, fleet)
-    return result
+    return {"pipeline": given["pipeline"], "tables": merged["published"]}
 
 
 def _describe_problem(problem: AirflowException) -> Data:

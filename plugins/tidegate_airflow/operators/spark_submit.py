@@ -14,7 +14,7 @@ from tidegate.lineage.dataset import TaskLineage
 
 from tidegate_airflow import tasks
 from tidegate_airflow.operators.action import FORM_STEPS
-from tidegate_airflow.operators.job import check_publish_words, trace_job
+from tidegate_airflow.operators.job import check_publish_words, run_slice, trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
 from tidegate_airflow.operators.maintain import maintain_tables
 from tidegate_airflow.operators.step import STEPS, JobLink
@@ -57,8 +57,7 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
         if self.verb in FORM_STEPS:
             return FORM_STEPS[self.verb](context, self.pipeline, self)
         if self.verb == "backfill":
-            context["slice"] = self.given["slice"]
-            return tasks.run_backfill_slice(self.pipeline, self.backfill, self.given, self)
+            return run_slice(context, self.pipeline, self.backfill, self.given, self)
         if self.verb == "publish":
             check_publish_words(context)
             switches = {name: self.given[name] == "True" for name in ("resynchronise", "again")}

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from airflow.configuration import conf
@@ -33,6 +34,8 @@ MAX_IN_PLACE_SECONDS = (
 DEFERRAL_TIMEOUT = timedelta(hours=6)  # BigQuery ends a query then
 RESUME_METHOD = "resume_step"
 REFUSED_TABLES_KEY = "refused"  # the result of stage beside its queues
+# of a merge that failed: what it published all the same; Airflow drops the events of such a task
+UNREPORTED_KEY = "untold"
 
 
 class JobLink(BaseOperatorLink):
@@ -116,15 +119,30 @@ def limit_queues(queues: list[Data], limit: int) -> list[Data]:
 def run_merge_step(
     context: Context, pipeline: str, queues: Any, memory: Mapping[str, Any], engine: Engine | None = None
 ) -> Data:
-    """Run the step merge over one table's queue, or go on with it: `memory` is empty, or what a deferred task kept. The
-    asset event is sent after the publish; a repeat publishes nothing twice.
+    """Run the step merge over one table's queue, or go on with it: `memory` is empty, or what a deferred task kept.
+
+    The asset event is sent after the publish; a repeat publishes nothing twice. Where a later batch fails, clean_up
+    sends the event of those before it.
     """
     require_result(queues, "stage")
     queue = tasks.unwrap_queue(queues)
     context["table"] = queue["table"]
-    published = tasks.run_merge(pipeline, queue, engine, DeferringWatcher(context, memory))
+    published = tasks.run_merge(
+        pipeline, queue, engine, DeferringWatcher(context, memory), partial(_keep_unreported, context)
+    )
     emit_asset_event(context, published, pipeline)
     return published
+
+
+def _keep_unreported(context: Context, published: Data) -> None:
+    try:
+        context["ti"].xcom_push(key=UNREPORTED_KEY, value=published)
+    except Exception as failure:  # the reason itself must not be hidden by a failure to note it
+        log.warning(
+            "the event of table=%s is not kept: %s; DAGs that wait for the table hear of its next publish",
+            published["table"],
+            type(failure).__name__,
+        )
 
 
 STEPS = {"stage": run_mapped_stage_step, "merge": run_merge_step}

@@ -20,7 +20,7 @@ from tidegate_airflow.dags.fleet.plan_members import LOOK_KEY
 from tidegate_airflow.dags.flush_params import read_run_params
 from tidegate_airflow.dags.schedule import trigger_next_run
 from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
-from tidegate_airflow.operators.member import UNREPORTED_KEY
+from tidegate_airflow.operators.step import UNREPORTED_KEY
 
 Data = dict[str, Any]
 Result = TypeVar("Result")

@@ -40,13 +40,16 @@ class Merges:
     def __init__(self, **outcomes: Exception | BaseException) -> None:
         self.outcomes = {f"dwh.shop.{name}": outcome for name, outcome in outcomes.items()}
         self.merged: list[str] = []
+        self.parts: list[str] = []  # tables of which a first batch is published before that
         self.payloads: dict[str, Mapping[str, Any]] = {}
 
-    def __call__(self, name: str, queue: Any, engine: Any = None, watcher: Any = None) -> dict[str, Any]:
+    def __call__(self, name: str, queue: Any, watcher: Any, keep_part: Any) -> dict[str, Any]:
         table = queue["table"]
         self.payloads[table] = dict(watcher.payload)
         watcher.set_checkpoint_source(lambda: {"checkpoint": table})
         outcome = self.outcomes.get(table)
+        if table in self.parts:
+            keep_part({"table": table, "batch": 1})
         if isinstance(outcome, TaskDeferred):
             raise TaskDeferred(trigger=None, method_name="x", kwargs={"memory": watcher._read_checkpoint()})
         if outcome is not None:
@@ -136,6 +139,21 @@ def test_merge_of_which_another_run_published_a_part_succeeds_and_tells_of_the_r
     done = merge(context)
     assert [one["table"] for one in done["tables"]] == [FIRST, THIRD]
     assert events == [("fleet_night", FIRST), ("fleet_night", THIRD)]
+
+
+def test_batches_that_were_published_before_their_table_failed_are_told_by_clean_up(
+    context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merges = Merges(first=AuditFailed("no"), second=PublishedElsewhere("batch=3"))
+    merges.parts = [FIRST, SECOND]
+    monkeypatch.setattr(tasks, "run_merge", merges)
+    with pytest.raises(AirflowFailException):
+        merge(context)
+    told = context["ti"].left[member.UNREPORTED_KEY]
+    assert [(one["table"], one.get("batch")) for one in told["tables"]] == [(THIRD, None), (FIRST, 1), (SECOND, 1)]
+    merges.outcomes = {name: PublishedElsewhere("batch=3") for name in (FIRST, SECOND, THIRD)}
+    merge(context)
+    assert events == [("fleet_night", FIRST), ("fleet_night", SECOND)], "no failure: they are its own"
 
 
 def test_stage_plans_alone_once_and_goes_on_with_that_plan_when_it_wakes(

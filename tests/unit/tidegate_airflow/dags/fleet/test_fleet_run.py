@@ -312,11 +312,11 @@ def test_member_that_cannot_be_planned_fails_as_its_own_task_and_goes_on_when_it
 def test_table_that_fails_leaves_the_other_tables_of_its_pipeline_to_go_on(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def merge(name: str, queue: Any, engine: Any = None, watcher: Any = None) -> Any:
+    def merge(name: str, queue: Any, **more: Any) -> Any:
         if queue["table"] == "lake.shop.orders":
             with errors.raise_airflow_errors():
                 raise AuditFailed("table=lake.shop.orders: an audit does not hold")
-        return real(name, queue, engine, watcher)
+        return real(name, queue, **more)
 
     real = tasks.run_merge
     monkeypatch.setattr(tasks, "run_merge", merge)

@@ -1,0 +1,161 @@
+"""What changes a table's rows beside its flushes: each is an event of the table's asset, and nothing else is."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowException
+from fakes import BAD, World, build_pipeline, build_table
+from fakes.task_instance import PushedResults
+from tidegate.errors import AuditFailed
+from tidegate.ports.context import Ports
+from tidegate.spec.source import Errors
+from tidegate.steps.flush import flush
+from tidegate.steps.plan import plan
+from tidegate_airflow import errors, tasks
+from tidegate_airflow.assets import build_asset_alias
+from tidegate_airflow.dags import run_outcome
+from tidegate_airflow.operators import step
+from tidegate_airflow.operators.action import run_action, run_replay_form
+from tidegate_airflow.operators.job import SliceOperator
+
+ORDERS, USERS = "lake.shop.orders", "lake.shop.users"
+ALL = Errors("all", 9)
+PIPELINE = build_pipeline(
+    *(replace(build_table(f"lake.shop.{topic}", topics=(topic,)), errors=ALL) for topic in ("orders", "users")),
+    source={"errors": ALL},
+)
+ALIAS = build_asset_alias("shop")
+
+
+class Events:
+    """What a task tells its assets: by table, the extra of each event."""
+
+    def __init__(self) -> None:
+        self.told: dict[str, list[dict[str, Any]]] = {}
+
+    def __getitem__(self, alias: Any) -> "Events":
+        assert alias == ALIAS
+        return self
+
+    def add(self, asset: Any, extra: Any) -> None:
+        self.told.setdefault(asset.name, []).append(extra)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    """Two tables of a topic each, with two partitions; a record of the orders is a dead letter."""
+    made = World()
+    for topic in ("orders", "users"):
+        made.broker.create(topic, 2)
+        for partition, key in enumerate("ab"):
+            made.broker.produce(topic, {"id": key}, {"id": key, "name": key}, partition)
+    made.broker.produce("orders", {"id": "c"}, BAD, 1)
+    flush(made.build_ports(PIPELINE))
+
+    def ports(name: str, engine: Any = None, watcher: Any = None) -> Ports:
+        return made.build_ports(PIPELINE)
+
+    monkeypatch.setattr(tasks, "assemble_ports", ports)
+    monkeypatch.setattr(errors, "push_failure_reason", lambda reason: None)
+    return made
+
+
+def build_context(**words: Any) -> Any:
+    params = {"table": None, "topic": None, "reason": None, "since": None, "offsets": [], **words}
+    run = SimpleNamespace(triggering_user_name="ann")
+    return {
+        "params": params,
+        "dag_run": run,
+        "ti": PushedResults(),
+        "outlets": [ALIAS],
+        "outlet_events": Events(),
+    }
+
+
+def read_main(world: World, table: str) -> str:
+    """The id of the table's current snapshot."""
+    return str(world.destination.tables[table].refs["main"])
+
+
+def mend(world: World) -> None:
+    """As if the file had been corrected: the bad order can be read now."""
+    records = world.broker.partitions["orders"][1].records
+    records[1] = replace(records[1], value={"id": "c", "name": "mended"})
+    world.engine.mended[1] = records[1].value
+
+
+def test_replay_that_brings_dead_letters_in_is_an_event_of_their_table_alone(world: World) -> None:
+    context = build_context()
+    assert [one["still_bad"] for one in run_replay_form(context, "shop")] == [1]
+    assert context["outlet_events"].told == {}
+    mend(world)
+    (result,) = run_replay_form(context, "shop")
+    assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b", "c"]
+    snapshot = read_main(world, ORDERS)
+    numbers = {"snapshot_id": snapshot, "inserted": 1, "updated": 0, "deleted": 0}
+    assert result["snapshot_id"] == snapshot
+    event = {"batch": None, **numbers, "valid_through": None, "cause": "replay"}
+    assert context["outlet_events"].told == {ORDERS: [event]}
+
+
+def test_slice_of_a_backfill_is_an_event_of_each_table_that_got_rows_also_in_a_second_try(world: World) -> None:
+    words = {"ranges": {"users": {"0": [0, 1], "1": [0, 1]}}, "from": None, "to": None, "tables": [USERS]}
+    proposal = tasks.run_backfill_plan("shop", {**words, "dry_run": False})
+    (given,) = proposal["batches"]
+    operator = SliceOperator(task_id="batch", pipeline="shop", given=given, backfill=proposal["backfill"])
+    told = []
+    for _ in range(2):
+        context = build_context()
+        operator.execute(context)
+        ((table, [event]),) = context["outlet_events"].told.items()
+        assert (table, event["batch"], event["cause"]) == (USERS, None, "backfill")
+        told.append(event["snapshot_id"])
+    assert told == [read_main(world, USERS), None], "the second try finds it applied"
+
+
+def test_rollback_that_is_undone_is_an_event_and_its_preview_is_none(world: World) -> None:
+    before = int(read_main(world, ORDERS))
+    world.broker.produce("orders", {"id": "d"}, {"id": "d", "name": "d"}, 0)
+    flush(world.build_ports(PIPELINE))
+    published = read_main(world, ORDERS)
+    world.destination.rollback(ORDERS, before)
+    context = build_context(action="undo-rollback", preview=True)
+    run_action(context, "shop")
+    assert context["outlet_events"].told == {}
+    context = build_context(action="undo-rollback", preview=False, previewed=None)
+    run_action(context, "shop")
+    assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b", "d"]
+    ((name, [event]),) = context["outlet_events"].told.items()
+    assert (name, event["snapshot_id"], event["cause"]) == (ORDERS, published, "undo-rollback")
+
+
+def test_batches_that_a_merge_published_before_it_failed_are_an_event_of_clean_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow drops the events of the merge, which is red."""
+    for key in ("first", "second"):
+        world.broker.produce("users", {"id": key}, {"id": key, "name": key})
+        ((queue,), _) = tasks.run_stage("shop", plan(world.build_ports(PIPELINE)).to_dict())
+    assert [batch["batch"] for batch in queue["batches"]] == [2, 3]
+    context = build_context()
+    context["ti"].xcom_pull = lambda task_ids, key: [context["ti"].pushed[key]] if task_ids == "merge" else None
+    publish, published = world.destination.publish, list[Any]()
+
+    def publish_once(commit: Any) -> None:
+        if published:
+            raise AuditFailed(f"table={USERS}: an audit does not hold")
+        published.append(publish(commit))
+
+    monkeypatch.setattr(world.destination, "publish", publish_once)
+    with pytest.raises(AirflowException, match="an audit"):
+        step.run_merge_step(context, "shop", queue, {})
+    assert {row["id"] for row in world.read_rows(USERS)} == {"a", "b", "first"}
+    assert context["outlet_events"].told == {}
+    monkeypatch.setattr(run_outcome, "get_current_context", lambda: context)
+    context["params"] = {"max_records": None, "until_current": True, "dry_run": False}
+    context["task"] = SimpleNamespace(downstream_task_ids=())
+    run_outcome.clean_up_unless_dry("shop")
+    ((name, [event]),) = context["outlet_events"].told.items()
+    assert (name, event["batch"], event["inserted"]) == (USERS, 2, 1)
