@@ -25,7 +25,7 @@ def name_topics(count: int) -> tuple[str, ...]:
     return tuple(f"topic{number:04}" for number in range(count))
 
 
-def build_pipeline(topics: tuple[str, ...]) -> Pipeline:
+def build_wide_pipeline(topics: tuple[str, ...]) -> Pipeline:
     """A table for each topic."""
     return build_pipeline(*(build_table(f"lake.shop.{topic}", topics=(topic,)) for topic in topics))
 
@@ -53,7 +53,7 @@ def test_topics_that_are_missing_are_found_without_asking_for_each_of_the_others
     gone = {topics[number] for number in missing}
     for topic in gone:
         world.broker.delete(topic)
-    log, why = read_known_log(world.build_ports(build_pipeline(topics), count_calls(counts)))
+    log, why = read_known_log(world.build_ports(build_wide_pipeline(topics), count_calls(counts)))
     assert tuple(log.end) == tuple(topic for topic in topics if topic not in gone)
     assert why.keys() == gone
     for topic, error in why.items():
@@ -65,7 +65,7 @@ def test_topics_that_are_missing_are_found_without_asking_for_each_of_the_others
 def test_topics_without_a_leader_are_waited_for_once_and_the_others_are_read_together(world: World) -> None:
     topics, counts = name_topics(MANY), Counter[str]()
     world.broker.away = {topics[3], topics[290]}
-    log, why = read_known_log(world.build_ports(build_pipeline(topics), count_calls(counts)))
+    log, why = read_known_log(world.build_ports(build_wide_pipeline(topics), count_calls(counts)))
     assert why.keys() == world.broker.away
     assert all(isinstance(error, TopicsUnavailable) for error in why.values())
     assert len(log.end) == MANY - 2
@@ -92,7 +92,7 @@ def test_reason_of_many_tables_is_seen_before_a_message_is_cut(world: World) -> 
     for topic in topics[1:]:
         world.broker.away.add(topic)
     with pytest.raises(SomeTables) as failed:
-        plan(world.build_ports(build_pipeline(topics)))
+        plan(world.build_ports(build_wide_pipeline(topics)))
     seen = str(failed.value)[:SHOWN_CHARACTERS]
     assert f"tables=lake.shop.{topics[1]}, lake.shop.{topics[2]}, " in seen
     assert f"and {MANY - 1 - offsets.MAX_NAMED_PARTITIONS} more cannot go on" in seen
@@ -109,7 +109,7 @@ def test_what_is_published_is_told_without_comparing_each_partition_with_each_ta
         return offsets.get_offset(*given)
 
     for count in (20, 40):
-        progress = read_pipeline_progress(world.build_ports(build_pipeline(name_topics(count))))
+        progress = read_pipeline_progress(world.build_ports(build_wide_pipeline(name_topics(count))))
         with monkeypatch.context() as patch:
             patch.setattr(pipeline_progress, "get_offset", count_looks)
             looks.append(0)
