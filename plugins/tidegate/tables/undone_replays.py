@@ -18,12 +18,12 @@ def find_undone_replays(ports: Ports, table: str) -> frozenset[str]:
 
 def list_undone_letters(ports: Ports, table: str) -> list[WaitingLetter]:
     """Where the dead letters of `table` lie that such an attempt has brought in."""
-    return _list_letters_of(ports, table, find_undone_replays(ports, table))
+    return _list_letters_of(ports, table, _find_undone_marks(ports, table))
 
 
 def reopen_letters(ports: Ports, table: str) -> int:
     """Let these letters wait again; returns how many there are. A repeat call finds none."""
-    attempts = find_undone_replays(ports, table)
+    attempts = _find_undone_marks(ports, table)
     letters = _list_letters_of(ports, table, attempts)
     if letters:
         name = resource_names.name_dead_letter_table(ports.pipeline)
@@ -37,6 +37,19 @@ def reopen_letters(ports: Ports, table: str) -> int:
             "%s: dead letters=%s wait again: the table was rolled back to before their replay", where, len(letters)
         )
     return len(letters)
+
+
+def _find_undone_marks(ports: Ports, table: str) -> frozenset[str]:
+    """Those of the undone attempts by which letters are marked.
+
+    A replay that is about to publish looks like an undone one, and marks its letters a moment later. So the table is
+    looked at once more behind the marks: an attempt that has marked letters has been published before.
+    """
+    attempts = find_undone_replays(ports, table)
+    if not _list_letters_of(ports, table, attempts):
+        return frozenset()
+    marked = {attempt for attempt in attempts if _list_letters_of(ports, table, frozenset({attempt}))}
+    return marked & find_undone_replays(ports, table)
 
 
 def _list_letters_of(ports: Ports, table: str, attempts: frozenset[str]) -> list[WaitingLetter]:

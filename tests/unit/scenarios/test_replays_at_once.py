@@ -6,7 +6,7 @@ They are told to run one at a time. Where they do not, one of them gives way, an
 import threading
 
 import pytest
-from examples import choose_half
+from examples import choose_calls, choose_half
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.merge.letter_filter import LetterFilter
@@ -131,3 +131,12 @@ def test_each_dead_letter_comes_in_once_whatever_the_order_of_two_replays(mode: 
         assert not [name for name in world.destination.tables if "replay" in name], at
     assert refusals * 50 < len(pairs), "it is seldom that a person must look"
     assert mode == "append" or not refusals
+
+
+def test_replay_that_publishes_while_another_looks_for_those_that_were_undone_is_none_of_them() -> None:
+    pipeline, looked = build_tolerant_pipeline("append"), 10  # calls: the table's snapshots have just been read
+    for first in choose_calls(count_calls("append")):
+        world = build_world(pipeline)
+        run_two(world, pipeline, Turns(first, looked))
+        replay_dead_letters(world.build_ports(pipeline))
+        assert [row["name"] for row in world.read_rows(TABLE)].count("mended") == 2, f"calls={first} of the first one"
