@@ -48,7 +48,7 @@ def _find_undone_marks(ports: Ports, table: str) -> frozenset[str]:
     attempts = find_undone_replays(ports, table)
     if not _list_letters_of(ports, table, attempts):
         return frozenset()
-    marked = {attempt for attempt in attempts if _list_letters_of(ports, table, frozenset({attempt}))}
+    marked = frozenset(one for one in attempts if _list_letters_of(ports, table, frozenset({one})))
     return marked & find_undone_replays(ports, table)
 
 
