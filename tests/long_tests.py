@@ -246,12 +246,10 @@ _BEHIND: dict[str, list[str]] = {
     ],
     # what is proposed is checked without servers; these formats are flushed in tests of their own
     "tests/unit/tidegate/sampling/test_proposal.py::test_format_is_recognised_and_its_file_is_valid": [
-        *_pick(_INIT, "maxwell", "golden_gate", "debezium_with_schema", "debezium", "canal"),
-        *_pick(_INIT, "lines", "packed", "text", "raw"),
+        *_pick(_INIT, "maxwell", "golden_gate", "debezium_schema", "debezium", "canal"),
+        *_pick(_INIT, "csv", "msgpack", "text", "raw"),
     ],
-    "tests/unit/tidegate/sampling/test_proposal.py::test_key_by_its_look": _pick(
-        _INIT, "clashing_key", "events_without_key"
-    ),
+    "tests/unit/tidegate/sampling/test_proposal.py::test_key_by_its_look": _pick(_INIT, "clashing_key", "keyless"),
     # the same path of spark-submit, with a flush of two tasks and a compaction
     "tests/e2e/test_what_others_see.py::test_spark_submit_on_a_standalone_cluster_gives_the_same_table": [
         "tests/integration/test_maintenance.py::test_maintenance_through_spark_submit_does_the_same",
@@ -644,9 +642,7 @@ _BEHIND: dict[str, list[str]] = {
     f"{_FUZZ}[key json]": _pick(
         _FUZZ, "key json bare", "key json text", "key json lenient", "key json-schema", "key extended"
     ),
-    f"{_T}sampling/test_proposal.py::test_key_that_is_named_is_taken_from_the_value": _pick(
-        _INIT, "values_that_name_the_key"
-    ),
+    f"{_T}sampling/test_proposal.py::test_key_that_is_named_is_taken_from_the_value": _pick(_INIT, "key_in_value"),
     f"{_T}sampling/test_proposal.py::test_id_of_a_schema_is_found_wherever_it_lies": [
         f"{_I}init.py::test_registered_change_events_and_a_bare_key_of_record_names",
         f"{_I}init.py::test_registered_messages_and_objects",

@@ -173,7 +173,7 @@ def make_clashing_key_case() -> Case:
 
 
 PLAIN: dict[str, Callable[[], Case]] = {
-    made.__name__: made
+    made.__name__.removeprefix("make_").removesuffix("_case"): made
     for made in (
         make_json_case,
         make_debezium_case,
