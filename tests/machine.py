@@ -129,28 +129,28 @@ def bring_debezium() -> list[str]:
         return []
     with (setup.CACHE / "setup.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return find_failures(lambda: setup.build_jars("debezium"))
+        return try_step(lambda: setup.build_jars("debezium"))
 
 
 def bring_s3mock() -> list[str]:
-    return find_failures(s3mock.bring)
+    return try_step(s3mock.bring)
 
 
 def bring_fab() -> list[str]:
-    return find_failures(fab_packages.bring)
+    return try_step(fab_packages.bring)
 
 
 def bring_older_airflow() -> list[str]:
-    return find_failures(older_airflow.bring)
+    return try_step(older_airflow.bring)
 
 
 def compile_analyzer() -> list[str]:
     if not googlesql.is_compiled():
         print_step("GoogleSQL's analyzer, compiled for this machine (a minute)")
-    return find_failures(googlesql.compile_once)
+    return try_step(googlesql.compile_once)
 
 
-def find_failures(step: Callable[[], object]) -> list[str]:
+def try_step(step: Callable[[], object]) -> list[str]:
     try:
         step()
     except (setup.SetupError, OSError, subprocess.SubprocessError) as error:
