@@ -75,7 +75,7 @@ def change_connection(bench: Workbench, monkeypatch: pytest.MonkeyPatch, **extra
     connection = json.loads(environment[CONNECTION])
     words = {name.replace("_", "."): str(value) for name, value in extra.items()}
     changed = json.dumps({**connection, "extra": {**connection["extra"], **words}})
-    monkeypatch.setattr(bench, "environment", lambda: {**environment, CONNECTION: changed})
+    monkeypatch.setattr(bench, "build_environment", lambda: {**environment, CONNECTION: changed})
 
 
 def let_topic_take(bench: Workbench, topic: str, size: int) -> None:

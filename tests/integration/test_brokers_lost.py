@@ -168,7 +168,7 @@ def test_broker_that_is_lost_for_good_is_missed_by_no_flush_no_group_and_no_tran
     topics = [cluster.topic([1, 2, 3], [1, 3, 2]), cluster.topic(*EVERYWHERE)]
     connection = json.dumps({"conn_type": "kafka", "extra": {"bootstrap.servers": cluster.name_first(1)}})
     environment = {**bench.build_environment(), CONNECTION: connection}
-    monkeypatch.setattr(bench, "environment", lambda: environment)
+    monkeypatch.setattr(bench, "build_environment", lambda: environment)
     make_pipeline(bench, "lost", *topics)
     for topic in topics:
         produce(bench, topic, 0, 1)

@@ -104,7 +104,7 @@ def test_spark_answers_nobody_without_its_token_and_the_next_flush_with_it_does_
     environment = bench.build_environment()
     changed = json.dumps(change(json.loads(environment[SPARK_CONNECTION])))
     with monkeypatch.context() as patch:
-        patch.setattr(bench, "environment", lambda: {**environment, SPARK_CONNECTION: changed})
+        patch.setattr(bench, "build_environment", lambda: {**environment, SPARK_CONNECTION: changed})
         done = bench.run_process("flush", "tokens")
     assert done.returncode == 1
     assert "Spark connection=spark_default address=localhost:" in done.stderr
