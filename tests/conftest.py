@@ -1,4 +1,4 @@
-"""A private broker and one Spark Connect server for the whole test run, and a workbench of its own for each test."""
+"""One broker and one Spark Connect server for the whole test run, and a workbench of its own for each test."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import shared_spark
+import shared_servers
 import yaml
 from hypothesis import HealthCheck, settings
 from long_tests import find_unknown, is_long
@@ -37,7 +37,7 @@ os.environ["AIRFLOW_HOME"] = _airflow.name
 # for 48 MB of code, full after half of the tests: from then on a thread that looks for code to throw away took a fifth
 # of the server's CPU. And each time that its classes outgrow a bound, at first 21 MB, all of the heap is collected.
 JVM_OPTIONS = (
-    f"{shared_spark.FIRST_COMPILER_ALONE} -XX:ReservedCodeCacheSize=512m -XX:MetaspaceSize=512m"
+    f"{shared_servers.FIRST_COMPILER_ALONE} -XX:ReservedCodeCacheSize=512m -XX:MetaspaceSize=512m"
     " -XX:+IgnoreUnrecognizedVMOptions -XX:SweeperThreshold=5"  # in percent of the room; Java 20 has no such thread
 )
 os.environ.setdefault("TIDEGATE_STACK_JVM_OPTIONS", JVM_OPTIONS)
@@ -107,22 +107,21 @@ def _run_stack(tmp_path_factory: pytest.TempPathFactory, *parts: str) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The broker of all tests of this process."""
-    with _run_stack(tmp_path_factory, "kafka") as running:
-        yield running
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The broker that all tests share, those of other processes of the run too."""
+    return shared_servers.start_broker(shared_servers.find_folder(tmp_path_factory))
 
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory, kafka: Any) -> Any:
     """The broker, and the Spark server that all tests share, those of other processes of the run too."""
-    return shared_spark.start_spark(kafka, shared_spark.find_folder(tmp_path_factory), shared_spark.SHARED)
+    return shared_servers.start_spark(kafka, shared_servers.find_folder(tmp_path_factory), shared_servers.SHARED)
 
 
 @pytest.fixture
 def own_stack(tmp_path_factory: pytest.TempPathFactory, kafka: Any) -> Iterator[Any]:
     """For tests that kill or freeze the Spark server, or count what it keeps or starts: no other test uses this one."""
-    with shared_spark.hold_alone(kafka, shared_spark.find_folder(tmp_path_factory)) as running:
+    with shared_servers.hold_alone(kafka, shared_servers.find_folder(tmp_path_factory)) as running:
         yield running
 
 
@@ -544,7 +543,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """The servers that the run shares go with it."""
-    shared_spark.stop_servers(session.config._tmp_path_factory)  # type: ignore[attr-defined]
+    shared_servers.stop_servers(session.config._tmp_path_factory)  # type: ignore[attr-defined]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import shared_spark
+import shared_servers
 from broker_cluster import NUMBERS, BrokerCluster, run_brokers
 from confluent_kafka import Producer
 from conftest import Workbench, wait_until
@@ -36,7 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerCluster]
 @pytest.fixture
 def bench(cluster: BrokerCluster, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Workbench:
     cluster.mend()
-    stack = shared_spark.start_spark(cluster, shared_spark.find_folder(tmp_path_factory), shared_spark.SHARED)
+    stack = shared_servers.start_spark(cluster, shared_servers.find_folder(tmp_path_factory), shared_servers.SHARED)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "log_level": 0})
     return Workbench(stack, cluster.open_admin(), producer, tmp_path)
 

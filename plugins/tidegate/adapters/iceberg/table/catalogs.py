@@ -4,8 +4,9 @@ import sys
 import weakref
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
+from types import new_class
 from typing import TYPE_CHECKING, Any, cast
 
 import pydantic
@@ -14,6 +15,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError, NoSuchTableError, ValidationError
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from tidegate.adapters.iceberg.table.format_version import find_unknown_metadata, refuse_cut_path
@@ -191,11 +193,13 @@ def _open_catalog(name: str, properties: dict[str, Any]) -> IcebergCatalog:
     if properties.get("type") == "rest":
         opened = _open_rest(name, properties)
         _share_file_systems(opened)
+        _share_metadata(opened)
         return opened
     if properties.get("type") == "sql":  # a process that stays outlives the connections of its database
         properties.setdefault("pool_pre_ping", "true")
     opened = load_catalog(name, **{key: str(value) for key, value in properties.items()})
     _share_file_systems(opened)
+    _share_metadata(opened)
     if properties.get("type") == "sql":
         keep_metadata(cast("SqlCatalog", opened))
         keep_order_of_time(cast("SqlCatalog", opened))
@@ -223,6 +227,46 @@ def _share_file_systems(catalog: IcebergCatalog) -> None:
         return cast("FileIO", io)
 
     catalog._load_file_io = load_file_io  # type: ignore[method-assign]
+
+
+class _Shared:
+    """In front of PyIceberg's class of a table's metadata: a copy that shares what does not change.
+
+    ``update_table_metadata`` ends with a deep copy of each snapshot with its summary, each schema and the whole log. A
+    transaction makes one each time that its state is read, a dozen times in a commit, and a catalog in a database one
+    more. It protects nothing: each update makes new lists and dictionaries, and leaves those it was given as they are.
+    """
+
+    def model_copy(self, *, update: dict[str, Any] | None = None, deep: bool = False) -> Any:
+        """A copy with what `update` replaces; `deep` is PyIceberg's word, and changes nothing."""
+        return super().model_copy(update=update)  # type: ignore[misc]
+
+
+@cache
+def _build_shared_class(metadata_class: type) -> type:
+    """The class with `_Shared` in front; it has the fields and the layout of the one that it is made of."""
+    if issubclass(metadata_class, _Shared):
+        return metadata_class
+    return new_class(metadata_class.__name__, (_Shared, metadata_class))
+
+
+def share_metadata(metadata: TableMetadata) -> TableMetadata:
+    """The same metadata, of which PyIceberg makes no deep copies any more."""
+    object.__setattr__(metadata, "__class__", _build_shared_class(type(metadata)))
+    return metadata
+
+
+def _share_metadata(catalog: IcebergCatalog) -> None:
+    """Share the metadata of all tables that are loaded from a catalog, between all states of each."""
+    reference = weakref.ref(catalog)
+
+    def load_table(identifier: Any) -> Table:
+        opened = cast("IcebergCatalog", reference())
+        table = type(opened).load_table(opened, identifier)
+        share_metadata(table.metadata)
+        return table
+
+    catalog.load_table = load_table  # type: ignore[method-assign]
 
 
 def _open_rest(name: str, properties: dict[str, Any]) -> IcebergCatalog:

@@ -1,9 +1,10 @@
-"""The Spark servers of a test run: one that all of its processes share, and one that a test has to itself.
+"""The servers that all processes of a test run share: a broker and a Spark server; and a Spark server for one test.
 
 A server costs most of its CPU in its first minutes, when it loads classes and compiles what it runs. The processes of a
-run (the parts of ``make servers``) have a broker each, as tests look at all topics and groups of theirs, and one Spark
-server together: each test has sessions, a catalog and topics of its own. Tests that kill or freeze a server, or count
-what it keeps or starts, take the other one, one at a time.
+run (the parts of ``make servers``) have one broker and one Spark server together: each test has sessions, a catalog,
+topics and a state topic of its own. The groups of pipelines are shared, as tests give them the same names: each looks
+at the offsets of its own topics. Tests that kill or freeze a Spark server, or count what it keeps or starts, take the
+other one, one at a time; tests that do so with brokers start their own.
 """
 
 import fcntl
@@ -19,7 +20,7 @@ import pytest
 from local.server import JVM_OPTIONS_VARIABLE
 from local.stack import Stack, start_stack, stop_stack
 
-SHARED, ALONE = "spark", "spark-alone"
+BROKER, SHARED, ALONE = "kafka", "spark", "spark-alone"
 # The shared server lives long enough for the JVM's second compiler, at the bounds of local/spark.py: for the tests of
 # ten files it took 430 CPU s in place of 500. Servers of one test, and brokers, take less without.
 FIRST_COMPILER_ALONE = "-XX:TieredStopAtLevel=1"
@@ -51,15 +52,25 @@ def find_folder(factory: pytest.TempPathFactory) -> Path:
     return (own.parent if is_worker() else own) / FOLDER
 
 
+def find_owner() -> int | None:
+    """The process with which the servers of the run end; None where a developer keeps them."""
+    if os.environ.get(KEPT_VARIABLE):
+        return None
+    return os.getppid() if is_worker() else os.getpid()
+
+
+def start_broker(folder: Path) -> Stack:
+    """The broker of the run, started by whichever process asks first; it ends with the run, or with a kill of it."""
+    return start_stack(folder / BROKER, parts={"kafka"}, tied_to=find_owner())
+
+
 def start_spark(broker: Any, folder: Path, name: str) -> SplitStack:
     """The server of that name, started by whichever process asks first; it ends with the run, or with a kill of it."""
-    kept = os.environ.get(KEPT_VARIABLE)
-    owner = None if kept else os.getppid() if is_worker() else os.getpid()
     options = os.environ.get(JVM_OPTIONS_VARIABLE, "").split()
     with pytest.MonkeyPatch.context() as patch:
         if name == SHARED:
             patch.setenv(JVM_OPTIONS_VARIABLE, " ".join(one for one in options if one != FIRST_COMPILER_ALONE))
-        started = start_stack(folder / name, parts={"spark"}, tied_to=owner)
+        started = start_stack(folder / name, parts={"spark"}, tied_to=find_owner())
     return SplitStack(started.run_dir, broker)
 
 
@@ -76,5 +87,5 @@ def stop_servers(factory: pytest.TempPathFactory) -> None:
     """End them, in the process whose workers have ended; those that a developer keeps stay."""
     if is_worker() or os.environ.get(KEPT_VARIABLE):
         return
-    for name in (SHARED, ALONE):
+    for name in (SHARED, ALONE, BROKER):
         stop_stack(find_folder(factory) / name)
