@@ -1,4 +1,4 @@
-"""How much is tried: a quarter of a property's examples and half of a walk in `make test`, all in `make test-long`.
+"""How much is tried: a quarter of a property's examples and a third of a walk in `make test`, all in `make test-long`.
 
 The first ones are the same in both where a test asks for the same examples each time.
 """
@@ -10,6 +10,7 @@ from typing import TypeVar
 
 ALL = "TIDEGATE_EXAMPLES"  # "all", as `make test-long` sets it
 SHARE, LEAST = 4, 60
+WALKS = 3  # walks that meet each case between them
 T = TypeVar("T")
 
 
@@ -18,12 +19,12 @@ def choose_number(all_of_them: int) -> int:
     return all_of_them if os.environ.get(ALL) == "all" else min(all_of_them, max(LEAST, all_of_them // SHARE))
 
 
-def choose_half(all_of_them: Sequence[T], *about: str | int) -> list[T]:
-    """Of the cases of a walk every second one, or all in `make test-long`.
+def choose_walk_cases(all_of_them: Sequence[T], *about: str | int) -> list[T]:
+    """Of the cases of a walk every third one, or all in `make test-long`.
 
-    Which half is chosen by what the walk is about: walks of several things meet each case between them.
+    Which third is chosen by what the walk is about: walks of several things meet each case between them.
     """
-    return choose_part(all_of_them, zlib.crc32(repr(about).encode()), 2)
+    return choose_part(all_of_them, zlib.crc32(repr(about).encode()), WALKS)
 
 
 def choose_part(all_of_them: Sequence[T], first: int, parts: int) -> list[T]:
@@ -35,8 +36,8 @@ def choose_part(all_of_them: Sequence[T], first: int, parts: int) -> list[T]:
 
 
 def choose_calls(before: int, first: int = 1) -> range:
-    """Of the calls of a run, counted from 1 until it has no more, every second one, or all in `make test-long`.
+    """Of the calls of a run, counted from 1 until it has no more, every third one, or all in `make test-long`.
 
-    Two tests that walk one run begin with `first` 1 and 2: they meet each of its calls between them.
+    Tests that walk one run begin with `first` 1, 2 and 3: three meet each of its calls between them.
     """
-    return range(1, before) if os.environ.get(ALL) == "all" else range(first, before, 2)
+    return range(1, before) if os.environ.get(ALL) == "all" else range(first, before, WALKS)

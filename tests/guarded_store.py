@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from background_server import hold_server
+from fault_proxy import Request
 from lake_servers import LakeCatalog
 
 from local.lake import s3
@@ -97,6 +98,23 @@ def read_documented_policy(bucket: str, prefix: str) -> dict[str, Any]:
 def list_documented_actions() -> list[str]:
     """The actions that it allows."""
     return [action for one in read_documented_policy("b", "p")["Statement"] for action in one["Action"]]
+
+
+def find_action(request: Request) -> str:
+    """The action that a store asks for a request; the request itself where it is none of those that are documented."""
+    place = urllib.parse.urlsplit(request.path)
+    query = urllib.parse.parse_qs(place.query, keep_blank_values=True)
+    has_key = "/" in place.path.strip("/")
+    if has_key and request.method in ("GET", "HEAD"):
+        return "s3:GetObject"
+    if has_key and (request.method == "PUT" or (request.method == "POST" and {"uploads", "uploadId"} & set(query))):
+        return "s3:PutObject"
+    if has_key and request.method == "DELETE":
+        return "s3:AbortMultipartUpload" if "uploadId" in query else "s3:DeleteObject"
+    if request.method == "POST" and "delete" in query:
+        return "s3:DeleteObject"
+    is_list = request.method == "GET" and query.get("list-type") == ["2"]
+    return "s3:ListBucket" if is_list else f"{request.method} {request.path}"
 
 
 def call_iam(address: str, action: str, **arguments: str) -> str:

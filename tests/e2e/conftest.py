@@ -56,7 +56,6 @@ source:
 tables:
   - name: lake.e2e.submitted
 merge: {interval: 1h}
-maintenance: {compact_every: 1}
 spark:
   mode: submit
   connection: spark_standalone

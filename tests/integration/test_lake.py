@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from crash.points import Point
 from fault_proxy import LOST_ANSWER, FaultProxy, Request, run_fault_proxy
+from guarded_store import find_action, list_documented_actions
 from lake_servers import LakeBench, LakeServers, write_file
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
@@ -119,6 +120,7 @@ def test_tables_are_right_through_a_rollback_maintenance_and_a_lost_answer(lake:
     assert len(lake.rest.met) == 1
     lake.check("p")
     assert lake.store.access_keys == {bench.properties["s3.access-key-id"]}
+    assert {find_action(request) for request in lake.store.seen} <= set(list_documented_actions())
 
 
 def test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kill(lake: Lake, runners) -> None:

@@ -231,11 +231,9 @@ def test_key_whose_schema_has_changed_is_refused_until_the_topic_is_compared(wor
             way.publish()
         assert len(read(workbench, way.topic)) == 3, "nothing was produced"
         way.publish(resynchronise=True)
-        way.flush(k3=None, k4="d")
-        way.publish()
         last = {message.key(): message.value() for message in read(workbench, way.topic)}
         names = sorted(json.loads(value)["name"] for value in last.values() if value is not None)
-        assert (names, len([value for value in last.values() if value is None])) == (["b2", "d"], 4)
+        assert (names, len([value for value in last.values() if value is None])) == (["b2", "c"], 3)
     finally:
         registry.close()
 
@@ -282,12 +280,6 @@ def test_joined_table_enriches_the_records_and_its_own_changes_are_followed(work
     workbench.run_spark_sql("UPDATE lake.shop.labels SET label = 'third' WHERE name = 'a'")
     way.flush(k2=None)
     assert step() == ((0, 1, 1), {"third": 2})
-    before = len(way.records())
-    workbench.run_spark_sql(
-        "CALL lake.system.rewrite_data_files(table => 'shop.labels', options => map('rewrite-all', 'true'))"
-    )
-    assert step() == ((0, 0, 0), {"third": 2})
-    assert len(way.records()) == before
     way.flush(k3="a", k4="x")
     assert step() == ((1, 1, 0), {"third": 2, "none": 1})
     assert {k: (v["name"], v["label"]) for k, v in way.latest().items()} == {

@@ -29,7 +29,7 @@ from crash.memory import (
     read_outcome,
 )
 from crash.points import Broken, Journey, Point, build_fault, choose_cases, list_cases
-from examples import choose_half
+from examples import choose_walk_cases
 from fakes import Crash, World
 from tidegate.errors import TidegateError
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
@@ -178,7 +178,7 @@ def walk(situation: Situation, pipeline: Pipeline, record_property: Callable[...
     drain(undisturbed, pipeline)
     expected, points = read_outcome(undisturbed, pipeline), list_passed_points(situation, pipeline)
     assert list_leftovers(undisturbed, pipeline) == []
-    walked = choose_half(list_cases(points), *about)
+    walked = choose_walk_cases(list_cases(points), *about)
     for at, kind in walked:
         world = interrupt_flush(situation, pipeline, kind, at)
         drain(world, pipeline)

@@ -21,7 +21,7 @@ from crash.memory import (
     read_outcome,
 )
 from crash.points import Journey, Point
-from examples import choose_half
+from examples import choose_walk_cases
 from fakes import World
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.spec.pipeline import Pipeline
@@ -61,7 +61,7 @@ def test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes(
     situation, mode: str, tables: int, record_property
 ) -> None:
     pipeline = build_crash_pipeline(mode, tables)
-    points = choose_half(list_passed_points(situation, pipeline), situation.__name__, tables)
+    points = choose_walk_cases(list_passed_points(situation, pipeline), situation.__name__, tables)
     for at in points:
         sleeper = Sleeper(situation, pipeline, at)
         sleeper.run()

@@ -6,7 +6,7 @@ They are told to run one at a time. Where they do not, one of them gives way, an
 import threading
 
 import pytest
-from examples import choose_calls, choose_half
+from examples import choose_calls, choose_walk_cases
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.merge.letter_filter import LetterFilter
@@ -114,7 +114,7 @@ def answer_by_hand(world: World, pipeline: Pipeline, refusal: GiveUp) -> None:
 def test_each_dead_letter_comes_in_once_whatever_the_order_of_two_replays(mode: str) -> None:
     pipeline, most, refusals = build_tolerant_pipeline(mode), count_calls(mode), 0
     pairs = [(first, second) for first in range(1, most, 5) for second in range(1, most, 5)]
-    for first, second in choose_half(pairs, mode):
+    for first, second in choose_walk_cases(pairs, mode):
         world, at = build_world(pipeline), f"the first one's calls={first}, then calls={second} of the second one"
         ends = run_two(world, pipeline, Turns(first, second))
         assert all(end is None or isinstance(end, GIVES_WAY) for end in ends), (at, ends)

@@ -18,7 +18,7 @@ from crash.memory import (
     read_outcome,
 )
 from crash.points import Journey, Point
-from examples import choose_half
+from examples import choose_walk_cases
 from fakes import World
 from tidegate.errors import PublishedElsewhere
 from tidegate.model.publish_cost import PublishOutcome
@@ -83,7 +83,7 @@ def test_merge_that_is_sent_once_more_is_done_once_and_both_say_so(
     alone = SentTwice(situation, pipeline)
     passed, whole = alone.run(None)
     go_on(alone.world.build_ports(pipeline))
-    points = choose_half(passed, situation.__name__, mode)
+    points = choose_walk_cases(passed, situation.__name__, mode)
     for at in points:
         twice = SentTwice(situation, pipeline)
         _, first = twice.run(at, then)
@@ -107,7 +107,7 @@ def test_merge_that_is_sent_once_more_is_done_once_and_both_say_so(
 def test_merge_that_is_sent_once_more_and_wakes_behind_a_newer_batch_gives_way_with_one_sentence(mode: str) -> None:
     pipeline = build_crash_pipeline(mode, 1)
     passed, _ = SentTwice(arrange_later_batch, pipeline).run(None)
-    for at in choose_half(passed, mode):
+    for at in choose_walk_cases(passed, mode):
         twice = SentTwice(arrange_later_batch, pipeline)
 
         def newer(_: Ports, world: World = twice.world) -> None:
