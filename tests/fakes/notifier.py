@@ -18,3 +18,21 @@ class KeepingNotifier(BaseNotifier):
     def notify(self, context: Any) -> None:
         """Keep it."""
         self.kept.append((self.text, context["run_id"]))
+
+
+class BrokenNotifier(BaseNotifier):
+    """Cannot be told while it is broken; keeps what it was told, by its name."""
+
+    template_fields = ("text",)
+    broken: ClassVar[set[str]] = set()
+    kept: ClassVar[list[tuple[str, str]]] = []
+
+    def __init__(self, name: str, text: str = "") -> None:
+        super().__init__()
+        self.name, self.text = name, text
+
+    def notify(self, context: Any) -> None:
+        """Keep it, or fail as a server that refuses."""
+        if self.name in self.broken:
+            raise ConnectionError(f"{self.name} refuses")
+        self.kept.append((self.name, self.text))

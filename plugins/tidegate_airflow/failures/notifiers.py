@@ -2,7 +2,8 @@
 
 import importlib
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from airflow.sdk import Context
@@ -10,28 +11,37 @@ from airflow.sdk.bases.notifier import BaseNotifier
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Notifier, Pipeline
 
+from tidegate_airflow.dag_ids import name_fleet
+from tidegate_airflow.failures.missed_calls import MissedCalls
+
 log = logging.getLogger(__name__)
 FAILURE_KEY = "failure"  # a result of the tasks that colour a run, and what templates call it
 MEMBER_FAILURES_KEY = "member_failures"  # the same of a fleet: a list, each with its `pipeline`
 COLOURING_TASKS = ("heartbeat", "freshness")
+OWN = ""  # where a pipeline stands: the DAG's own failure
 
 
 def build_failure_callbacks(pipeline: Pipeline) -> list[Callable[[Context], None]]:
     """A callback of the DAG for each notifier. Its class is imported when it is called, not when the DAG is read.
 
-    A run that failed for the reason of the one before it is not notified again.
+    A run that failed for the reason of the one before it is not notified again, unless that call failed.
     """
-    return [_build_callback(notifier) for notifier in pipeline.on_failure]
+    return [_build_callback(pipeline, notifier) for notifier in pipeline.on_failure]
 
 
-def _build_callback(notifier: Notifier) -> Callable[[Context], None]:
+def _build_callback(pipeline: Pipeline, notifier: Notifier) -> Callable[[Context], None]:
     def notify(context: Context) -> None:
         failures = _read_failures(context)
-        new = [failure for failure in failures if failure["is_new"]]
-        if failures and not new:
-            log.info("not notified again: %s", failures[0]["reason"])
+        if not failures:
+            _call_notifier("on_failure", notifier, context, None)
             return
-        _call_notifier("on_failure", notifier, context, new[0] if new else None)
+        missed = MissedCalls.read(pipeline.name)
+        found = next((failure for failure in failures if failure["is_new"]), failures[0])
+        if not (found["is_new"] or missed.includes(OWN, notifier)):
+            log.info("not notified again: %s", found["reason"])
+            return
+        with missed.note_call(OWN, notifier, pipeline.on_failure):
+            _call_notifier("on_failure", notifier, context, found)
 
     return notify
 
@@ -40,24 +50,34 @@ def build_fleet_callbacks(members: Sequence[Pipeline]) -> list[Callable[[Context
     """One callback for the DAG of a fleet: it tells the notifiers of each pipeline that failed for a new reason.
 
     A failure of the fleet itself, and a run that noted nothing, as its last task was killed, is notified once to all.
+    A call that failed is made again with the next failed run.
     """
-    notifiers = {pipeline.name: pipeline.on_failure for pipeline in members if pipeline.on_failure}
-    everybody = _list_distinct(notifiers.values())
+    own = {pipeline.name: pipeline.on_failure for pipeline in members if pipeline.on_failure}
+    notifiers = {**own, OWN: _list_distinct(own.values())}
 
     def notify(context: Context) -> None:
-        calls: list[tuple[Notifier, dict[str, Any] | None]] = []
         noted = _read_member_failures(context)
-        for failure in (one for one in noted if one["is_new"]):
-            called = notifiers.get(failure["pipeline"], ()) if failure["pipeline"] else everybody
-            calls += [(notifier, failure) for notifier in called]
-        calls += [] if noted else [(notifier, None) for notifier in everybody]
-        for notifier, found in calls:
-            try:
-                _call_notifier("on_failure", notifier, context, found)
-            except Exception:  # the next one belongs to somebody else
-                log.exception("on_failure.notifier=%s was not called; see the reason below", notifier.path)
+        missed = MissedCalls.read(name_fleet(members[0].fleet or ""))
+        missed.keep(notifiers)
+        for failure in noted:
+            called = notifiers.get(failure["pipeline"], ())
+            for notifier in called:
+                if failure["is_new"] or missed.includes(failure["pipeline"], notifier):
+                    with _log_failed_call(notifier), missed.note_call(failure["pipeline"], notifier, called):
+                        _call_notifier("on_failure", notifier, context, failure)
+        for notifier in [] if noted else notifiers[OWN]:
+            with _log_failed_call(notifier):
+                _call_notifier("on_failure", notifier, context, None)
 
-    return [notify] if notifiers else []
+    return [notify] if own else []
+
+
+@contextmanager
+def _log_failed_call(notifier: Notifier) -> Iterator[None]:
+    try:
+        yield
+    except Exception:  # the next one belongs to somebody else
+        log.exception("on_failure.notifier=%s was not called; see the reason below", notifier.path)
 
 
 def _list_distinct(notifiers: Iterable[Sequence[Notifier]]) -> list[Notifier]:
