@@ -36,6 +36,7 @@ def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedA
         done="the position was moved",
         perform=partial(rebase_positions, ports, proposed),
         pins={"to": to if is_json(to) or to == REMAINING else json.dumps(_join_targets(proposed))},
+        stands_on={one.table.name: one.before.batch for one in proposed},
     )
 
 

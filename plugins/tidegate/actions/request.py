@@ -115,6 +115,17 @@ def check_unchanged(proposed: ProposedAction, digest: str) -> None:
         )
 
 
+def refuse_unseen_repeat(kind: str, digest: str) -> None:
+    """`GiveUp` for a run that a person has cleared and that names no preview: what it was started for may be done, and
+    its words may mean something else by now.
+    """
+    if not digest:
+        raise GiveUp(
+            f"action={kind}: this run was cleared, and it names no preview; what it was started for may be done, and "
+            "the same words may do something else by now: nothing was changed; start the DAG again with preview"
+        )
+
+
 def build_letter_filter(words: Mapping[str, Any]) -> LetterFilter:
     """Which dead letters are meant by table, topic, reason, since and offsets, each of which may be missing."""
     since = words.get("since")

@@ -33,6 +33,7 @@ def propose_answer(ports: Ports, answer: Answer, table: str | None = None) -> Pr
         question="Go on so?",
         done="the rollback was answered; the next flush goes on",
         perform=partial(answer_rollbacks, ports, proposed, answer),
+        stands_on={one.move.table.name: one.move.before.batch for one in proposed},
     )
 
 

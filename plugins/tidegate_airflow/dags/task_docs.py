@@ -103,5 +103,6 @@ Who did what and when stands in the table beside its position, on the pipeline's
 """
 ACT = """
 **act** shows what is asked for as its result `preview`, and does it unless only a preview was asked for. It is skipped
-where there is nothing to do. A repeat changes nothing twice.
+where there is nothing to do. A run that is cleared does only what a preview has shown (`previewed`), and only while
+that is still what it would do; else it changes nothing and fails: start the DAG again.
 """

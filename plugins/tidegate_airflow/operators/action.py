@@ -18,7 +18,8 @@ MAX_PREVIEW_CHARACTERS = 20_000  # the whole stands in the log
 def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str, Any]:
     """Show what the form asks for, and do it unless only a preview is wanted; what was done, by whom.
 
-    Refused where something else would be done than a preview showed whose digest was given as `previewed`.
+    Refused where something else would be done than a preview showed whose digest was given as `previewed`, and where a
+    person clears a run to which none was given.
     """
     from tidegate.actions.request import (
         FORM_WORDS,
@@ -26,6 +27,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
         check_unchanged,
         propose_action,
         refuse_strange_words,
+        refuse_unseen_repeat,
     )
     from tidegate.errors import NothingToDo
 
@@ -41,6 +43,8 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
         _push_preview(context, {"text": proposed.preview, "digest": proposed.digest, "pins": proposed.pins})
         if params["preview"]:
             return {"action": params["action"], "done": "only a preview: nothing was changed", "by": by}
+        if context["dag_run"].clear_number:
+            refuse_unseen_repeat(params["action"], params["previewed"])
         check_unchanged(proposed, params["previewed"] or "")
         proposed.perform(by)
     if params["action"] == ActionKind.UNDO_ROLLBACK:

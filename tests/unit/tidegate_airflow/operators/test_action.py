@@ -29,14 +29,14 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-def build_context(user: str | None = "ann", **words: Any) -> tuple[Any, dict[str, Any]]:
+def build_context(user: str | None = "ann", clear_number: int = 0, **words: Any) -> tuple[Any, dict[str, Any]]:
     """A task's context of a run that somebody has started, and the results that it leaves."""
     left: dict[str, Any] = {}
 
     def xcom_push(key: str, value: Any) -> None:
         left[key] = value
 
-    run = SimpleNamespace(triggering_user_name=user)
+    run = SimpleNamespace(triggering_user_name=user, clear_number=clear_number)
     return {"params": {**EMPTY, **words}, "dag_run": run, "ti": SimpleNamespace(xcom_push=xcom_push)}, left
 
 
@@ -68,6 +68,37 @@ def test_nothing_else_is_done_than_what_was_shown(world: World) -> None:
     with pytest.raises(AirflowFailException, match="something else would be done now"):
         run_action(context, "shop")
     assert read_position_and_actors(world) == ({"orders": {0: 2, 1: 1}}, [])
+
+
+@pytest.mark.parametrize("words", [{"to": "latest"}, {"to": "earliest"}, {"to": '{"orders": {"0": 0}}'}])
+def test_run_that_is_cleared_does_nothing_that_no_preview_has_shown(world: World, words: dict[str, Any]) -> None:
+    """Months later: `latest` would skip what waits, and `earliest` would read all again."""
+    context, _ = build_context(action="rebase", preview=False, **words)
+    run_action(context, "shop")
+    done = read_position_and_actors(world)
+    for partition in (0, 1):
+        world.broker.produce("orders", {"id": "w"}, {"id": "w", "name": "waits"}, partition)
+    context, left = build_context(action="rebase", preview=False, clear_number=1, **words)
+    with pytest.raises(AirflowFailException, match="this run was cleared, and it names no preview"):
+        run_action(context, "shop")
+    assert read_position_and_actors(world) == done
+    assert "-> " in left["preview"]["text"], "what it would do by now"
+
+
+def test_run_that_is_cleared_does_what_its_preview_has_shown_once(world: World) -> None:
+    words = {"action": "rebase", "to": "earliest"}
+    context, shown = build_context(clear_number=2, **words)
+    run_action(context, "shop")
+    confirmed = {"preview": False, "previewed": shown["preview"]["digest"], **shown["preview"]["pins"]}
+    for cleared in (1, 2):  # its first try was killed before it did anything; the second has done it
+        context, _ = build_context(**{**words, **confirmed}, clear_number=cleared)
+        if cleared == 1:
+            assert run_action(context, "shop")["done"] == "the position was moved"
+            flush(world.build_ports(PIPELINE))
+            continue
+        with pytest.raises(AirflowFailException, match="something else would be done now"):
+            run_action(context, "shop")
+    assert read_position_and_actors(world) == ({"orders": {0: 1, 1: 1}}, ["ann"])
 
 
 def test_nothing_to_do_is_a_skip_that_says_why(world: World) -> None:

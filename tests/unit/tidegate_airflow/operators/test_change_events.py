@@ -64,7 +64,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 def build_context(**words: Any) -> Any:
     params = {"table": None, "topic": None, "reason": None, "since": None, "offsets": [], **words}
-    run = SimpleNamespace(triggering_user_name="ann")
+    run = SimpleNamespace(triggering_user_name="ann", clear_number=0)
     return {
         "params": params,
         "dag_run": run,
