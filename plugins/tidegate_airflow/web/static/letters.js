@@ -21,7 +21,7 @@ export function letters(name) {
     show: async (answer, again) => {
       rights ??= await read(`pipelines/${encodeURIComponent(name)}`).catch(() => ({ may: {}, airflow: {} }));
       const dags = rights.airflow.dags ?? {};
-      const dag = dags.replay?.dag_id;
+      const dag = dags.replay;
       const act = remedies(dags.actions, rights.may.actions, again);
       const discard = (asked, fields = []) => act("Discard", "They wait no longer and are never replayed. Their rows stay in the table, with who discarded them and why.", { action: "discard", ...asked }, [...fields, BECAUSE]);
       const ways = (row) => {

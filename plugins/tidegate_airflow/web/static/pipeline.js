@@ -67,7 +67,7 @@ function actions({ pipeline: row, airflow, may }, again) {
       } catch (problem) { say(`Not started: ${problem.message}`); }
       again();
     } }, "Flush now");
-  return h("div", { class: "actions" }, flush, may.pause ? pauseButton(dags.flush, again, row.fleet) : null, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay?.dag_id, may.replay, again) : null,
+  return h("div", { class: "actions" }, flush, may.pause ? pauseButton(dags.flush, again, row.fleet) : null, row.dead_letters ? replayButton(row.pipeline, row.dead_letters, dags.replay, may.replay, again) : null,
     may.backfill && dags.backfill ? link(dagPath(dags.backfill.dag_id), "Backfill: its form is behind Trigger") : null);
 }
 

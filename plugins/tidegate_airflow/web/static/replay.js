@@ -5,17 +5,20 @@ import { ask, h, say } from "./dom.js";
 const TEXT = "Every record that waits is decoded again with the schema that the pipeline file has now. " +
   "What can be read comes into its table, never over a newer row; the rest stays here. It may be repeated.";
 
-/** The button, or a line that says why there is none. */
+// A run of a DAG that is paused would be queued until somebody unpauses it, and the page would wait for it.
+const paused = (dag) => (dag.paused ? { disabled: true, title: `The DAG ${dag.dag_id} is paused: unpause it first` } : {});
+
+/** The button, or a line that says why there is none; `dag` is the DAG of replays, if there is one. */
 export function replayButton(name, waiting, dag, may, after) {
   if (!dag) return h("span", { class: "quiet" }, "The button is there with errors.tolerance: all. Without it: ", h("code", {}, `bin/tidegate dead-letters ${name} --replay`));
   if (!may) return h("span", { class: "quiet" }, "Your role in Airflow may look, but not replay.");
-  const button = h("button", { type: "button", class: "primary", "data-key": "replay", disabled: !waiting, click: () => replay(name, waiting, dag, button, after) }, "Replay all …");
+  const button = h("button", { type: "button", class: "primary", "data-key": "replay", disabled: !waiting, ...paused(dag), click: () => replay(name, waiting, dag.dag_id, button, after) }, "Replay all …");
   return button;
 }
 
 /** The button of one dead letter: `chosen` are the words of the DAG's form. */
 export function replayOneButton(name, chosen, dag, after) {
-  const button = h("button", { type: "button", class: "small", "data-key": `replay-${chosen.table}-${chosen.offsets}`, click: () => replay(name, 1, dag, button, after, chosen) }, "Replay …");
+  const button = h("button", { type: "button", class: "small", "data-key": `replay-${chosen.table}-${chosen.offsets}`, ...paused(dag), click: () => replay(name, 1, dag.dag_id, button, after, chosen) }, "Replay …");
   return button;
 }
 

@@ -1,0 +1,43 @@
+"""The buttons that replay dead letters, in a browser without Airflow: none starts a run that nothing would begin."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from e2e.browser import open_static_page
+from playwright.sync_api import Page
+
+PAUSED = "The DAG tidegate_orders_replay is paused: unpause it first"
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with open_static_page() as opened:
+        opened.evaluate("document.head.innerHTML = '<meta name=\"airflow-root\" content=\"/\">'")
+        yield opened
+
+
+def read_buttons(page: Page, *, paused: bool, waiting: int = 2) -> Any:
+    """Of the button for all and of that for one: whether it is disabled, and its hint."""
+    script = """async ([dag, waiting]) => {
+      const { replayButton, replayOneButton } = await import('/replay.js');
+      const one = { table: 'lake.shop.orders', offsets: ['orders:0:7'] };
+      const shown = [replayButton('orders', waiting, dag, true, () => {}), replayOneButton('orders', one, dag, () => {})];
+      return shown.map((button) => [button.disabled, button.title]);
+    }"""
+    return page.evaluate(script, [{"dag_id": "tidegate_orders_replay", "paused": paused}, waiting])
+
+
+def test_paused_dag_of_replays_disables_its_buttons_and_says_why(page: Page) -> None:
+    """A run would be queued until somebody unpauses the DAG, and the page would wait for it."""
+    assert read_buttons(page, paused=True) == [[True, PAUSED], [True, PAUSED]]
+    assert read_buttons(page, paused=False) == [[False, ""], [False, ""]]
+
+
+def test_nothing_that_waits_disables_the_button_for_all(page: Page) -> None:
+    assert read_buttons(page, paused=False, waiting=0)[0] == [True, ""]
+
+
+def test_pipeline_without_the_dag_has_a_command_instead(page: Page) -> None:
+    script = "import('/replay.js').then((one) => one.replayButton('orders', 2, undefined, true, () => {}).textContent)"
+    assert "bin/tidegate dead-letters orders --replay" in page.evaluate(script)
