@@ -13,7 +13,7 @@ PAUSED = "The DAG tidegate_orders_replay is paused: unpause it first"
 @pytest.fixture(scope="module")
 def page() -> Iterator[Page]:
     with open_static_page() as opened:
-        opened.evaluate("document.head.innerHTML = '<meta name=\"airflow-root\" content=\"/\">'")
+        opened.evaluate('document.head.innerHTML = \'<meta name="airflow-root" content="/">\'')
         yield opened
 
 
@@ -22,7 +22,8 @@ def read_buttons(page: Page, *, paused: bool, waiting: int = 2) -> Any:
     script = """async ([dag, waiting]) => {
       const { replayButton, replayOneButton } = await import('/replay.js');
       const one = { table: 'lake.shop.orders', offsets: ['orders:0:7'] };
-      const shown = [replayButton('orders', waiting, dag, true, () => {}), replayOneButton('orders', one, dag, () => {})];
+      const none = () => {};
+      const shown = [replayButton('orders', waiting, dag, true, none), replayOneButton('orders', one, dag, none)];
       return shown.map((button) => [button.disabled, button.title]);
     }"""
     return page.evaluate(script, [{"dag_id": "tidegate_orders_replay", "paused": paused}, waiting])

@@ -136,7 +136,10 @@ class ReadingColumns(TypedDict, total=False):
 
 
 class PipelineRow(ReadingColumns, FileDescription, total=False):
-    """A pipeline as the page lists it: `PipelineOverview` and `RecentActivity`, what failed, and what Airflow knows."""
+    """A pipeline as the page lists it: `PipelineOverview` and `RecentActivity`, what failed, and what Airflow knows.
+
+    `partition_count` are all partitions; a list of many pipelines has some of them in `partitions`.
+    """
 
     pipeline: Required[str]
     lag: int
@@ -147,6 +150,7 @@ class PipelineRow(ReadingColumns, FileDescription, total=False):
     published_ms: int | None
     tables: list[TableOverview]
     partitions: list[PartitionOverview]
+    partition_count: int
     last_flush: FlushSummary | None
     dead_letters: int | None
     last_run: dict[str, Any] | None

@@ -22,7 +22,7 @@ from tidegate_airflow.dag_ids import (
 )
 from tidegate_airflow.web.authorization import ScraperDep, can_pause, can_trigger, filter_visible
 from tidegate_airflow.web.messages import describe_problem
-from tidegate_airflow.web.pipelines import PipelinesView, format_now
+from tidegate_airflow.web.pipelines import PipelinesView, format_now, list_worst_partitions
 from tidegate_airflow.web.publications import PublicationsView
 from tidegate_airflow.web.urls import PAGE_PATH, read_root_path
 
@@ -114,11 +114,12 @@ def _build_not_there(name: str) -> HTTPException:
 
 @api.get("/pipelines")
 def get_overview(pipelines: PipelinesDep, publications: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
-    """Every pipeline and publication that the user may see, the worst first."""
+    """Every pipeline and publication that the user may see, the worst first; of many partitions the worst."""
     published = publications.get_overview(_list_publications(publications, user))
+    rows = pipelines.get_overview(_list_pipelines(pipelines, user))
     return {
         "now": format_now(),
-        "pipelines": pipelines.get_overview(_list_pipelines(pipelines, user)),
+        "pipelines": [list_worst_partitions(row) for row in rows],
         "publications": published,
     }
 

@@ -25,6 +25,7 @@ from tidegate_airflow.web.pipeline_contexts import PipelineContexts
 ANSWER_TIMEOUT_SECONDS = 12.0  # seconds that the parts of one pipeline's page may take together
 MAX_BATCHES, MAX_RUNS, MAX_ERRORS, MAX_RESULTS = 200, 20, 8, 200
 PAGE_SIZE, MAX_PAGES = 25, 40
+MAX_LISTED_PARTITIONS = 20  # of each pipeline in the list of all: every browser asks for it every few seconds
 Data = dict[str, Any]
 
 
@@ -67,7 +68,8 @@ class PipelinesView:
         runbook = find_page_of_state(state, reason)
         fleet = self.sources.get_fleet(row["pipeline"])  # also of a file that is wrong
         known = {"state": state, "reason": reason, "runbook": runbook, "fleet": fleet}
-        return cast("PipelineRow", {**row, **known, **schedule})
+        counts = {"partition_count": len(row["partitions"])} if "partitions" in row else {}
+        return cast("PipelineRow", {**row, **known, **counts, **schedule})
 
     def _get_interval_seconds(self, name: str) -> int:
         try:
@@ -138,6 +140,14 @@ class PipelinesView:
             "pages": max(1, min(MAX_PAGES, -(-dead_letters.waiting // PAGE_SIZE))),
             "dead_letters": [format_dead_letter(letter) for letter in dead_letters.newest[(page - 1) * PAGE_SIZE :]],
         }
+
+
+def list_worst_partitions(row: PipelineRow) -> PipelineRow:
+    """The row with the partitions that are farthest behind: those of known age first."""
+    if len(row.get("partitions", ())) <= MAX_LISTED_PARTITIONS:
+        return row
+    worst = sorted(row["partitions"], key=lambda part: (-(part["lag_seconds"] or 0.0), -part["lag"]))
+    return {**row, "partitions": worst[:MAX_LISTED_PARTITIONS]}
 
 
 def _get_result(future: "Future[Any]") -> Any:

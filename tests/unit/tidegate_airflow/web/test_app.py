@@ -166,6 +166,39 @@ def test_one_pipeline_comes_with_all_of_its_parts(client: Any, airflow: Any) -> 
     assert seen["airflow"]["dags"] == {"flush": {"dag_id": "tidegate_shop", "paused": False}}
 
 
+def test_list_of_all_pipelines_carries_the_worst_partitions_of_each_and_its_own_page_carries_all(
+    client: Any, airflow: Any, desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser asks for the list every five seconds: of 200 pipelines with 5,000 partitions it had 100 MB."""
+    read_rows, many = desk._watch.get_rows, 5000
+    late = {7: 12.0, 4999: 90.5, 30: None}  # seconds behind; of one nobody knows
+    parts = [
+        {
+            "topic": "orders",
+            "partition": n,
+            "published": n,
+            "end": n + 3,
+            "lag": 3 * (n in late),
+            "lag_seconds": late.get(n, 0.0),
+        }
+        for n in range(many)
+    ]
+    rows = lambda: {name: {**row, "partitions": parts} for name, row in read_rows().items()}  # noqa: E731
+    monkeypatch.setattr(desk._watch, "get_rows", rows)
+    admin = build_login(airflow, "admin")
+    answer = client.get("/api/pipelines", headers=admin)
+    listed = answer.json()["pipelines"]
+    assert [(row["pipeline"], row["partition_count"]) for row in listed] == [("orphan", many), ("shop", many)]
+    for row in listed:
+        found = [one["partition"] for one in row["partitions"]]
+        assert (found[:3], len(found)) == ([4999, 7, 30], 20)
+    assert len(answer.content) < 2 * 10_000
+    own = client.get("/api/pipelines/shop", headers=admin).json()["pipeline"]
+    assert (own["partitions"], own["partition_count"]) == (parts, many)
+    metrics = client.get("/metrics", headers=admin).text
+    assert metrics.count("tidegate_lag_records{") == 2 * many
+
+
 def test_pipeline_whose_file_goes_while_it_is_asked_for_does_not_exist(
     client: Any, airflow: Any, desk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
