@@ -19,6 +19,7 @@ from tidegate_airflow import metrics
 from tidegate_airflow.errors import raise_airflow_errors, require_result
 
 Data = dict[str, Any]
+Keep = Callable[[Data], None]
 log = logging.getLogger(__name__)
 
 
@@ -114,7 +115,7 @@ def run_merge(
     staged: Mapping[str, Any],
     engine: Engine | None = None,
     watcher: TaskWatcher | None = None,
-    keep_part: Callable[[Data], None] | None = None,
+    keep_part: Keep | None = None,
 ) -> Data:
     """merge: one table's queue, published as far as it goes; the totals, or why the rest waits.
 
@@ -250,17 +251,19 @@ def run_backfill_clean_up(name: str, backfill: Mapping[str, Any]) -> list[str]:
         return drop_backfill(assemble_ports(name), backfill["id"])
 
 
-def run_replay(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> list[Data]:
+def run_replay(
+    name: str, run_params: Mapping[str, Any], engine: Engine | None = None, keep_part: Keep = lambda _: None
+) -> list[Data]:
     """replay: the dead letters of each table, or those that the form chooses, decoded again; one result for each table.
 
-    A letter is applied once.
+    A letter is applied once. `keep_part` gets the result of each part that is published.
     """
     from tidegate.actions.request import build_letter_filter
     from tidegate.reprocess.replay import replay_dead_letters
 
     with raise_airflow_errors():
-        chosen = build_letter_filter(run_params)
-        return [result.to_dict() for result in replay_dead_letters(assemble_ports(name, engine), chosen)]
+        chosen, ports = build_letter_filter(run_params), assemble_ports(name, engine)
+        return [one.to_dict() for one in replay_dead_letters(ports, chosen, lambda part: keep_part(part.to_dict()))]
 
 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:

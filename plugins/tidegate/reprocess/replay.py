@@ -1,10 +1,10 @@
 """replay: decode dead letters again after a fix, and bring in what can be read now; nothing newer is overwritten."""
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
@@ -21,7 +21,14 @@ from tidegate.ports.context import Head, Ports, Staging, TableState
 from tidegate.progress.position_checks import check_read_log
 from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.reprocess.backfill_plan import require_position
-from tidegate.reprocess.replay_stage import REPLAY_ID, LetterGroup, Replay, group_letters, stage_missing_letters
+from tidegate.reprocess.replay_stage import (
+    REPLAY_ID,
+    LetterGroup,
+    Replay,
+    ReplayResult,
+    group_letters,
+    stage_missing_letters,
+)
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Table, TableMode
 from tidegate.tables.columns import list_destination_columns, resolve_columns
@@ -35,38 +42,12 @@ BEGUN = "begun "  # in the mark, ahead of an attempt: its replay has published n
 UNLIMITED_ERRORS = Errors("all", 2**31 - 1)  # what is still bad stays where it is, however much it is
 
 
-@dataclass(frozen=True)
-class ReplayResult:
-    """What became of one table's dead letters; `still_bad` stay among them.
-
-    So do those `of_old_topics`, which were deleted since with all that came after: whether such a letter is the newest
-    of its key nobody can tell. A table that is only appended to does not ask; there they are tried like the others.
-    `snapshot_id` is that of the last publish, None where nothing was, or an earlier replay was finished.
-    """
-
-    table: str
-    tried: int
-    replayed: int
-    still_bad: int
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    of_old_topics: int = 0
-    snapshot_id: int | None = None
-
-    def add(self, other: "ReplayResult") -> "ReplayResult":
-        """This and a later part of the same table's letters as one result."""
-        sums = asdict(self).keys() - {"table", "snapshot_id"}
-        total = {name: getattr(self, name) + getattr(other, name) for name in sums}
-        return replace(self, **total, snapshot_id=other.snapshot_id or self.snapshot_id)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data; the id of the last snapshot is text, as programs round numbers of this size."""
-        return {**asdict(self), "snapshot_id": None if self.snapshot_id is None else str(self.snapshot_id)}
-
-
-def replay_dead_letters(ports: Ports, chosen: LetterFilter = ALL_LETTERS) -> list[ReplayResult]:
+def replay_dead_letters(
+    ports: Ports, chosen: LetterFilter = ALL_LETTERS, report: Callable[[ReplayResult], None] = lambda _: None
+) -> list[ReplayResult]:
     """Replay the dead letters of each table that has some, or those `chosen`. One replay of a pipeline at a time.
+
+    `report` gets the result of each part that is published, also where a later one fails.
 
     1. Finish a replay that was published and killed before its dead letters were marked, unless its rows were rolled
        back since. Letters that a replay has brought in, and whose rows were rolled back since, wait again. Of a table
@@ -85,7 +66,7 @@ def replay_dead_letters(ports: Ports, chosen: LetterFilter = ALL_LETTERS) -> lis
     tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in ports.pipeline.tables)
     tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))
     meant = (table for table in tables if chosen.table in (None, table.name))
-    results = (_replay_table(Replay(tolerant, table, chosen)) for table in meant)
+    results = (_replay_table(Replay(tolerant, table, chosen, report=report)) for table in meant)
     return [result for result in results if result is not None]
 
 
@@ -270,6 +251,10 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
     """Mark what this attempt has read, then drop what the replay kept."""
     ports, staging = work.ports, _read_own_staging(work, attempt)
     staged = staging.batches[0]
+    read, bad = staged.counts.read, staged.counts.dead_lettered
+    result = ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head)))
+    result = replace(result, snapshot_id=head.snapshot_id if head else None)
+    work.report(result)
     is_of_version_before = retry_commits(ports, work.where, partial(add_later_columns, ports, work.letters))
     statement = ports.sql_for(work.letters).render(
         "replayed_dead_letters",
@@ -288,9 +273,7 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
     ports.staging.drop(work.intermediate)
     if not work.checks_mark:
         _forget_mark(work)
-    read, bad = staged.counts.read, staged.counts.dead_lettered
-    result = ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head)))
-    return result if head is None else replace(result, snapshot_id=head.snapshot_id), work
+    return result, work
 
 
 def _forget_mark(work: Replay) -> None:

@@ -1,8 +1,8 @@
 """replay, first part: stage dead letters from their own bytes, and the keys of all that came after them."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.jobs.stage_job import DeadLetterSource, StageJob
@@ -26,11 +26,42 @@ REPLAY_ID = "replay"  # stands where a backfill has its id
 
 
 @dataclass(frozen=True)
+class ReplayResult:
+    """What became of one table's dead letters; `still_bad` stay among them.
+
+    So do those `of_old_topics`, which were deleted since with all that came after: whether such a letter is the newest
+    of its key nobody can tell. A table that is only appended to does not ask; there they are tried like the others.
+    `snapshot_id` is that of the last publish, None where nothing was, or an earlier replay was finished.
+    """
+
+    table: str
+    tried: int
+    replayed: int
+    still_bad: int
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    of_old_topics: int = 0
+    snapshot_id: int | None = None
+
+    def add(self, other: "ReplayResult") -> "ReplayResult":
+        """This and a later part of the same table's letters as one result."""
+        sums = asdict(self).keys() - {"table", "snapshot_id"}
+        total = {name: getattr(self, name) + getattr(other, name) for name in sums}
+        return replace(self, **total, snapshot_id=other.snapshot_id or self.snapshot_id)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; the id of the last snapshot is text, as programs round numbers of this size."""
+        return {**asdict(self), "snapshot_id": None if self.snapshot_id is None else str(self.snapshot_id)}
+
+
+@dataclass(frozen=True)
 class Replay:
     """The replay of one table's dead letters.
 
     `own_mark` is what it last found, or wrote, in the table's mark. Another value there means that another replay has
-    begun. With `checks_mark` that is checked; without it, what is applied twice changes nothing.
+    begun. With `checks_mark` that is checked; without it, what is applied twice changes nothing. `report` gets the
+    result of each part that is published, before anything else can fail.
     """
 
     ports: Ports
@@ -38,6 +69,7 @@ class Replay:
     chosen: LetterFilter = ALL_LETTERS
     own_mark: str | None = None
     checks_mark: bool = False
+    report: Callable[[ReplayResult], None] = lambda _: None
 
     @property
     def where(self) -> str:

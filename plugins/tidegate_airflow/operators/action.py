@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow.sdk import Context
@@ -12,6 +13,7 @@ from tidegate_airflow.errors import raise_airflow_errors, read_form_words
 
 log = logging.getLogger(__name__)
 PREVIEW_KEY = "preview"  # a result: what would be done, or why there is nothing to do
+CHANGED_KEY = "changed"  # of the task's state
 MAX_PREVIEW_CHARACTERS = 20_000  # the whole stands in the log
 
 
@@ -56,17 +58,70 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
 
 
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:
-    """Replay the dead letters that the form chooses; a table into which some came is an event of its asset."""
+    """Replay the dead letters that the form chooses; a table into which some came is an event of its asset.
+
+    Airflow drops the events of a try that fails, and a letter comes in once: the task's state keeps them for the next.
+    """
     from tidegate.actions.request import LETTER_WORDS, refuse_strange_words
 
     words = read_form_words(context)
     with raise_airflow_errors():
         refuse_strange_words(words, LETTER_WORDS)
-    results = tasks.run_replay(pipeline, words, engine)
-    for result in results:
-        if result["replayed"]:
-            emit_change_event(context, "replay", result)
+    changed = ChangedTables.read(context)
+    results = tasks.run_replay(pipeline, words, engine, changed.add)
+    for table in changed.tables.values():
+        emit_change_event(context, "replay", table)
+    changed.forget()
     return results
+
+
+@dataclass
+class ChangedTables:
+    """The tables that this task's tries have changed so far, by name: their counts of rows, and the last snapshot."""
+
+    context: Context
+    tables: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, context: Context) -> "ChangedTables":
+        """Those of the tries before this one."""
+        try:
+            return cls(context, dict(context["task_state_store"].get(CHANGED_KEY) or {}))
+        except Exception as fault:
+            log.warning(
+                "what an earlier try has changed is not known: %s; DAGs that wait for a table hear of its next change",
+                type(fault).__name__,
+            )
+            return cls(context)
+
+    def add(self, part: Mapping[str, Any]) -> None:
+        """A part of a table's dead letters was published."""
+        if not part["replayed"]:
+            return
+        before = self.tables.get(part["table"], {})
+        counts = {name: before.get(name, 0) + part[name] for name in ("inserted", "updated", "deleted")}
+        snapshot = part["snapshot_id"] or before.get("snapshot_id")
+        self.tables[part["table"]] = {"table": part["table"], "snapshot_id": snapshot, **counts}
+        try:
+            self.context["task_state_store"].set(CHANGED_KEY, self.tables)
+        except Exception as fault:
+            log.warning(
+                "what was changed is not kept for another try: %s; if this one fails, DAGs that wait for table=%s hear "
+                "of its next change",
+                type(fault).__name__,
+                part["table"],
+            )
+
+    def forget(self) -> None:
+        """The events of all are told with the task's success."""
+        try:
+            if self.tables:
+                self.context["task_state_store"].delete(CHANGED_KEY)
+        except Exception as fault:
+            log.warning(
+                "what was changed stays in the task's state: %s; if the run is cleared, its events come twice",
+                type(fault).__name__,
+            )
 
 
 FORM_STEPS = {"act": run_action, "replay": run_replay_form}  # what a DAG's form alone tells what to do

@@ -9,7 +9,8 @@ from tidegate.merge.letter_filter import LetterFilter
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
 from tidegate.reprocess.discard import discard_dead_letters, propose_discards
-from tidegate.reprocess.replay import ReplayResult, replay_dead_letters
+from tidegate.reprocess.replay import replay_dead_letters
+from tidegate.reprocess.replay_stage import ReplayResult
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush

@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException
 from fakes import BAD, World, build_pipeline, build_table
 from fakes.task_instance import PushedResults
-from tidegate.errors import AuditFailed
+from tidegate.errors import AuditFailed, RetryLater
 from tidegate.ports.context import Ports
 from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
@@ -62,7 +62,17 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-def build_context(**words: Any) -> Any:
+class KeptState(dict[str, Any]):
+    """Airflow's store of a task's state, which outlives its tries."""
+
+    def set(self, key: str, value: Any) -> None:
+        self[key] = value
+
+    def delete(self, key: str) -> None:
+        self.pop(key, None)
+
+
+def build_context(task_state_store: Any = None, **words: Any) -> Any:
     params = {"table": None, "topic": None, "reason": None, "since": None, "offsets": [], **words}
     run = SimpleNamespace(triggering_user_name="ann", clear_number=0)
     return {
@@ -71,6 +81,7 @@ def build_context(**words: Any) -> Any:
         "ti": PushedResults(),
         "outlets": [ALIAS],
         "outlet_events": Events(),
+        "task_state_store": KeptState() if task_state_store is None else task_state_store,
     }
 
 
@@ -80,7 +91,7 @@ def read_main(world: World, table: str) -> str:
 
 
 def mend(world: World) -> None:
-    """As if the file had been corrected: the bad order can be read now."""
+    """As if the file had been corrected: the bad order, and the bad user if there is one, can be read now."""
     records = world.broker.partitions["orders"][1].records
     records[1] = replace(records[1], value={"id": "c", "name": "mended"})
     world.engine.mended[1] = records[1].value
@@ -98,6 +109,49 @@ def test_replay_that_brings_dead_letters_in_is_an_event_of_their_table_alone(wor
     assert result["snapshot_id"] == snapshot
     event = {"batch": None, **numbers, "valid_through": None, "cause": "replay"}
     assert context["outlet_events"].told == {ORDERS: [event]}
+
+
+def test_table_whose_letters_came_in_before_another_one_failed_is_an_event_of_the_next_try(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow drops the events of the try that failed, and the next try finds nothing left to bring into the table."""
+    world.broker.produce("users", {"id": "d"}, BAD, 0)
+    flush(world.build_ports(PIPELINE))
+    mend(world)
+    store = KeptState()
+    publish = world.destination.publish
+
+    def fail_for_users(commit: Any) -> Any:
+        if commit.table == USERS:
+            raise RetryLater("catalog=lake does not answer")
+        return publish(commit)
+
+    monkeypatch.setattr(world.destination, "publish", fail_for_users)
+    failed = build_context(task_state_store=store)
+    with pytest.raises(AirflowException, match="does not answer"):
+        run_replay_form(failed, "shop")
+    assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b", "c"]
+    snapshot = read_main(world, ORDERS)
+    monkeypatch.setattr(world.destination, "publish", publish)
+    again = build_context(task_state_store=store)
+    run_replay_form(again, "shop")
+    told = {table: [one["snapshot_id"] for one in events] for table, events in again["outlet_events"].told.items()}
+    assert told == {ORDERS: [snapshot], USERS: [read_main(world, USERS)]}
+    assert again["outlet_events"].told[ORDERS][0]["inserted"] == 1
+    assert store == {}, "a run that is cleared later tells nothing twice"
+
+
+@pytest.mark.parametrize("fault", ["get", "set", "delete"])
+def test_store_of_a_tasks_state_that_does_not_answer_fails_no_replay(world: World, fault: str) -> None:
+    def fail(*_: Any) -> Any:
+        raise OSError("the API server is gone")
+
+    store = KeptState()
+    setattr(store, fault, fail)
+    mend(world)
+    context = build_context(task_state_store=store)
+    run_replay_form(context, "shop")
+    assert list(context["outlet_events"].told) == [ORDERS]
 
 
 def test_slice_of_a_backfill_is_an_event_of_each_table_that_got_rows_also_in_a_second_try(world: World) -> None:
