@@ -6,7 +6,7 @@ runs try, and tell, as if each were the first.
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -117,7 +117,10 @@ def was_cleared(context: Context) -> bool:
 def remember_failure(name: str, context: Context, message: str, states: Mapping[str, str]) -> None:
     """Note why the run fails. `states` are those of its other tasks, with a mapped task's index in its name."""
     planned = context["ti"].xcom_pull(task_ids="plan") or {"tables": [], "refused": []}
-    failed = [_read_failed_task(context, task, planned) for task, state in sorted(states.items()) if state == "failed"]
+    names = sorted(task for task, state in states.items() if state == "failed")
+    is_merge = any(task.startswith("merge") for task in names)
+    queues = (context["ti"].xcom_pull(task_ids="stage") if is_merge else None) or []  # once: it may be a megabyte
+    failed = [_read_failed_task(context, task, planned, queues) for task in names]
     refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
     failed += [to_failed_task("stage", one) for one in refused_by_stage]
     blocked = [to_failed_task("plan", one) for one in planned["refused"] if one["kind"] != WAITING]
@@ -205,7 +208,7 @@ def _extend_streak(name: str, context: Context, key: str, failure: Failure) -> N
         log.warning("the failure is not remembered for the next run: %s", type(fault).__name__)
 
 
-def _read_failed_task(context: Context, task: str, planned: Data) -> FailedTask:
+def _read_failed_task(context: Context, task: str, planned: Data, queues: Sequence[Data]) -> FailedTask:
     """What a failed task left of its reason, and of which tables; a mapped task's name ends in its index."""
     base, _, index = task.rpartition("_")
     mapped: dict[str, Any] = {"map_indexes": int(index)} if base and index.isdigit() else {}
@@ -214,7 +217,6 @@ def _read_failed_task(context: Context, task: str, planned: Data) -> FailedTask:
     found = error if isinstance(error, dict) else {}
     tables = [one["table"] for one in planned["tables"]] if name == "stage" else []
     if name == "merge":
-        queues = context["ti"].xcom_pull(task_ids="stage") or []
         number = mapped.get("map_indexes", 0)
         tables = [queues[number]["table"]] if number < len(queues) else []
     return FailedTask(name, str(found.get("error", "")), str(found.get("message", "")), tuple(tables))
