@@ -28,7 +28,8 @@ def build_slice_note(pipeline: str, asked: str, facts: Mapping[str, Any]) -> str
 def find_undone_backfills(ports: Ports, table: str) -> list[UndoneBackfill]:
     """The backfills of `table` that nobody goes on with, and of which a rollback has taken slices.
 
-    Not those whose records the flush has yet to read again, as far as snapshots tell.
+    Not those whose records the flush has yet to read again, as far as snapshots tell. A slice that is about to be
+    published looks like one that is gone, until its backfill ends: so the table is looked at once more behind that.
     """
     name = ports.pipeline.name
     gone = ports.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY)
@@ -43,7 +44,9 @@ def find_undone_backfills(ports: Ports, table: str) -> list[UndoneBackfill]:
         if is_lost and _is_passed(Ranges.from_dict(note["ranges"]), state.position.offsets):
             slices.setdefault(backfill, set()).add(number)
             commands[backfill] = _build_command(name, note.get("asked"))
-    return [UndoneBackfill(one, frozenset(numbers), commands[one]) for one, numbers in sorted(slices.items())]
+    still_gone = ports.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY) if slices else frozenset()
+    undone = {one: frozenset(n for n in numbers if f"{one}/{n}" in still_gone) for one, numbers in slices.items()}
+    return [UndoneBackfill(one, numbers, commands[one]) for one, numbers in sorted(undone.items()) if numbers]
 
 
 def _read_notes(ports: Ports, table: str) -> list[dict[str, Any]]:

@@ -1,10 +1,11 @@
 """A table is rolled back behind a backfill that is done: that is told, with the command that applies it again."""
 
 import json
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
-from fakes import World, build_pipeline, build_table
+from fakes import Crash, World, build_pipeline, build_table
 from fakes.orders import NAME, make_orders, read_orders, send_orders
 from tidegate.diagnosis.finding import Severity
 from tidegate.errors import NothingToDo
@@ -12,10 +13,11 @@ from tidegate.model.backfill import Backfill
 from tidegate.monitoring.details import find_warnings
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
-from tidegate.reprocess.backfill import apply_backfill, apply_slice
+from tidegate.reprocess.backfill import apply_backfill, apply_slice, drop_backfill
 from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
 from tidegate.steps.flush import flush
 from tidegate.steps.heartbeat import heartbeat
+from tidegate.tables.undone_backfills import find_undone_backfills
 from tidegate.wiring.diagnosis.tables import _check_position
 
 COPY = "lake.shop.copy"
@@ -147,3 +149,27 @@ def test_backfill_of_another_pipeline_is_not_told_as_its_own(world: World) -> No
             snapshot.summary["tidegate.backfill"] = json.dumps({**json.loads(note), "pipeline": "other"})
     world.destination.rollback(NAME, before)
     assert list_told(world) == []
+
+
+def test_backfill_that_ends_while_its_marks_are_read_is_not_told(world: World) -> None:
+    """Its last slices lie on branches when the snapshots are read, and nothing of it is open when its tables are."""
+    planned = propose_backfill(world.build_ports(PIPELINE), parse_request(RANGES, None, None)).backfill
+
+    def die(call: str, when: str) -> None:
+        if (call, when) == ("commits.publish", "before"):
+            raise Crash
+
+    for number in planned.numbers:
+        with suppress(Crash):
+            apply_slice(world.build_ports(PIPELINE, die), planned, number)
+
+    def end(call: str, when: str) -> None:
+        if (call, when) == ("history.list_backfills", "before") and not ended:
+            ended.append(call)
+            drop_backfill(world.build_ports(PIPELINE), planned.id)  # so that it is staged again, by other attempts
+            apply_backfill(world.build_ports(PIPELINE), planned, lambda _: None)
+
+    ended: list[str] = []
+    assert world.destination.list_rolled_back(NAME, "tidegate.backfill-slice")
+    assert find_undone_backfills(world.build_ports(PIPELINE, end), NAME) == []
+    assert (ended, read_orders(world)) == (["history.list_backfills"], {"a": "2", "b": "1"})
