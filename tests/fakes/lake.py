@@ -377,6 +377,10 @@ class MemoryDestination:
             found.properties |= own.properties
         return dict(found.properties)
 
+    def has_mark(self, table: str, own: Ownership) -> bool:
+        found = self.tables.get(table)
+        return found is not None and own.properties.items() <= found.properties.items()
+
     def find_highest_batch(self, intermediate: str) -> int:
         found = self.tables.get(intermediate)
         summaries = [s.summary for s in found.snapshots.values()] if found else []
@@ -495,7 +499,7 @@ class MemoryDestination:
     def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
         rows = self.tables[name].read_rows() if name in self.tables else []
         mine = (row for row in rows if row["table"] == table and row.get("replayed_by") in set(attempts))
-        return [_build_letter(row).place for row in mine]
+        return [_build_letter(row).place._replace(replayed_by=row["replayed_by"]) for row in mine]
 
     def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
         rows = self.tables[name].read_rows() if name in self.tables else []
@@ -505,9 +509,12 @@ class MemoryDestination:
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
         return ""
 
-    def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+    def count_letters_of_others(
+        self, name: str, table: str, attempt: str, ranges: Ranges
+    ) -> Mapping[tuple[str, int], int]:
         rows = self.tables[name].read_rows() if name in self.tables else []
-        return sum(r["table"] == table and r["attempt"] != attempt and is_within(r, ranges) for r in rows)
+        others = [row for row in rows if row["table"] == table and row["attempt"] != attempt]
+        return Counter((row["topic"], row["partition"]) for row in others if is_within(row, ranges))
 
     def count_rows(self, table: str) -> int | None:
         return len(self.tables[table].read_rows(self._written(table))) if table in self.tables else None

@@ -72,6 +72,9 @@ class RoutedTables(_Routed[TableStore]):
     def claim(self, table: str, own: Ownership) -> Mapping[str, str] | None:
         return self._route(table).claim(table, own)
 
+    def has_mark(self, table: str, own: Ownership) -> bool:
+        return self._route(table).has_mark(table, own)
+
     def list_pipelines(self, table: str) -> tuple[str, ...]:
         return self._route(table).list_pipelines(table)
 
@@ -199,7 +202,9 @@ class RoutedDeadLetters(_Routed[DeadLetterStore]):
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
         return self._route(name).copy_dead_letters(name, table, intermediate)
 
-    def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+    def count_letters_of_others(
+        self, name: str, table: str, attempt: str, ranges: Ranges
+    ) -> Mapping[tuple[str, int], int]:
         return self._route(name).count_letters_of_others(name, table, attempt, ranges)
 
 

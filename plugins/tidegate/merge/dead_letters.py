@@ -1,6 +1,6 @@
 """Dead letters: what becomes of the records of a batch that cannot be decoded, between the staging and the publish."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -14,7 +14,7 @@ from tidegate.ports.context import Ports
 from tidegate.schema.column import Column
 
 LETTER_ADDRESS = ("table", "topic", "partition", "offset")
-MAX_NAMED_RANGES = 100  # with more, each letter is compared with too many ranges
+MAX_NAMED_RANGES = 100  # of a statement: with more, each letter is compared with too many, and its text grows too long
 # what tables of older versions lack
 LATER_COLUMNS = (Column("topic_id", "STRING"), Column("replayed_by", "STRING"))
 LETTER_REASON = ("stage", "error_class", "message", "batch")
@@ -34,12 +34,12 @@ def render_dead_letter_statements(
       the same topic; not if the topic was created again, or the letter has no topic id.
     """
     name, own = resource_names.name_dead_letter_table(ports.pipeline), describe_dead_letters(ports.pipeline)
-    has_others = ports.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges)
-    if not has_others and not staged.counts.dead_lettered:
+    others = ports.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges)
+    if not others and not staged.counts.dead_lettered:
         return ()
     if ports.tables.claim(name, own) is not None:
         add_later_columns(ports, name)
-    statements = _render_others(ports, name, staged, published) if has_others else []
+    statements = _render_others(ports, name, staged, published, others)
     if staged.counts.dead_lettered:
         sql = ports.sql_for(name)
         statements += [
@@ -73,16 +73,25 @@ def _name_letters(name: str, staged: StagedBatch) -> dict[str, Any]:
     return {"table": name, "target": staged.table, "attempt": staged.attempt}
 
 
-def _render_others(ports: Ports, name: str, staged: StagedBatch, published: int) -> list[str]:
-    """Statements about the letters that other attempts left at the batch's offsets; they name only what was read."""
+def _render_others(
+    ports: Ports, name: str, staged: StagedBatch, published: int, others: Collection[tuple[str, int]]
+) -> list[str]:
+    """Statements about the letters that other attempts left at the batch's offsets, in these topics and partitions."""
     sql, ids = ports.sql_for(name), find_known_topic_ids(staged.topic_ids)
-    busy = [part for part in staged.ranges if part[3] > part[2]]
+    busy = [part for part in staged.ranges if part[3] > part[2] and part[:2] in others]
     values = {**_name_letters(name, staged), "published": published, "ids": ids}
-    statements = [sql.render("forget_dead_letters", ranges=busy, **values)]
     of_known_topics = [part for part in busy if part[0] in ids]
-    if of_known_topics:
-        statements.append(sql.render("reread_dead_letters", ranges=of_known_topics, **values))
-    return statements
+    return [
+        sql.render(statement, ranges=ranges, **values)
+        for statement, parts in (("forget_dead_letters", busy), ("reread_dead_letters", of_known_topics))
+        for ranges in cut_into_statements(parts)
+    ]
+
+
+def cut_into_statements(ranges: Iterable[tuple[str, int, int, int]]) -> list[list[tuple[str, int, int, int]]]:
+    """The ranges in order, as many at once as a statement names."""
+    parts = list(ranges)
+    return [parts[start : start + MAX_NAMED_RANGES] for start in range(0, len(parts), MAX_NAMED_RANGES)]
 
 
 def _list_named_ranges(ranges: Ranges) -> list[tuple[str, int | None, int, int]]:

@@ -203,7 +203,8 @@ class Rollback:
 class WaitingLetter(NamedTuple):
     """The place of a record that could not be read; `topic_id` is None where that was not known, or not kept yet.
 
-    `message` is the reason, `written_at` when the record was set aside.
+    `message` is the reason, `written_at` when the record was set aside. `replayed_by` is the staged attempt of the
+    replay that has read it; None where none has, and where that is not kept.
     """
 
     topic: str
@@ -212,6 +213,7 @@ class WaitingLetter(NamedTuple):
     topic_id: str | None
     message: str = ""
     written_at: datetime | None = None
+    replayed_by: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """The port to the tables of bad records."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from tidegate.model.offsets import Ranges
@@ -30,6 +30,11 @@ class DeadLetterStore(Protocol):
         """Copy those that wait to files beside `intermediate`; their folder, empty where Spark reads them itself."""
         ...
 
-    def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
-        """Dead letters of `table` in these ranges that another attempt than `attempt` left."""
+    def count_letters_of_others(
+        self, name: str, table: str, attempt: str, ranges: Ranges
+    ) -> Mapping[tuple[str, int], int]:
+        """Dead letters of `table` in these ranges that another attempt than `attempt` left, by topic and partition.
+
+        A partition without any is not among them.
+        """
         ...

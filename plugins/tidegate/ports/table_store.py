@@ -37,6 +37,10 @@ class TableStore(Protocol):
         """Properties of a table of our own, None where there is none. One that 0.1 made is marked; else `GiveUp`."""
         ...
 
+    def has_mark(self, table: str, own: Ownership) -> bool:
+        """Whether there is a table of this name that carries this mark. Marks nothing."""
+        ...
+
     def list_pipelines(self, table: str) -> tuple[str, ...]:
         """Every pipeline that may have published into what is written of the table, this one among them."""
         ...

@@ -9,7 +9,7 @@ from functools import partial
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
-from tidegate.merge.dead_letters import add_later_columns
+from tidegate.merge.dead_letters import add_later_columns, cut_into_statements
 from tidegate.merge.letter_filter import ALL_LETTERS, LetterFilter
 from tidegate.merge.row_changes import count_changes
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
@@ -33,7 +33,7 @@ from tidegate.spec.source import Errors
 from tidegate.spec.table import Table, TableMode
 from tidegate.tables.columns import list_destination_columns, resolve_columns
 from tidegate.tables.compatibility import check_key_unchanged
-from tidegate.tables.distant_letters import find_distant_letters
+from tidegate.tables.distant_tables import find_distant_letters
 from tidegate.tables.templated_tables import refuse_template
 from tidegate.tables.undone_replays import find_undone_replays, reopen_letters
 
@@ -256,7 +256,8 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
     result = replace(result, snapshot_id=head.snapshot_id if head else None)
     work.report(result)
     is_of_version_before = retry_commits(ports, work.where, partial(add_later_columns, ports, work.letters))
-    statement = ports.sql_for(work.letters).render(
+    render = partial(
+        ports.sql_for(work.letters).render,
         "replayed_dead_letters",
         table=work.letters,
         target=work.table.name,
@@ -264,10 +265,10 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
         snapshot_id=staging.snapshot_id,
         batch=staged.batch,
         attempt=staged.attempt,
-        ranges=list(staged.ranges),
         ids={} if is_of_version_before else staged.topic_ids,
     )
-    ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, (statement,), table=work.letters))
+    statements = tuple(render(ranges=ranges) for ranges in cut_into_statements(staged.ranges))
+    ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, statements, table=work.letters))
     if work.checks_mark:
         work = _begin(work)  # ahead of the drop: a mark of an attempt without its letters is none that can be finished
     ports.staging.drop(work.intermediate)

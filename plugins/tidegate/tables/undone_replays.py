@@ -17,41 +17,29 @@ def find_undone_replays(ports: Ports, table: str) -> frozenset[str]:
 
 
 def list_undone_letters(ports: Ports, table: str) -> list[WaitingLetter]:
-    """Where the dead letters of `table` lie that such an attempt has brought in."""
-    return _list_letters_of(ports, table, _find_undone_marks(ports, table))
+    """Where the dead letters of `table` lie that such an attempt has brought in.
+
+    A replay that is about to publish looks like an undone one, and marks its letters a moment later. So the table is
+    looked at once more behind the marks: an attempt that has marked letters has been published before.
+    """
+    attempts = find_undone_replays(ports, table)
+    name = resource_names.name_dead_letter_table(ports.pipeline)
+    letters = ports.dead_letters.list_replayed_letters(name, table, attempts) if attempts else []
+    still_undone = find_undone_replays(ports, table) if letters else frozenset()
+    return [letter for letter in letters if letter.replayed_by in still_undone]
 
 
 def reopen_letters(ports: Ports, table: str) -> int:
     """Let these letters wait again; returns how many there are. A repeat call finds none."""
-    attempts = _find_undone_marks(ports, table)
-    letters = _list_letters_of(ports, table, attempts)
+    letters = list_undone_letters(ports, table)
     if letters:
+        attempts = sorted({letter.replayed_by for letter in letters if letter.replayed_by})
         name = resource_names.name_dead_letter_table(ports.pipeline)
         ports.tables.claim(name, describe_dead_letters(ports.pipeline))
-        statement = ports.sql_for(name).render(
-            "reopen_dead_letters", table=name, target=table, attempts=sorted(attempts)
-        )
+        statement = ports.sql_for(name).render("reopen_dead_letters", table=name, target=table, attempts=attempts)
         ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=name))
         where = f"pipeline={ports.pipeline.name} table={table}"
         log.info(
             "%s: dead letters=%s wait again: the table was rolled back to before their replay", where, len(letters)
         )
     return len(letters)
-
-
-def _find_undone_marks(ports: Ports, table: str) -> frozenset[str]:
-    """Those of the undone attempts by which letters are marked.
-
-    A replay that is about to publish looks like an undone one, and marks its letters a moment later. So the table is
-    looked at once more behind the marks: an attempt that has marked letters has been published before.
-    """
-    attempts = find_undone_replays(ports, table)
-    if not _list_letters_of(ports, table, attempts):
-        return frozenset()
-    marked = frozenset(one for one in attempts if _list_letters_of(ports, table, frozenset({one})))
-    return marked & find_undone_replays(ports, table)
-
-
-def _list_letters_of(ports: Ports, table: str, attempts: frozenset[str]) -> list[WaitingLetter]:
-    name = resource_names.name_dead_letter_table(ports.pipeline)
-    return ports.dead_letters.list_replayed_letters(name, table, attempts) if attempts else []

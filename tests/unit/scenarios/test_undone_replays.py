@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from fakes import BAD, World, build_pipeline, build_table
+from fakes import BAD, Crash, Snapshot, World, build_pipeline, build_table
 from tidegate.errors import NothingToDo
 from tidegate.merge.letter_filter import LetterFilter
+from tidegate.model.resource_names import REPLAY_PROPERTY
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
 from tidegate.reprocess.discard import discard_dead_letters, propose_discards
@@ -15,6 +16,7 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
 from tidegate.steps.heartbeat import heartbeat
+from tidegate.tables.undone_replays import list_undone_letters
 
 ORDERS, COPY, LETTERS = "lake.shop.orders", "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
 
@@ -197,3 +199,43 @@ def test_table_of_letters_of_a_version_before_gets_its_column_and_tells_nothing(
     assert [column.name for column in letters.columns] == ["topic_id", "replayed_by"]
     world.destination.rollback(ORDERS, before)
     assert list_told_risks(world, pipeline) == [render_message(ORDERS, 1)]
+
+
+def test_letters_of_many_undone_replays_are_asked_for_once(world: World, pipeline: Pipeline) -> None:
+    """Each of them would cost a scan of all letters, in every status and heartbeat."""
+    before, asked = read_head(world), list[str]()
+    replay_letters(world, pipeline, ("orders", 0, 1))
+    replay_letters(world, pipeline)
+    world.destination.rollback(ORDERS, before)
+    ports = world.build_ports(pipeline, lambda call, when: asked.append(call) if when == "before" else None)
+    assert sorted(letter.partition for letter in list_undone_letters(ports, ORDERS)) == [0, 1]
+    assert asked.count("dead_letters.list_replayed_letters") == 1
+
+
+def test_replay_that_publishes_while_its_marks_are_read_is_not_undone(world: World, pipeline: Pipeline) -> None:
+    """Its rows lie on a branch when the snapshots are read, and its letters are marked when these are."""
+
+    def die(call: str, when: str) -> None:
+        if (call, when) == ("commits.publish", "before") and world.destination.list_rolled_back(
+            ORDERS, REPLAY_PROPERTY
+        ):
+            raise Crash
+
+    with pytest.raises(Crash):
+        replay_dead_letters(world.build_ports(pipeline, die))
+    (attempt,) = world.destination.list_rolled_back(ORDERS, REPLAY_PROPERTY)
+
+    def go_on(call: str, when: str) -> None:
+        if (call, when) == ("dead_letters.list_replayed_letters", "before"):
+            world.destination.tables[LETTERS].snapshots.update(mark_letters(world, attempt))
+            head = next(s for s in world.destination.tables[ORDERS].snapshots.values() if REPLAY_PROPERTY in s.summary)
+            world.destination.tables[ORDERS].refs["main"] = head.id
+
+    assert list_undone_letters(world.build_ports(pipeline, go_on), ORDERS) == []
+
+
+def mark_letters(world: World, attempt: str) -> dict[int, Snapshot]:
+    """The newest snapshot of the letters, in which this attempt has read those of one table."""
+    newest = world.destination.tables[LETTERS].ancestors()[0]
+    marks = {"replayed_at": 1, "replayed_by": attempt}
+    return {newest.id: replace(newest, rows=tuple({**r, **marks} if r["table"] == ORDERS else r for r in newest.rows))}

@@ -7,11 +7,14 @@ from dataclasses import replace
 import pytest
 from fakes import BAD, Crash, CrashAt, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, NothingToDo, RecordRefused, RetryLater
+from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.dead_letters import _render_others
 from tidegate.model import resource_names
 from tidegate.model.batch import Counts, StagedBatch, exceeds_tolerance
 from tidegate.model.offsets import Ranges
 from tidegate.monitoring.status import read_status
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
 from tidegate.steps.clean_up import clean_up
@@ -256,11 +259,46 @@ def test_letters_are_written_under_the_offsets_of_their_batch(partitions: int, n
     assert len(world.read_rows(LETTERS)) == partitions
 
 
-def test_statements_about_letters_of_others_name_only_partitions_that_were_read(world: World) -> None:
-    """A batch of a topic of thousands of partitions has records of few."""
-    busy = [["orders", 7, 3, 9], ["orders", 1500, 0, 1]]
-    ranges = Ranges({"orders": dict.fromkeys(range(2000), (5, 5)) | {p: (start, end) for _, p, start, end in busy}})
-    counts = Counts(span=7, read=7, dead_lettered=7)
+def test_statements_about_letters_of_others_name_only_partitions_that_have_some(world: World) -> None:
+    """A batch of a topic of thousands of partitions has records of few, or of all."""
+    held = [["orders", 7, 3, 9], ["orders", 1500, 0, 1]]
+    ranges = Ranges({"orders": dict.fromkeys(range(2000), (5, 8)) | {p: (start, end) for _, p, start, end in held}})
+    counts = Counts(span=6003, read=6003, dead_lettered=7)
     staged = StagedBatch("lake.shop.orders", 3, "mine", 1, ranges, counts, topic_ids={"orders": "topic-1"})
-    statements = _render_others(world.build_ports(build_tolerant_pipeline()), LETTERS, staged, 2)
-    assert [json.loads(statement)["ranges"] for statement in statements] == [busy, busy]
+    places = [("orders", 7), ("orders", 1500)]
+    statements = _render_others(world.build_ports(build_tolerant_pipeline()), LETTERS, staged, 2, places)
+    assert [json.loads(statement)["ranges"] for statement in statements] == [held, held]
+
+
+def list_statements(world: World) -> list[dict]:
+    return [json.loads(text) for job in world.engine.jobs if isinstance(job, MergeJob) for text in job.statements]
+
+
+def test_letters_of_many_partitions_are_forgotten_and_read_again_by_statements_of_bounded_length() -> None:
+    world, partitions, table = World(), 250, build_table(topics=("many",))
+    pipeline = build_tolerant_pipeline(table, errors=replace(ALL, max_per_batch=partitions))
+    world.broker.create("many", partitions)
+    for partition in range(partitions):
+        world.broker.produce("many", {"id": f"b{partition}"}, BAD, partition=partition)
+    flush(world.build_ports(pipeline))
+    earliest = propose_moves(world.build_ports(pipeline), "earliest")
+    rebase_positions(world.build_ports(pipeline), earliest)
+    flush(world.build_ports(pipeline))
+    reread = [one["ranges"] for one in list_statements(world) if one["statement"] == "reread_dead_letters"]
+    assert [len(ranges) for ranges in reread] == [100, 100, 50]
+    assert [part[1] for ranges in reread for part in ranges] == list(range(partitions))
+    assert {row["batch"] for row in world.read_rows(LETTERS) if row["replayed_at"] is None} == {2}
+
+
+def test_replay_of_many_partitions_marks_each_letter_by_statements_of_bounded_length() -> None:
+    world, partitions, table = World(), 120, build_table(topics=("many",))
+    pipeline = build_tolerant_pipeline(table, errors=replace(ALL, max_per_batch=partitions))
+    world.broker.create("many", partitions)
+    for partition in range(partitions):
+        world.broker.produce("many", {"id": f"b{partition}"}, BAD, partition=partition)
+    flush(world.build_ports(pipeline))
+    world.engine.mended |= {0: {"id": "b", "name": "mended"}}
+    (result,) = replay_dead_letters(world.build_ports(pipeline))
+    named = [len(one["ranges"]) for one in list_statements(world) if one["statement"] == "replayed_dead_letters"]
+    assert (result.tried, result.replayed, named) == (120, 120, [100, 20])
+    assert [row for row in world.read_rows(LETTERS) if row["replayed_at"] is None] == []

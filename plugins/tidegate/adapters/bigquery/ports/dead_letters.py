@@ -1,6 +1,6 @@
 """The port `DeadLetterStore` over BigQuery."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.ports.port import BigQueryPort
@@ -41,6 +41,8 @@ class BigQueryDeadLetters(BigQueryPort):
         )
 
     @translate_bigquery_errors
-    def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+    def count_letters_of_others(
+        self, name: str, table: str, attempt: str, ranges: Ranges
+    ) -> Mapping[tuple[str, int], int]:
         """See the port."""
         return bigquery_dead_letters.count_letters_of_others(self._get_warehouse(name), name, table, attempt, ranges)

@@ -113,6 +113,12 @@ class BigQueryTables(BigQueryPort):
         return {SHAPE_PROPERTY: staging.get_shape(loaded_table)} if own.kind is TableKind.INTERMEDIATE else {}
 
     @translate_bigquery_errors
+    def has_mark(self, table: str, own: Ownership) -> bool:
+        """See the port."""
+        loaded_table = self._get_warehouse(table).find_table(table)
+        return loaded_table is not None and own.labels.items() <= (loaded_table.labels or {}).items()
+
+    @translate_bigquery_errors
     def list_pipelines(self, table: str) -> tuple[str, ...]:
         """See the port."""
         loaded_table = self._get_warehouse(table).find_table(table)

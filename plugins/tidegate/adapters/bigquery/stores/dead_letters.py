@@ -1,6 +1,7 @@
 """The dead-letter table in BigQuery, as status and the command line read it, and its copy for a replay's Spark job."""
 
 import io
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -47,10 +48,11 @@ def _list_places(warehouse: Warehouse, name: str, destination: str, condition: s
     found = warehouse.find_table(name)
     if found is None:
         return []
-    topic_id = "topic_id" if any(field.name == "topic_id" for field in found.schema) else "NULL AS topic_id"
+    names = {field.name for field in found.schema}
+    later = ", ".join(name if name in names else f"NULL AS {name}" for name in ("topic_id", "replayed_by"))
     where_clause = f"WHERE {condition} AND `table` = {render_literal(destination)}"
     table = quote_name(warehouse.to_reference(name))
-    columns = f"topic, `partition`, `offset`, {topic_id}, message, written_at"
+    columns = f"topic, `partition`, `offset`, message, written_at, {later}"
     rows = warehouse.query_rows(f"SELECT {columns} FROM {table} {where_clause}")
     return [WaitingLetter(**row) for row in rows]
 
@@ -94,25 +96,28 @@ def read_of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: 
     return [DeadLetter.from_row(row) for row in rows]
 
 
-def count_letters_of_others(warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges) -> int:
-    """How many of a destination lie in these ranges and are not this attempt's.
+def count_letters_of_others(
+    warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges
+) -> Counter[tuple[str, int]]:
+    """How many of a destination lie in these ranges and are not this attempt's, by topic and partition.
 
     Very many ranges are not named: BigQuery reads no statement of more than a megabyte. Then all between the first and
     the last offset are fetched, and compared here.
     """
     busy = {(topic, partition): (start, end) for topic, partition, start, end in ranges if end > start}
     if not busy or warehouse.find_table(name) is None:
-        return 0
+        return Counter()
     table = quote_name(warehouse.to_reference(name))
     others = f"`table` = {render_literal(destination)} AND attempt <> {render_literal(attempt)}"
     if len(busy) > MAX_FILTER_RANGES:
         between = f"`offset` >= {min(busy.values())[0]} AND `offset` < {max(end for _, end in busy.values())}"
         found = warehouse.query_rows(f"SELECT topic, `partition`, `offset` FROM {table} WHERE {others} AND {between}")
-        spans = ((busy.get((row["topic"], row["partition"]), (0, 0)), row["offset"]) for row in found)
-        return sum(start <= offset < end for (start, end), offset in spans)
+        places = (((row["topic"], row["partition"]), row["offset"]) for row in found)
+        return Counter(p for p, offset in places if p in busy and busy[p][0] <= offset < busy[p][1])
     parts = (
         f"(topic = {render_literal(topic)} AND `partition` = {partition} AND `offset` >= {start} AND `offset` < {end})"
         for (topic, partition), (start, end) in busy.items()
     )
-    (counts,) = warehouse.query_rows(f"SELECT COUNT(*) AS n FROM {table} WHERE {others} AND ({' OR '.join(parts)})")
-    return int(counts["n"])
+    counted = f"SELECT topic, `partition`, COUNT(*) AS n FROM {table} WHERE {others} AND ({' OR '.join(parts)})"
+    rows = warehouse.query_rows(f"{counted} GROUP BY topic, `partition`")
+    return Counter({(row["topic"], row["partition"]): int(row["n"]) for row in rows})

@@ -1,6 +1,6 @@
 """The port `DeadLetterStore` over Iceberg."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from tidegate.adapters.iceberg.ports.port import IcebergPort
 from tidegate.adapters.iceberg.stores import dead_letters as iceberg_dead_letters
@@ -42,11 +42,13 @@ class IcebergDeadLetters(IcebergPort):
         return ""
 
     @translate_iceberg_errors
-    def count_letters_of_others(self, name: str, table: str, attempt: str, ranges: Ranges) -> int:
+    def count_letters_of_others(
+        self, name: str, table: str, attempt: str, ranges: Ranges
+    ) -> Mapping[tuple[str, int], int]:
         """See the port."""
         loaded_table = self.catalogs.table(name)
         return (
-            0
+            {}
             if loaded_table is None
             else iceberg_dead_letters.count_letters_of_others(loaded_table, table, attempt, ranges)
         )

@@ -84,6 +84,12 @@ class IcebergTables(IcebergPort):
         return None if loaded_table is None else ownership.claim(loaded_table, table, own)
 
     @translate_iceberg_errors
+    def has_mark(self, table: str, own: Ownership) -> bool:
+        """See the port."""
+        loaded_table = self.catalogs.table(table)
+        return loaded_table is not None and own.properties.items() <= loaded_table.metadata.properties.items()
+
+    @translate_iceberg_errors
     def list_pipelines(self, table: str) -> tuple[str, ...]:
         """See the port."""
         loaded_table = self.catalogs.table(table)

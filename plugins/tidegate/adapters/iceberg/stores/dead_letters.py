@@ -1,5 +1,6 @@
 """The dead-letter table in Iceberg, as status and the command line read it."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
@@ -74,17 +75,19 @@ def read_of_attempt(table: Table, destination: str, attempt: str) -> list[DeadLe
     return [DeadLetter.from_row(row) for row in rows.to_pylist()]
 
 
-def count_letters_of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> int:
-    """How many of a destination lie in these ranges and are not this attempt's.
+def count_letters_of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> Counter[tuple[str, int]]:
+    """How many of a destination lie in these ranges and are not this attempt's, by topic and partition.
 
     Asked before every merge: of the letters of all times only the files are opened that may hold such offsets.
     """
     parts = [part for part in ranges if part[3] > part[2]]
     if not parts:
-        return 0
+        return Counter()
     row_filter = And(_filter_destination(destination), NotEqualTo(term="attempt", value=attempt), _filter_ranges(parts))
     rows = table.scan(row_filter=row_filter, selected_fields=LETTER_ADDRESS).to_arrow().to_pylist()
-    return sum(any(_is_within(row, *part) for part in parts) for row in rows)
+    spans = {(topic, number): (start, end) for topic, number, start, end in parts}
+    places = (((row["topic"], row["partition"]), row["offset"]) for row in rows)
+    return Counter(place for place, offset in places if place in spans and spans[place][0] <= offset < spans[place][1])
 
 
 def _filter_destination(destination: str) -> BooleanExpression:
@@ -106,7 +109,3 @@ def _filter_ranges(parts: Sequence[tuple[str, int, int, int]]) -> BooleanExpress
         for topic, number, start, end in parts
     )
     return Or(AlwaysFalse(), *places)
-
-
-def _is_within(row: dict[str, Any], topic: str, partition: int, start: int, end: int) -> bool:
-    return (row["topic"], row["partition"]) == (topic, partition) and start <= row["offset"] < end

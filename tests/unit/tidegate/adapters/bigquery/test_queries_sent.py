@@ -142,7 +142,7 @@ def test_letters_in_many_ranges_are_counted_by_a_short_statement(monkeypatch: py
     places = (("it's", 7, 6), ("it's", 7, 7), ("it's", 7, 8), ("it's", 7, 9), ("other", 7, 7), ("it's", 10_000, 1))
     rows = [dict(zip(("topic", "partition", "offset"), place, strict=True)) for place in places]
     monkeypatch.setattr(warehouse, "query_rows", lambda sql: rows if warehouse.run_statement(sql) else [])
-    assert dead_letters.count_letters_of_others(warehouse, LETTERS, "it's", "a", ranges) == 2
+    assert dead_letters.count_letters_of_others(warehouse, LETTERS, "it's", "a", ranges) == {("it's", 7): 2}
     (asked,) = warehouse.asked
     assert len(asked) < 1000
     assert "`offset` >= 0 AND `offset` < 10001" in asked
