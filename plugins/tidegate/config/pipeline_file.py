@@ -83,7 +83,7 @@ def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalo
     check_columns(model, findings)
     check_sequences(model, findings)
     check_tables(path.stem, model, catalogs, findings)
-    check_destinations(model, catalogs, findings)
+    check_destinations(path.stem, model, catalogs, findings)
     check_selects(model, catalogs, findings)
     check_timing_and_spark(model, findings)
     check_fleet(path, model, findings)

@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.model.offsets import Offsets, Ranges, cap_ranges, get_offset
 from tidegate.model.publish_cost import PublishCost, PublishOutcome
 
-DIGITS = 10  # of a backfill's id
+ID_DIGITS = 10  # of a backfill's id
 
 
 def cut_into_slices(ranges: Ranges, max_records: int) -> list[Ranges]:
@@ -52,7 +52,7 @@ class Backfill:
         """A backfill with the id that its content gives it."""
         draft = cls(id="", **content)
         text = json.dumps({"pipeline": pipeline, **draft.to_dict()}, sort_keys=True)
-        return replace(draft, id=hashlib.sha256(text.encode()).hexdigest()[:DIGITS])
+        return replace(draft, id=hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS])
 
     def slices(self, table: str) -> list[Ranges]:
         """One table's slices; number 1 is the first."""

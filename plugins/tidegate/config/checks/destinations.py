@@ -6,16 +6,26 @@ from tidegate.config.destinations.registry import DESTINATIONS, get_destination,
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.model.backfill import ID_DIGITS
+from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.catalog import Catalog
+from tidegate.spec.table_template import MAX_NAME_CHARACTERS, is_template
+
+MIN_DOTS = 2  # of a table's full name
+SHOWN_NAME_CHARACTERS = 60
 
 
-def check_destinations(model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
+def check_destinations(
+    pipeline: str, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems
+) -> None:
     """Note everything that the tables of a pipeline file ask in vain."""
     declared = [_find_catalog(table, catalogs) for table in model.tables]
     for index, (table, catalog) in enumerate(zip(model.tables, declared, strict=True)):
         get_destination(catalog).check_table(model, table, catalog, ("tables", index), findings)
         _check_branch(table, catalog, ("tables", index), findings)
         _check_partition_columns(table, catalog, ("tables", index), findings)
+        suffix = f"_{pipeline}{model.merge.intermediate_suffix}"
+        _check_name_lengths(table, suffix, get_destination(catalog).max_name_bytes, ("tables", index, "name"), findings)
     used = {catalog.type: get_destination(catalog) for catalog in declared if catalog is not None}
     for kind, destination in used.items():
         own = [catalog for catalog in declared if catalog is not None and catalog.type == kind]
@@ -49,3 +59,31 @@ def _check_partition_columns(table: TableModel, catalog: Catalog | None, path: K
             if any(column in text.upper() for column in other.partition_columns):
                 where = (*path, "create", "partition_by", index)
                 findings.add(where, f"{other.title}'s own column; name one of the table's")
+
+
+def _check_name_lengths(table: TableModel, suffix: str, limit: int, path: KeyPath, findings: Problems) -> None:
+    """Note names of tables that the catalog, or the file system below it, would refuse when they are made.
+
+    `suffix` is what an intermediate table's name has behind that of its destination.
+    """
+    if table.name.count(".") < MIN_DOTS:
+        return  # no table's full name, which is told
+    is_named_by_records = is_template(table.name)
+    bare_name = "x" * MAX_NAME_CHARACTERS if is_named_by_records else table.name.rpartition(".")[2]
+    memory = get_branch_suffix(table.branch) + ("changes" if table.history == "scd2" else "deletes")
+    longest = max((f"{bare_name}{end}" for end in ("", suffix, f"_{memory}", "_tidegate_position")), key=_count_bytes)
+    way = "shorten the table's name, the pipeline's, or merge.intermediate_suffix"
+    backfill = _count_bytes(f"{bare_name}{suffix}_backfill_{'0' * ID_DIGITS}")
+    if _count_bytes(longest) > limit:
+        shown = longest if len(longest) <= SHOWN_NAME_CHARACTERS else f"{longest[: SHOWN_NAME_CHARACTERS - 1]}…"
+        findings.add(path, f"bytes={_count_bytes(longest)} in the name {shown}, limit={limit}; {way}")
+    elif backfill > limit and not is_named_by_records:
+        findings.warn(
+            path,
+            f"a backfill or a replay of {table.name} would fail: bytes={backfill} in the name of the table that it "
+            f"makes, limit={limit}; {way}",
+        )
+
+
+def _count_bytes(name: str) -> int:
+    return len(name.encode())

@@ -143,5 +143,6 @@ BIGQUERY = DestinationType(
     find_leftovers=_find_leftovers,
     probe=_probe,
     describe_dataset=_describe_dataset,
+    max_name_bytes=1024,
     partition_columns=(INGESTION_TIME_COLUMN,),
 )

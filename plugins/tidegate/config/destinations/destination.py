@@ -32,6 +32,7 @@ class DestinationType:
     - `has_named_branches`: a table may be written on a branch of the user's.
     - `is_joinable`: `select` may join its tables, because Spark reads them.
     - `keeps_letters_of_others`: dead letters of tables in catalogs of other types may lie beside its own.
+    - `max_name_bytes`: how long a table's name may be, in UTF-8; where it makes a folder, as long as a folder's name.
     - `partition_columns`: columns that every table has without being declared, to be partitioned by.
     - `open`: the ports over some of its catalogs, for one pipeline. Nothing is connected to before it is used.
     - `build_spark_conf`: what a Spark session needs to know of a catalog. May hold secrets: never log it.
@@ -60,6 +61,7 @@ class DestinationType:
     has_named_branches: bool = False
     is_joinable: bool = False
     keeps_letters_of_others: bool = False
+    max_name_bytes: int = 255
     partition_columns: tuple[str, ...] = ()
 
     @property
