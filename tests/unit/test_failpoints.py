@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 POINTS = {
     "plan": [
         "broker.read_log", "staging.find_highest_batch", "staging.list_signed_attempts", "staging.list_staged",
-        "tables.read_state", "tables.read_property", "commits.has_branches",
+        "tables.read_state", "tables.read_property", "tables.list_tables", "commits.has_branches",
     ],
     "stage": [
         "broker.read_topic_ids", "commits.append_empty", "commits.start_branch", "commits.has_branches",
@@ -81,6 +81,7 @@ POINTS = {
     "heartbeat": [
         "broker.commit", "broker.read_end_offsets", "broker.read_log", "broker.read_newest_timestamps",
         "staging.list_staged", "tables.read_state", "tables.read_property", "tables.list_namespaces",
+        "tables.list_tables",
         "commits.list_rolled_back",
         "group.committed",
     ],
@@ -89,7 +90,7 @@ POINTS = {
         "commits.read_head",
         "commits.publish",
         "staging.find_highest_batch",
-        "staging.list_staged", "tables.read_state",
+        "staging.list_staged", "tables.list_tables", "tables.read_state",
     ],
 }  # fmt: skip
 

@@ -24,7 +24,12 @@ def get_intermediate_suffix(pipeline: Pipeline) -> str:
 
 def name_registry_table(pipeline: Pipeline) -> str:
     """The table that says how far the template's new names have been looked for."""
-    return f"{_find_home_namespace(pipeline)}.tidegate_{pipeline.name}_names"
+    return name_registry_table_in(find_home_namespace(pipeline), pipeline)
+
+
+def name_registry_table_in(namespace: str, pipeline: Pipeline) -> str:
+    """What that would be if the first table lay in ``catalog.namespace``."""
+    return f"{namespace}.tidegate_{pipeline.name}_names"
 
 
 def name_registry_property(pipeline: Pipeline) -> str:
@@ -42,8 +47,8 @@ def build_reserved_pattern(pipeline: Pipeline, table_names: Iterable[str]) -> st
     return "|".join([*own, *(re.escape(name.lower()) for name in table_names)])
 
 
-def _find_home_namespace(pipeline: Pipeline) -> str:
-    """Catalog and namespace of the first entry; a template's first namespace."""
+def find_home_namespace(pipeline: Pipeline) -> str:
+    """Catalog and namespace of the first entry, a template's first: what serves the whole pipeline lies there."""
     first = pipeline.entries[0]
     if first is not pipeline.template:
         return first.name.rsplit(".", 1)[0]
@@ -87,12 +92,17 @@ def get_backfill_prefix(pipeline: str, table: str) -> str:
 
 def name_control_table(pipeline: Pipeline) -> str:
     """The pipeline's history for people, in the first table's catalog and namespace."""
-    return f"{_find_home_namespace(pipeline)}.tidegate_{pipeline.name}_batches"
+    return name_control_table_in(find_home_namespace(pipeline), pipeline)
+
+
+def name_control_table_in(namespace: str, pipeline: Pipeline) -> str:
+    """What that would be if the first table lay in ``catalog.namespace``."""
+    return f"{namespace}.tidegate_{pipeline.name}_batches"
 
 
 def name_dead_letter_table(pipeline: Pipeline) -> str:
     """The records that could not be read, in the first table's catalog and namespace."""
-    return name_dead_letter_table_in(_find_home_namespace(pipeline), pipeline)
+    return name_dead_letter_table_in(find_home_namespace(pipeline), pipeline)
 
 
 def name_dead_letter_table_in(namespace: str, pipeline: Pipeline) -> str:
@@ -100,13 +110,12 @@ def name_dead_letter_table_in(namespace: str, pipeline: Pipeline) -> str:
     return f"{namespace}.tidegate_{pipeline.name}_dead_letters"
 
 
-def list_other_dead_letter_tables(pipeline: Pipeline) -> list[str]:
-    """What `name_dead_letter_table` would be if a table of another namespace of the file were the first."""
+def list_other_namespaces(pipeline: Pipeline) -> list[str]:
+    """Catalog and namespace of each place in the file but the first, beside which other files' tables would lie."""
     spaces = [table.name.rsplit(".", 1)[0] for table in pipeline.tables]
     if pipeline.template is not None:
         spaces += (f"{pipeline.template.catalog}.{namespace}" for namespace in pipeline.template.namespaces)
-    others = dict.fromkeys(space for space in spaces if space != _find_home_namespace(pipeline))
-    return [name_dead_letter_table_in(space, pipeline) for space in others]
+    return list(dict.fromkeys(space for space in spaces if space != find_home_namespace(pipeline)))
 
 
 def name_branch(pipeline: str, batch: int, attempt: str) -> str:

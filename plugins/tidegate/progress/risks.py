@@ -7,7 +7,8 @@ from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, get_offset, it
 from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.ports.context import Log, Ports, Retention
 from tidegate.spec.time_text import format_utc, to_utc_datetime
-from tidegate.tables.distant_letters import find_distant_letters
+from tidegate.tables.distant_tables import find_distant_batches, find_distant_history, find_distant_letters
+from tidegate.tables.templated_tables import expand_template
 from tidegate.tables.undone_backfills import find_undone_backfills
 from tidegate.tables.undone_replays import list_undone_letters
 
@@ -36,8 +37,12 @@ def find_risks(ports: Ports, log: Log, following: Offsets) -> list[str]:
 
 
 def find_lost_rows(ports: Ports) -> list[str]:
-    """One sentence for whatever nobody brings in: dead letters, and backfills that were rolled back once done."""
-    return [*find_letter_risks(ports), *_find_undone_backfills(ports)]
+    """One sentence for whatever nobody brings in or looks at: dead letters, staged batches, history, and backfills that
+    were rolled back once done.
+    """
+    ports = expand_template(ports)
+    distant = (*find_distant_batches(ports), *find_distant_history(ports))
+    return [*find_letter_risks(ports), *distant, *_find_undone_backfills(ports)]
 
 
 def find_letter_risks(ports: Ports) -> list[str]:

@@ -4,14 +4,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tidegate.errors import GiveUp
-from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports, TableState
 from tidegate.progress.position_checks import check_log, name_moved
 from tidegate.progress.rolled_back_tables import list_rolled_back_tables
 from tidegate.progress.topic_log import filter_table_log, read_log
-from tidegate.reprocess.rebase import PartitionMove, TableMove, rebase_positions
+from tidegate.reprocess.rebase import PartitionMove, TableMove, find_highest_staged, rebase_positions
 from tidegate.spec.table import Table
 
 Answer = Literal["rewind", "keep"]
@@ -44,8 +43,7 @@ def _propose_rewind(ports: Ports, table: Table, state: TableState) -> ProposedAn
             f"where to read from with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
         )
     check_log(ports.pipeline, table, state.position, filter_table_log(read_log(ports), table), rewound=True)
-    staged = ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, table))
-    after = replace(state.position, batch=max(state.highest_batch, staged))
+    after = replace(state.position, batch=max(state.highest_batch, find_highest_staged(ports, table)))
     return _propose_answer(table, state, after)
 
 

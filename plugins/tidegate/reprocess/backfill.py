@@ -14,6 +14,7 @@ from tidegate.model.ownership import describe_intermediate
 from tidegate.ports.context import Ports
 from tidegate.reprocess.backfill_merge import merge_slice
 from tidegate.reprocess.backfill_stage import Slice, stage_missing
+from tidegate.spec.table import Table
 from tidegate.tables.batch_history import record_slice
 
 log = logging.getLogger(__name__)
@@ -95,14 +96,22 @@ def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:
     """
     dropped = []
     for table in ports.pipeline.tables:
-        own = resource_names.name_backfill_table(ports.pipeline, table, backfill_id)
-        if ports.tables.claim(own, describe_intermediate(ports.pipeline, table)) is not None:
-            ports.staging.drop(own)
-            dropped.append(own)
+        for own in _list_backfill_tables(ports, table, backfill_id):
+            if ports.tables.claim(own, describe_intermediate(ports.pipeline, table)) is not None:
+                ports.staging.drop(own)
+                dropped.append(own)
         forget = partial(ports.history.forget_backfill, table.name, ports.pipeline.name, backfill_id)
         with suppress(RetryLater):  # branches of a backfill without a table mean nothing; the next call drops them
             retry_commits(ports, f"pipeline={ports.pipeline.name} table={table.name} backfill={backfill_id}", forget)
     return dropped
+
+
+def _list_backfill_tables(ports: Ports, table: Table, backfill_id: str) -> list[str]:
+    """Full names of its intermediate tables for `table`, those of a former `merge.intermediate_suffix` among them."""
+    begin = f"{resource_names.get_backfill_prefix(ports.pipeline.name, table.name)}{backfill_id}".casefold()
+    namespace = table.name.rpartition(".")[0]
+    listed = [f"{namespace}.{name}" for name in ports.tables.list_tables(namespace)]
+    return [name for name in listed if name.casefold().startswith(begin)]
 
 
 def abandon_backfill(ports: Ports, backfill_id: str) -> list[str]:

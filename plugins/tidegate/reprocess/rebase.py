@@ -19,6 +19,7 @@ from tidegate.progress.rolled_back_tables import select_tables
 from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.spec.table import Table
 from tidegate.tables.action_history import add_action
+from tidegate.tables.distant_tables import list_former_batches, list_former_intermediates
 from tidegate.tables.templated_tables import expand_template
 
 MAX_NAMED_MOVES = 10
@@ -103,8 +104,7 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
     target = resolve_target(ports, before, _find_lasting_offsets(before, part), to, part)
     # no batch that was staged before the move is resumed after it: its number is not above the position's
-    intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
-    batch = max(state.highest_batch, ports.staging.find_highest_batch(intermediate))
+    batch = max(state.highest_batch, find_highest_staged(ports, table))
     epochs = target.choose_epochs(before, part)
     after = Position(target.offsets, batch, cluster_id=log.cluster_id, topic_ids=ids, epochs=epochs)
     return TableMove(
@@ -114,6 +114,15 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
         old_topics=_find_old_topics(ports, table, before, ids),
         unpublished=_find_unpublished(ports, table, state, before),
     )
+
+
+def find_highest_staged(ports: Ports, table: Table) -> int:
+    """The highest number of a batch that was staged for the table, under whatever `merge.intermediate_suffix`."""
+    intermediates = [
+        resource_names.name_intermediate_table(ports.pipeline, table),
+        *list_former_intermediates(ports, table),
+    ]
+    return max(ports.staging.find_highest_batch(one) for one in intermediates)
 
 
 def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
@@ -139,6 +148,7 @@ def _find_unpublished(ports: Ports, table: Table, state: TableState, before: Pos
     """
     try:
         batches = ports.staging.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name)
+        batches += (one for former in list_former_batches(ports, table, state).values() for one in former)
     except GiveUp:
         return 0
     end, last = before.offsets, 0

@@ -15,6 +15,7 @@ from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.ports.context import Ports
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
+from tidegate.staging.former_suffix import drop_former_intermediates
 from tidegate.staging.skipped_records import find_skipped_places, list_skipped_records, make_room_for_letters
 from tidegate.staging.type_limits import check_adopted_types, list_key_limits, list_value_limits
 from tidegate.tables.columns import (
@@ -71,6 +72,8 @@ def build_stage_table(
     attempt = ports.new_attempt()
     note_property = {names.BACKFILL_PROPERTY: note} if note else {}
     create, current_properties = _render_table_creation(ports, staged_table, planned.batch, into, note_property)
+    if not intermediate and state is not None and current_properties is None:
+        drop_former_intermediates(ports, table, state)
     staged_batch = _build_staged_batch(ports, plan, planned, table, state.uuid if state else None)
     folder = _find_landing_folder(ports, planned, into, attempt, create)
     return replace(

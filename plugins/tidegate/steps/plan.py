@@ -1,11 +1,11 @@
 """plan: decide which offsets of the log become the next batch of each table. Changes nothing."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
-from tidegate.errors import GiveUp, NothingToDo, TidegateError, TooFewRecords
+from tidegate.errors import GiveUp, NothingToDo, PositionLost, RetryLater, TidegateError, TooFewRecords
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import (
@@ -49,6 +49,7 @@ from tidegate.spec.runtime import UseWhen
 from tidegate.spec.table import Table
 from tidegate.staging.skipped_records import find_skipped_places
 from tidegate.staging.takeover import find_unfinished_batch
+from tidegate.tables.distant_tables import check_no_former_batches
 from tidegate.tables.templated_tables import expand_template
 
 logger = logging.getLogger(__name__)
@@ -58,11 +59,12 @@ logger = logging.getLogger(__name__)
 class _NewBatches:
     """What the new batches of all tables share: their size, their number, and what samples of their keys showed.
 
-    `find_number` reads the highest number that was used, in its first call alone: where no table has a new batch,
-    nobody asks.
+    `find_staged`, by a table's name, reads the highest number that was staged for it, in its first call alone: where
+    no table has a new batch, nobody asks. `find_number` gives one more than was ever used.
     """
 
     sizer: BatchSizer
+    find_staged: Mapping[str, Callable[[], int]]
     find_number: Callable[[], int]
     sampled_shares: dict[str, float | None] = field(default_factory=dict)
 
@@ -149,7 +151,9 @@ def _collect_batches(
     If the log does not lead on from the end of a queue, the queue is published before the table is refused: moving the
     position, as the refusal asks, would lose what is staged.
     """
-    new = _NewBatches(sizer, cache(lambda: 1 + max(_find_highest_batch(ports, one) for one in tables)))
+    find_staged = {one.table.name: cache(partial(_find_highest_staged, ports, one)) for one in tables}
+    published = [one.state.highest_batch for one in tables if one.state]
+    new = _NewBatches(sizer, find_staged, lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
     batches, refused = list[PlannedBatch](), list[Delay]()
     for one in tables:
         others = [other for other in tables if other is not one]
@@ -158,11 +162,30 @@ def _collect_batches(
             fresh = _plan_new_batch(ports, one, others, new) if cuts_new and error is None else None
         except GiveUp as refusal:
             error = refusal
+        error = error and _explain_refusal(ports, one, error, new)
         found = _list_table_batches(ports, one, fresh)
         batches += found
         if error is not None and not found:
             refused.append((one.table.name, error))
     return batches, refused
+
+
+def _explain_refusal(
+    ports: Ports, one: TableWithLog, error: GiveUp | RetryLater, new: _NewBatches
+) -> GiveUp | RetryLater:
+    """The refusal, or the one that goes before it: what the log has lost may be staged under a former suffix."""
+    try:
+        if isinstance(error, PositionLost) and one.is_read and not one.staged:
+            _check_suffix(ports, one, new)
+    except GiveUp as reason:
+        return reason
+    return error
+
+
+def _check_suffix(ports: Ports, one: TableWithLog, new: _NewBatches) -> None:
+    """`GiveUp` where batches wait under a former suffix; only a table without staged batches of this one is asked."""
+    if not one.table.discovers_names and not new.find_staged[one.table.name]():
+        check_no_former_batches(ports, one.table, one.state)
 
 
 def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
@@ -193,14 +216,13 @@ def _cap_log(one: TableWithLog, until: Offsets | None) -> TableWithLog:
     return replace(one, log=replace(one.log, end=cap_at(one.log.end, until, reached)))
 
 
-def _find_highest_batch(ports: Ports, one: TableWithLog) -> int:
+def _find_highest_staged(ports: Ports, one: TableWithLog) -> int:
     try:
-        staged = ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, one.table))
+        return ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, one.table))
     except TidegateError:
         if one.error is None:
             raise
-        staged = 0  # numbers are unique for each table alone, so a table that cannot be read does not count
-    return max(staged, one.state.highest_batch if one.state else 0)
+        return 0  # numbers are unique for each table alone, so a table that cannot be read does not count
 
 
 def _list_table_batches(ports: Ports, one: TableWithLog, fresh: PlannedBatch | None) -> list[PlannedBatch]:
@@ -221,6 +243,8 @@ def _plan_new_batch(
     start = resolve_batch_start(ports, one)
     backlog = Ranges.between(start, merge_offsets(start, log.end)).span
     ranges = cap_ranges(start, log.end, new.sizer.choose_max_records(backlog))
+    if ranges.span or one.position is None:
+        _check_suffix(ports, one, new)
     if not ranges.span:
         return None
     highest_taken = max([one.state.highest_batch if one.state else 0, *(staged.batch for staged in one.queue)])

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from tidegate.errors import ConfigurationError
 from tidegate.model import resource_names
+from tidegate.model.ownership import Ownership, TableKind
 from tidegate.ports.context import Ports
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 from tidegate.spec.table_template import TableTemplate
+from tidegate.tables.distant_tables import split_intermediate_name
 
 
 def expand_template(ports: Ports) -> Ports:
@@ -22,8 +24,8 @@ def expand_template(ports: Ports) -> Ports:
     table_names = {table.name for table in pipeline.tables}
     made = [
         name
-        for name in _list_candidates(ports, pipeline.template)
-        if name not in table_names and _is_product_table(ports, name)
+        for name, intermediates in sorted(_list_candidates(ports, pipeline.template).items())
+        if name not in table_names and _is_product_table(ports, name, intermediates)
     ]
     finder = replace(pipeline.template, name=resource_names.name_registry_table(pipeline), naming=get_naming(pipeline))
     tables = (*pipeline.tables, *(make_concrete_table(pipeline, name) for name in made), finder)
@@ -65,21 +67,36 @@ def get_naming(pipeline: Pipeline) -> TableTemplate:
     )
 
 
-def _list_candidates(ports: Ports, template: Table) -> list[str]:
-    """Full names that the template can make, of tables that are there or have an intermediate table."""
-    naming, suffix = get_naming(ports.pipeline), resource_names.get_intermediate_suffix(ports.pipeline)
-    names = set()
+def _list_candidates(ports: Ports, template: Table) -> dict[str, list[str]]:
+    """Full names that the template can make, of tables that are there or have intermediate tables, and those of each.
+
+    Among these are the ones of a former `merge.intermediate_suffix`: what a batch in them has named is known already.
+    """
+    pipeline, naming = ports.pipeline, get_naming(ports.pipeline)
+    candidates = dict[str, list[str]]()
     for namespace in template.namespaces:
         parent = f"{template.catalog}.{namespace}"
-        for table in ports.tables.list_tables(parent):
-            name = table.removesuffix(suffix)
-            if naming.makes(name):
-                names.add(f"{parent}.{name}")
-    return sorted(names)
+        for listed in ports.tables.list_tables(parent):
+            if naming.makes(listed):
+                candidates.setdefault(f"{parent}.{listed}", [])
+            for base in split_intermediate_name(pipeline, f"{parent}.{listed}"):
+                if naming.makes(base.rpartition(".")[2]):
+                    candidates.setdefault(base, []).append(f"{parent}.{listed}")
+    return candidates
 
 
-def _is_product_table(ports: Ports, name: str) -> bool:
-    state = ports.tables.read_state(name, ports.pipeline.name)
+def _is_product_table(ports: Ports, name: str, intermediates: list[str]) -> bool:
+    """Whether the pipeline has a position in the table, or batches staged for it."""
+    pipeline = ports.pipeline
+    state = ports.tables.read_state(name, pipeline.name)
     if state is not None and state.recorded is not None:
         return True
-    return bool(ports.staging.list_staged(name + resource_names.get_intermediate_suffix(ports.pipeline), name))
+    current, own = (
+        name + resource_names.get_intermediate_suffix(pipeline),
+        Ownership(TableKind.INTERMEDIATE, pipeline.name, name.partition(".")[2]),
+    )
+    return any(
+        ports.staging.list_staged(one, name)
+        for one in intermediates
+        if one == current or ports.tables.has_mark(one, own)
+    )

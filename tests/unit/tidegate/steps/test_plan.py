@@ -46,6 +46,7 @@ def test_plan_changes_nothing(world: World) -> None:
             "find_highest_batch",
             "list_signed_attempts",
             "list_staged",
+            "list_tables",
             "list_topics",
         }
 

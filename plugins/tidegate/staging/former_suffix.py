@@ -1,0 +1,25 @@
+"""Intermediate tables that a former `merge.intermediate_suffix` named: they go when their table gets its new one."""
+
+import logging
+from dataclasses import replace
+
+from tidegate.merge.dead_letter_topic import send_dead_letters
+from tidegate.ports.context import Ports, TableState
+from tidegate.spec.table import Table
+from tidegate.tables.distant_tables import check_no_former_batches, get_former_suffix, list_former_intermediates
+
+log = logging.getLogger(__name__)
+
+
+def drop_former_intermediates(ports: Ports, table: Table, state: TableState) -> None:
+    """Drop them with all their files; `GiveUp` where batches wait in one. A repeat call finds none.
+
+    Dead letters of published batches that were not sent to `errors.topic` yet are sent first.
+    """
+    check_no_former_batches(ports, table, state)
+    for name in list_former_intermediates(ports, table):
+        merge = replace(ports.pipeline.merge, intermediate_suffix=get_former_suffix(ports.pipeline, table.name, name))
+        before = replace(ports, pipeline=replace(ports.pipeline, merge=merge))
+        send_dead_letters(before, table, state.highest_batch)
+        ports.staging.drop(name)
+        log.info("dropped, as merge.intermediate_suffix has changed: pipeline=%s table=%s", ports.pipeline.name, name)
