@@ -161,6 +161,24 @@ def test_dead_letters_that_wait_for_their_topic_are_sent_before_the_former_table
     assert f"{NAME}_shop_tmp" not in world.destination.tables
 
 
+def test_former_table_that_may_not_be_dropped_holds_up_no_batch(caplog: pytest.LogCaptureFixture) -> None:
+    world, former = make_orders(), f"{NAME}_shop_tmp"
+    flush_all(world, build_pipeline())
+
+    def refuse(call: str, when: str) -> None:
+        if (call, when) == ("staging.drop", "before"):
+            raise GiveUp("403 forbidden")
+
+    send_orders(world, ("a", "3"))
+    flush(world.build_ports(rename(build_pipeline()), refuse))
+    assert read_orders(world) == {"a": "3", "b": "1"}
+    told = [record.getMessage() for record in caplog.records if "by hand" in record.getMessage()]
+    assert told == [
+        f"pipeline=shop table={former}: the staged rows of a former merge.intermediate_suffix are published, and were "
+        "not dropped: 403 forbidden; drop the table by hand"
+    ]
+
+
 @pytest.mark.parametrize("other", ["shop_x", "shopx"])
 def test_table_of_a_pipeline_with_a_longer_name_is_none_of_a_former_suffix(other: str) -> None:
     world = make_orders()

@@ -1,6 +1,7 @@
 """How an attempt becomes complete, and what a clean-up leaves of an intermediate table's folders."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tidegate.adapters.iceberg.ports.staging import MAX_COMMITS
 from tidegate.adapters.iceberg.stores import staging
 from tidegate.adapters.iceberg.table import commit as iceberg_commit
 from tidegate.errors import CommitRefused, RetryLater
+from tidegate.model.ownership import Ownership, TableKind
 
 
 @pytest.fixture
@@ -86,3 +88,13 @@ def test_attempt_is_completed_behind_commits_of_others_unless_they_never_end(
         kit.port.staging.complete_attempt(STAGED, 4, "counted", {})
     staged = [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)]
     assert staged == [(1, "a2"), (2, "b"), (3, "c"), *([(4, "counted")] if completes else [])]
+
+
+def test_mark_is_of_one_pipeline_and_one_table(kit: Kit) -> None:
+    own = Ownership(TableKind.INTERMEDIATE, "shop", "shop.orders")
+    with kit.load(STAGED).transaction() as change:
+        change.set_properties(own.properties)
+    assert kit.port.tables.has_mark(STAGED, own)
+    assert not kit.port.tables.has_mark(STAGED, replace(own, pipeline="shop_x"))
+    assert not kit.port.tables.has_mark(STAGED, replace(own, table="shop.copy"))
+    assert not kit.port.tables.has_mark(f"{STAGED}_missing", own)
