@@ -44,7 +44,7 @@ def run_and_exit() -> NoReturn:
     code = main(prepare=_wait_for_servers)
     # merges in threads are not waited for: whatever they do now, the next run makes good; nor is a server that the
     # doctor has given up, which Spark's client would still ask to clean up
-    if code == INTERRUPTED or any(one.name.startswith(PROBE_THREAD_PREFIX) for one in threading.enumerate()):
+    if code == INTERRUPTED or any(thread.name.startswith(PROBE_THREAD_PREFIX) for thread in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

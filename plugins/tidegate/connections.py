@@ -35,8 +35,8 @@ class Connection:
     def __repr__(self) -> str:
         place = f"host={self.host!r}, port={self.port!r}, login={self.login!r}, schema={self.schema!r}"
         secret = SECRET_MASK if self.password else None
-        what = f"id={self.id!r}, conn_type={self.conn_type!r}"
-        return f"Connection({what}, {place}, password={secret}, extra={self._mask_extra()})"
+        identity = f"id={self.id!r}, conn_type={self.conn_type!r}"
+        return f"Connection({identity}, {place}, password={secret}, extra={self._mask_extra()})"
 
     def _mask_extra(self) -> dict[str, Any]:
         return {name: SECRET_MASK if isinstance(v, dict | list) else v for name, v in mask_secrets(self.extra).items()}
@@ -121,9 +121,9 @@ def _from_uri(conn_id: str, text: str) -> Connection:
     match = SCHEME_PATTERN.match(text)
     if match is None:
         raise ValueError("no connection type")
-    rest = text[match.end() :]
-    protocol = PROTOCOL_PATTERN.match(rest)
-    parts = urlsplit(f"//{rest[protocol.end() :] if protocol else rest}")
+    address_text = text[match.end() :]
+    protocol = PROTOCOL_PATTERN.match(address_text)
+    parts = urlsplit(f"//{address_text[protocol.end() :] if protocol else address_text}")
     host = _parse_host(parts.netloc)
     return Connection(
         id=conn_id,

@@ -113,12 +113,12 @@ class PublishedElsewhere(TidegateError):
 
 def find_kind(name: str) -> type[TidegateError] | None:
     """The class of that name, for an error that came as text; None for one that is not ours."""
-    waiting = [TidegateError]
-    while waiting:
-        kind = waiting.pop()
+    pending_kinds = [TidegateError]
+    while pending_kinds:
+        kind = pending_kinds.pop()
         if kind.__name__ == name:
             return kind
-        waiting += kind.__subclasses__()
+        pending_kinds += kind.__subclasses__()
     return None
 
 

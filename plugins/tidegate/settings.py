@@ -35,8 +35,8 @@ def find_airflow_home() -> Path:
 
 def find_include_folder(environ: Mapping[str, str] | None = None) -> Path:
     """The folder with ``pipelines/`` and ``catalogs.yaml``: `TIDEGATE_INCLUDE`, else ``include/`` of the home."""
-    chosen = (os.environ if environ is None else environ).get("TIDEGATE_INCLUDE")
-    return _resolve_folder(chosen) if chosen else find_home_folder() / "include"
+    configured_folder = (os.environ if environ is None else environ).get("TIDEGATE_INCLUDE")
+    return _resolve_folder(configured_folder) if configured_folder else find_home_folder() / "include"
 
 
 def _resolve_folder(name: str) -> Path:
@@ -71,8 +71,8 @@ def list_written_files(folder: Path) -> list[Path]:
 
 def list_unread_files(include: Path) -> list[Path]:
     """The YAML files in folders below those that are read; hidden folders are a file system's."""
-    found = (file for name in NAMED_FOLDERS for file in (include / name).glob("*/**/*.y*ml"))
-    return sorted(one for one in found if not any(part.startswith(".") for part in one.relative_to(include).parts))
+    files = (file for name in NAMED_FOLDERS for file in (include / name).glob("*/**/*.y*ml"))
+    return sorted(file for file in files if not any(part.startswith(".") for part in file.relative_to(include).parts))
 
 
 def find_jars_folder() -> Path:
@@ -107,9 +107,9 @@ def read_version() -> str:
 
 def format_path(path: Path) -> str:
     """`path` as messages name it: relative to the home folder where it lies inside, else as it is."""
-    resolved = path.resolve()
+    resolved_path = path.resolve()
     home = find_home_folder()
-    return str(resolved.relative_to(home)) if resolved.is_relative_to(home) else str(path)
+    return str(resolved_path.relative_to(home)) if resolved_path.is_relative_to(home) else str(path)
 
 
 def read_metrics_token(environ: Mapping[str, str] | None = None) -> str | None:

@@ -57,22 +57,22 @@ def _format_backlog_name(pipeline: str) -> str:
     return f"tidegate_{pipeline}_backlog"
 
 
-def emit_asset_event(context: Context, published: Mapping[str, Any], pipeline: str) -> None:
+def emit_asset_event(context: Context, published_batch: Mapping[str, Any], pipeline: str) -> None:
     """Update the asset of a published table, named like the table, with batch, rows and valid-through time."""
-    if published["snapshot_id"] is None:
+    if published_batch["snapshot_id"] is None:
         return
-    valid = published["valid_through_ms"]
-    extra = {key: published[key] for key in ("batch", "snapshot_id", "inserted", "updated", "deleted")}
+    valid = published_batch["valid_through_ms"]
+    extra = {key: published_batch[key] for key in ("batch", "snapshot_id", "inserted", "updated", "deleted")}
     extra["valid_through"] = None if valid is None else to_utc_datetime(valid).isoformat()
-    context["outlet_events"][build_asset_alias(pipeline)].add(build_table_asset(published["table"]), extra=extra)
+    context["outlet_events"][build_asset_alias(pipeline)].add(build_table_asset(published_batch["table"]), extra=extra)
 
 
-def emit_change_event(context: Context, cause: str, changed: Mapping[str, Any]) -> None:
+def emit_change_event(context: Context, cause: str, change_report: Mapping[str, Any]) -> None:
     """Update the asset of a table whose rows a task has changed beside the flushes; `cause` says by what.
 
     There is no batch, and no word of how complete the table is; what is not known of snapshot and rows is None.
     """
     alias = next(outlet for outlet in context["outlets"] if isinstance(outlet, AssetAlias))
-    numbers = {key: changed.get(key) for key in ("snapshot_id", "inserted", "updated", "deleted")}
+    numbers = {key: change_report.get(key) for key in ("snapshot_id", "inserted", "updated", "deleted")}
     extra: dict[str, Any] = {"batch": None, **numbers, "valid_through": None, "cause": cause}
-    context["outlet_events"][alias].add(build_table_asset(changed["table"]), extra=extra)
+    context["outlet_events"][alias].add(build_table_asset(change_report["table"]), extra=extra)

@@ -59,7 +59,7 @@ def _require_missing(conn_id: str) -> None:
 
     for backend in _list_backends():
         try:
-            found = _ask(backend, conn_id)
+            is_found = _ask(backend, conn_id)
         except RetryLater:
             raise
         except Exception as fault:  # its text may quote a secret
@@ -70,7 +70,7 @@ def _require_missing(conn_id: str) -> None:
                 f"connection={conn_id}: {place}, where Airflow keeps it, cannot be read: {type(fault).__name__}; see "
                 "whether it answers, and whether the key is the one that it was written with"
             ) from None
-        if found:
+        if is_found:
             raise RetryLater(f"connection={conn_id}: Airflow did not tell it at first; it is asked for again")
 
 
@@ -88,10 +88,10 @@ def _ask(backend: Any, conn_id: str) -> Any:
 
     if isinstance(backend, ExecutionAPISecretsBackend):
         return _ask_api_server(conn_id)
-    found = backend.get_connection(conn_id=conn_id)
-    if found:
-        found.get_uri()  # a password is decrypted when it is used
-    return found
+    connection = backend.get_connection(conn_id=conn_id)
+    if connection:
+        connection.get_uri()  # a password is decrypted when it is used
+    return connection
 
 
 def _ask_api_server(conn_id: str) -> Any:
@@ -102,8 +102,8 @@ def _ask_api_server(conn_id: str) -> Any:
 
     try:
         answer: Any = SUPERVISOR_COMMS.send(GetConnection(conn_id=conn_id))
-    except AirflowRuntimeError as refused:
-        answer = refused.error
+    except AirflowRuntimeError as api_error:
+        answer = api_error.error
     if not isinstance(answer, ErrorResponse):
         return answer
     if answer.error == ErrorType.CONNECTION_NOT_FOUND:

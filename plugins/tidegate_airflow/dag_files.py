@@ -48,8 +48,8 @@ def build_pipeline_dags() -> Dags:
         dags |= build_own_dags(name, pipeline)
         if pipeline.fleet is not None:
             fleets.setdefault(pipeline.fleet, []).append(pipeline)
-    own = get_parsing_context().dag_id is not None  # the process of a task of one pipeline: no whole fleet
-    return dags if own else dags | build_fleet_dags(fleets)
+    is_own_process = get_parsing_context().dag_id is not None  # the process of a task of one pipeline: no whole fleet
+    return dags if is_own_process else dags | build_fleet_dags(fleets)
 
 
 def build_own_dags(name: str, pipeline: Pipeline) -> Dags:
@@ -81,8 +81,11 @@ def build_maintenance_dags() -> Dags:
     from tidegate_airflow.dags.maintenance import build_maintenance_dag
 
     janitor = build_janitor_dag()
-    own = {f"tidegate_{name}_maintenance": build_maintenance_dag(loaded) for name, loaded in load_needed_pipelines()}
-    return {janitor.dag_id: janitor, **own}
+    own_dags = {
+        f"tidegate_{name}_maintenance": build_maintenance_dag(load_result)
+        for name, load_result in load_needed_pipelines()
+    }
+    return {janitor.dag_id: janitor, **own_dags}
 
 
 def build_publication_dags() -> Dags:
@@ -96,9 +99,9 @@ def build_publication_dags() -> Dags:
     loaded_files = load_publications(find_include_folder(), find_needed_publication())
 
     return {
-        f"tidegate_publish_{name}": build_publication_dag(loaded)
-        for name, loaded in loaded_files
-        if isinstance(loaded, Publication)
+        f"tidegate_publish_{name}": build_publication_dag(load_result)
+        for name, load_result in loaded_files
+        if isinstance(load_result, Publication)
     }
 
 
@@ -107,7 +110,7 @@ def raise_refused_files() -> None:
     from tidegate.config.pipeline_file import load_all_pipelines
     from tidegate.config.publication_file import load_publications
 
-    loaded = [*load_all_pipelines(find_include_folder()), *load_publications(find_include_folder())]
-    refused = [found for _, found in loaded if isinstance(found, ConfigurationError)]
-    if refused:
-        raise AirflowException("\n".join(str(problem) for problem in refused))
+    load_results = [*load_all_pipelines(find_include_folder()), *load_publications(find_include_folder())]
+    refusals = [load_result for _, load_result in load_results if isinstance(load_result, ConfigurationError)]
+    if refusals:
+        raise AirflowException("\n".join(str(problem) for problem in refusals))

@@ -75,11 +75,11 @@ def _read_plugins() -> dict[str, Any]:
     from airflow import plugins_manager
 
     plugins_manager.ensure_plugins_loaded()
-    loaded, errors = plugins_manager.get_plugin_info(), plugins_manager.get_import_errors()
-    own = [reason for file, reason in errors.items() if PLUGIN_NAME in str(file)]
+    plugins, errors = plugins_manager.get_plugin_info(), plugins_manager.get_import_errors()
+    own_errors = [reason for file, reason in errors.items() if PLUGIN_NAME in str(file)]
     return {
-        "has_plugin": any(plugin["name"] == PLUGIN_NAME for plugin in loaded),
-        "plugin_error": str(own[0])[:MAX_REASON_CHARACTERS] if own else "",
+        "has_plugin": any(plugin["name"] == PLUGIN_NAME for plugin in plugins),
+        "plugin_error": str(own_errors[0])[:MAX_REASON_CHARACTERS] if own_errors else "",
     }
 
 

@@ -64,14 +64,14 @@ def read_form_words(context: Context) -> dict[str, Any]:
     The form's own values would be taken in place of that: all dead letters for those that were chosen.
     """
     words = dict(context["params"])
-    given = getattr(context.get("dag_run"), "conf", None) or {}
-    held = sorted(word for word, value in given.items() if word not in words or words[word] != value)
+    run_conf = getattr(context.get("dag_run"), "conf", None) or {}
+    foreign_words = sorted(word for word, value in run_conf.items() if word not in words or words[word] != value)
     with raise_airflow_errors():
-        if held:
+        if foreign_words:
             raise ConfigurationError(
-                f"{', '.join(f'{word}={given[word]}' for word in held)}: the run was given these words, and Airflow "
-                "does not hand them on; nothing was done; set [core] dag_run_conf_overrides_params = True, which is "
-                "Airflow's default, for schedulers and workers, and start the run again"
+                f"{', '.join(f'{word}={run_conf[word]}' for word in foreign_words)}: the run was given these words, "
+                "and Airflow does not hand them on; nothing was done; set [core] dag_run_conf_overrides_params = True, "
+                "which is Airflow's default, for schedulers and workers, and start the run again"
             )
     return words
 

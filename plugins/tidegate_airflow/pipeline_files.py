@@ -15,12 +15,12 @@ def load_needed_pipelines() -> list[tuple[str, Pipeline]]:
     None of them for the task of a publication.
     """
     include, names = find_include_folder(), list_pipeline_names()
-    own = find_pipeline(get_parsing_context().dag_id or "", names)
-    if own is None and find_needed_publication() is not None:
+    own_name = find_pipeline(get_parsing_context().dag_id or "", names)
+    if own_name is None and find_needed_publication() is not None:
         return []
     return [
         (name, pipeline)
-        for name, pipeline in load_all_pipelines(include, own)
+        for name, pipeline in load_all_pipelines(include, own_name)
         if not isinstance(pipeline, ConfigurationError)
     ]
 

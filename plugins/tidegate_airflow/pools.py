@@ -70,7 +70,7 @@ def _read_stamp() -> object:
     from tidegate.settings import find_include_folder
 
     try:
-        found = (find_include_folder() / "catalogs.yaml").stat()
+        status = (find_include_folder() / "catalogs.yaml").stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size

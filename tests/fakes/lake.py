@@ -367,14 +367,14 @@ class MemoryDestination:
         text = self.read_property(intermediate, resource_names.name_audit_property(attempt))
         return None if text is None else AuditAnswers.from_json(text, f"intermediate={intermediate} attempt={attempt}")
 
-    def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
+    def claim(self, table: str, owner: Ownership) -> dict[str, str] | None:
         found = self.tables.get(table)
         if found is None:
             return None
-        refuse_other_mark(table, own, own.properties, found.properties)
-        if compare_mark(own.properties, found.properties) is Mark.MISSING:
-            check_recognised(table, own, [c.name for c in found.columns], found.properties.get(SHAPE_PROPERTY))
-            found.properties |= own.properties
+        refuse_other_mark(table, owner, owner.properties, found.properties)
+        if compare_mark(owner.properties, found.properties) is Mark.MISSING:
+            check_recognised(table, owner, [c.name for c in found.columns], found.properties.get(SHAPE_PROPERTY))
+            found.properties |= owner.properties
         return dict(found.properties)
 
     def has_mark(self, table: str, own: Ownership) -> bool:

@@ -142,7 +142,7 @@ GUARDS = [
     Guard(
         "rows are reattached to a newer main only if no new file can hold their keys",
         REPARENT,
-        "    if ranges is not None and not _are_files_outside(table, came, ranges):\n",
+        "    if ranges is not None and not _are_files_outside(table, added_files, ranges):\n",
         "    if False:\n",
         REPARENTS + "rows_are_merged_again_where[a key between two of the batch]",
     ),
@@ -278,15 +278,15 @@ GUARDS = [
     Guard(
         "remembered deletes are kept for the slowest pipeline of the table",
         "plugins/tidegate/steps/clean_up.py",
-        "min(reached)",
-        "max(reached)",
+        "min(known_times)",
+        "max(known_times)",
         "tests/unit/scenarios/test_shared_table.py::"
         "test_faster_pipeline_forgets_nothing_that_the_slower_one_may_still_need[deletes]",
     ),
     Guard(
         "a table without our mark is not ours",
         "plugins/tidegate/adapters/iceberg/stores/ownership.py",
-        "        check_recognised(name, own, table.schema().column_names, properties.get(SHAPE_PROPERTY))\n",
+        "        check_recognised(name, owner, table.schema().column_names, properties.get(SHAPE_PROPERTY))\n",
         "",
         DESTINATION + "table_of_somebody_else_is_neither_claimed_nor_touched[iceberg]",
     ),
@@ -430,7 +430,7 @@ GUARDS = [
     Guard(
         "BigQuery: the number of loaded rows must equal the number of written rows",
         "plugins/tidegate/adapters/bigquery/stores/staging.py",
-        "    if rows != written:\n",
+        "    if rows != written_rows:\n",
         "    if False:\n",
         "tests/unit/tidegate/adapters/bigquery/stores/test_staging.py::"
         "test_attempt_whose_loads_bring_in_other_rows_than_were_written_is_not_staged[loaded0]",
@@ -580,8 +580,8 @@ GUARDS = [
     Guard(
         "publication: keys that a delete file reaches are compared",
         "plugins/tidegate/adapters/iceberg/snapshots.py",
-        "place not in others or any(reach.covers(file) for reach in reaches)",
-        "place not in others",
+        "place not in other_files or any(reach.covers(file) for reach in reaches)",
+        "place not in other_files",
         "tests/unit/tidegate/adapters/iceberg/test_snapshots.py::test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes",
     ),
     Guard(
@@ -622,7 +622,7 @@ GUARDS = [
     Guard(
         "a rebase hides no cut of a partition that it does not name",
         "plugins/tidegate/planning/rebase_target.py",
-        "merge_offsets(chosen, keep_partitions(before.epochs, self.staying))",
+        "merge_offsets(moved_epochs, keep_partitions(before.epochs, self.staying))",
         "log.epochs",
         "tests/unit/tidegate/steps/test_plan_after_elections.py::test_rebase_of_another_partition_hides_no_cut",
     ),
@@ -722,7 +722,7 @@ GUARDS = [
     Guard(
         "a direct batch whose rows keep values is not published",
         "plugins/tidegate/steps/merge_direct.py",
-        '"kept": counted.kept or 0, ',
+        '"kept": stage_counts.kept or 0, ',
         "",
         "tests/integration/test_direct.py::test_change_events_are_merged_directly_and_one_that_keeps_a_value_is_staged",
     ),
@@ -794,8 +794,8 @@ GUARDS = [
     Guard(
         "no hour is reported before the clock says that it is over",
         COMPLETE,
-        "min(begun, now + MAX_AHEAD_MS), min(through, now)\n",
-        "min(begun, now + MAX_AHEAD_MS), through\n",
+        "min(begin_ms, now + MAX_AHEAD_MS), min(through, now)\n",
+        "min(begin_ms, now + MAX_AHEAD_MS), through\n",
         COMPLETES + "hour_that_is_not_over_yet_is_not_complete_whatever_a_producers_clock_says",
     ),
     Guard(
@@ -815,7 +815,7 @@ GUARDS = [
     Guard(
         "a log that has lost the next records is refused",
         CHECKS,
-        "    if lost:\n",
+        "    if lost_offsets:\n",
         "    if False:\n",
         CHECKED + "one_lost_offset_is_one_too_many",
     ),
@@ -843,14 +843,14 @@ GUARDS = [
     Guard(
         "fewer partitions than before are a partial answer",
         CHECKS,
-        "    if named and missing:\n",
+        "    if log_partitions and missing:\n",
         "    if False:\n",
         CHECKED + "fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to_move_the_position",
     ),
     Guard(
         "more partitions are refused where offsets order a key's records",
         CHECKS,
-        "    if grown and ordered_by_offset and",
+        "    if new_partitions and ordered_by_offset and",
         "    if False and",
         CHECKED + "partition_growth_is_refused_where_offsets_order_keys",
     ),
@@ -885,22 +885,22 @@ GUARDS = [
     Guard(
         "start: latest is kept alive until its table has begun",
         BEAT,
-        "        return {topic: start[topic] for topic in unread}\n",
+        "        return {topic: start[topic] for topic in unread_topics}\n",
         "        return {} if own else start\n",
         BEATS + "start_of_a_table_that_has_not_begun_is_committed_again_beside_one_that_has[latest]",
     ),
     Guard(
         "start: group is kept alive until its table has begun",
         BEAT,
-        "    asked_topics = unread if kind == StartKind.GROUP else empty\n",
+        "    asked_topics = unread_topics if kind == StartKind.GROUP else empty\n",
         "    asked_topics = empty\n",
         BEATS + "start_of_a_table_that_has_not_begun_is_committed_again_beside_one_that_has[group]",
     ),
     Guard(
         "staged batches are published before their log is refused",
         "plugins/tidegate/steps/plan.py",
-        "        found = _list_table_batches(ports, one, fresh)\n",
-        "        found = [] if error is not None else _list_table_batches(ports, one, fresh)\n",
+        "        table_batches = _list_table_batches(ports, logged_table, fresh)\n",
+        "        table_batches = [] if error is not None else _list_table_batches(ports, logged_table, fresh)\n",
         "tests/unit/tidegate/steps/test_plan_of_queues.py::test_"
         "way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_or_is_in_the_log",
     ),
@@ -921,14 +921,14 @@ GUARDS = [
     Guard(
         "remembered deletes and changes keep their column names",
         COMPATIBILITY,
-        "        if own[-1].casefold() != path[-1].casefold():\n",
+        "        if own_path[-1].casefold() != path[-1].casefold():\n",
         "        if False:\n",
         COMPATIBLE + "history_keeps_the_names_of_parts_too",
     ),
     Guard(
         "a name that differs in more than case names another column",
         COMPATIBILITY,
-        " and ours.lower() != theirs.lower():\n",
+        " and declared_name.lower() != table_name.lower():\n",
         " and False:\n",
         COMPATIBLE + "name_that_is_another_one_to_spark_is_not_written_into_that_column",
     ),

@@ -13,21 +13,21 @@ MAX_SHOWN_PLACES = 20
 MAX_SHOWN_CHARACTERS = 120
 
 
-def propose_discard(ports: Ports, chosen: LetterFilter, because: str) -> ProposedAction:
+def propose_discard(ports: Ports, letter_filter: LetterFilter, because: str) -> ProposedAction:
     """Take the chosen dead letters from those that wait."""
     if not because.strip():
         raise ConfigurationError("because is empty: say why these dead letters will never be needed")
-    proposed = propose_discards(ports, chosen)
+    proposals = propose_discards(ports, letter_filter)
     return ProposedAction(
-        preview="\n".join(map(_format_discard, proposed)),
+        preview="\n".join(map(_format_discard, proposals)),
         data={
             "pipeline": ports.pipeline.name,
             "because": because,
-            "tables": [_describe_discard(one) for one in proposed],
+            "tables": [_describe_discard(proposal) for proposal in proposals],
         },
         question="Discard them?",
         done="they were discarded",
-        perform=partial(discard_dead_letters, ports, proposed, because),
+        perform=partial(discard_dead_letters, ports, proposals, because),
     )
 
 

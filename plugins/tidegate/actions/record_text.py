@@ -33,7 +33,7 @@ def _decode_text(data: bytes | None) -> str | None:
         text = None if data is None else data.decode()
     except UnicodeDecodeError:
         return None
-    return text if text is None or all(one.isprintable() or one.isspace() for one in text) else None
+    return text if text is None or all(character.isprintable() or character.isspace() for character in text) else None
 
 
 def format_record(record: KafkaRecord) -> str:
@@ -58,13 +58,13 @@ def format_verdict(verdict: Verdict) -> str:
     if verdict.is_bad:
         lines = [f"{verdict.table}: cannot be decoded: {verdict.reason}"]
     else:
-        how = {"d": "delete", None: "none"}.get(verdict.operation, "row")
-        lines = [f"{verdict.table}: decodes: {verdict.fate or 'no record'}, {how} {verdict.row or ''}".rstrip()]
+        operation = {"d": "delete", None: "none"}.get(verdict.operation, "row")
+        lines = [f"{verdict.table}: decodes: {verdict.fate or 'no record'}, {operation} {verdict.row or ''}".rstrip()]
     return "\n".join([*lines, *(f"  {_format_field(field)}" for field in verdict.fields)])
 
 
 def _format_field(field: FieldExplanation) -> str:
-    found = "nothing" if field.found is None else field.found
+    actual_type = "nothing" if field.found is None else field.found
     mark = {True: "ok", False: "refused", None: "not known"}[field.accepted]
-    why = f": {field.reason}" if field.reason else ""
-    return f"{field.part} {field.name}: expected {field.type}, got {found} ({mark}{why})"
+    reason = f": {field.reason}" if field.reason else ""
+    return f"{field.part} {field.name}: expected {field.type}, got {actual_type} ({mark}{reason})"

@@ -106,12 +106,12 @@ def _find_kind(word: Any) -> ActionKind:
         raise ConfigurationError(f"action={word}: there is none; there are: {', '.join(ActionKind)}") from error
 
 
-def check_unchanged(proposed: ProposedAction, digest: str) -> None:
+def check_unchanged(action: ProposedAction, digest: str) -> None:
     """`GiveUp` where something else would be done now than what a person was shown."""
-    if digest and digest != proposed.digest:
+    if digest and digest != action.digest:
         raise GiveUp(
             f"previewed={digest}: something else would be done now than what was shown, so nothing was changed; "
-            f"look at the preview again:\n{proposed.preview}"
+            f"look at the preview again:\n{action.preview}"
         )
 
 

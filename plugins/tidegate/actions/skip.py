@@ -14,8 +14,8 @@ EFFECT = "the next batch sets this record aside as a dead letter, and no other b
 def propose_skip(ports: Ports, at: RecordAddress, table: str | None = None) -> ProposedAction:
     """Set exactly this record aside, for each table for which it is bad or the one named."""
     record = read_record(ports, at)
-    proposed = propose_skips(ports, at, table)
-    verdicts = [skip.verdict for skip in proposed]
+    proposals = propose_skips(ports, at, table)
+    verdicts = [skip.verdict for skip in proposals]
     return ProposedAction(
         preview="\n".join([format_record(record), *map(format_verdict, verdicts), EFFECT]),
         data={
@@ -25,5 +25,5 @@ def propose_skip(ports: Ports, at: RecordAddress, table: str | None = None) -> P
         },
         question="Set it aside?",
         done="the next batch sets it aside",
-        perform=partial(skip_record, ports, proposed),
+        perform=partial(skip_record, ports, proposals),
     )

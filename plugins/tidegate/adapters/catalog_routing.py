@@ -69,8 +69,8 @@ class RoutedTables(_Routed[TableStore]):
     def find_bounds(self, table: str, values: MergeInput) -> Bounds:
         return self._route(table).find_bounds(table, values)
 
-    def claim(self, table: str, own: Ownership) -> Mapping[str, str] | None:
-        return self._route(table).claim(table, own)
+    def claim(self, table: str, owner: Ownership) -> Mapping[str, str] | None:
+        return self._route(table).claim(table, owner)
 
     def has_mark(self, table: str, own: Ownership) -> bool:
         return self._route(table).has_mark(table, own)

@@ -21,7 +21,7 @@ def name_table(port: Any, table: str) -> str:
     return f"table={table}"
 
 
-def translate_errors(judge: Judge, where: Where = name_table) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def translate_errors(judge: Judge, describe_place: Where = name_table) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorate a port's method that names first what it is asked of: a table, or the commit to one.
 
     `judge` gets the port, the method's name, that subject and the error, and returns the product's error for those that
@@ -37,26 +37,28 @@ def translate_errors(judge: Judge, where: Where = name_table) -> Callable[[Calla
             except (TidegateError, CommitRefused):
                 raise
             except Exception as error:
-                raise _judge_error(judge, where, method.__name__, arguments, error) from error
+                raise _judge_error(judge, describe_place, method.__name__, arguments, error) from error
 
         return call
 
     return decorate
 
 
-def _judge_error(judge: Judge, where: Where, verb: str, arguments: tuple[Any, ...], error: Exception) -> TidegateError:
+def _judge_error(
+    judge: Judge, describe_place: Where, verb: str, arguments: tuple[Any, ...], error: Exception
+) -> TidegateError:
     port, first = arguments[0], arguments[1] if len(arguments) > 1 else ""
     is_publish = isinstance(first, TableCommit)
     subject = first.table if isinstance(first, TableCommit) else str(first)
-    known = judge(port, verb, subject, error) or to_unexpected_error(verb, where(port, subject), error)
+    known = judge(port, verb, subject, error) or to_unexpected_error(verb, describe_place(port, subject), error)
     return OutcomeUnknown(*known.args) if is_publish and type(known) is RetryLater else known
 
 
-def to_unexpected_error(verb: str, where: str, error: Exception) -> RetryLater:
+def to_unexpected_error(verb: str, place: str, error: Exception) -> RetryLater:
     """An error that nobody foresaw: its kind and text, and the traceback in the log of who asks for it (-v)."""
-    log.info("unexpected: %s verb=%s", where, verb, exc_info=error)
+    log.info("unexpected: %s verb=%s", place, verb, exc_info=error)
     return RetryLater(
-        f"{where}: {verb} failed with an unexpected {type(error).__name__}: {format_one_line(error)}; it will "
+        f"{place}: {verb} failed with an unexpected {type(error).__name__}: {format_one_line(error)}; it will "
         f"be tried again; "
         "if it fails each time, the log with -v has the traceback"
     )

@@ -45,9 +45,9 @@ def is_silent(server: Server, greeting: Greeting, *, uses_tls: bool = False) -> 
         sockets = []
         for host, port in server.addresses:
             try:
-                opened = stack.enter_context(socket.create_connection((host, port), timeout=CONNECT_SECONDS))
-                opened.sendall(_build_client_hello(host) if uses_tls else greeting.value)
-                sockets.append(opened)
+                connection = stack.enter_context(socket.create_connection((host, port), timeout=CONNECT_SECONDS))
+                connection.sendall(_build_client_hello(host) if uses_tls else greeting.value)
+                sockets.append(connection)
             except (OSError, UnicodeError):
                 continue
         return bool(sockets) and not _await_answer(sockets)
@@ -55,8 +55,8 @@ def is_silent(server: Server, greeting: Greeting, *, uses_tls: bool = False) -> 
 
 def _await_answer(sockets: Sequence[socket.socket]) -> bool:
     end = time.monotonic() + SILENCE_SECONDS
-    while (rest := end - time.monotonic()) > 0:
-        if select.select(sockets, [], [], rest)[0]:
+    while (remaining_seconds := end - time.monotonic()) > 0:
+        if select.select(sockets, [], [], remaining_seconds)[0]:
             return True
     return False
 

@@ -54,14 +54,14 @@ class Server:
     @classmethod
     def from_uris(cls, name: str, place: str, uris: str) -> "Server":
         """A server by one address, or several with commas between them, of which any will do."""
-        found = [cls.from_uri(name, place, uri.strip()) for uri in uris.split(",")]
-        return cls(name, place, tuple(address for one in found for address in one.addresses))
+        servers = [cls.from_uri(name, place, uri.strip()) for uri in uris.split(",")]
+        return cls(name, place, tuple(address for server in servers for address in server.addresses))
 
     @classmethod
     def from_list(cls, name: str, place: str, text: str) -> "Server":
         """A server by a list ``host:port,host:port``, of which any will do."""
         return cls.from_uris(
-            name, place, ",".join(f"any://{one.rpartition('://')[2].strip()}" for one in text.split(","))
+            name, place, ",".join(f"any://{uri.rpartition('://')[2].strip()}" for uri in text.split(","))
         )
 
     def is_refused(self) -> bool:
@@ -78,19 +78,19 @@ def require_server(server: Server) -> None:
 
     Costs one TCP connect where the server is there. A server without an address is taken for one that is.
     """
-    begun, is_told = time.monotonic(), False
+    begin_seconds, is_told = time.monotonic(), False
     while (reason := find_connection_failure(server.addresses)) is not None:
-        rest = begun + Patience.seconds - time.monotonic()
-        if rest <= 0:
-            waited = f" for {Patience.seconds:.0f} s" if Patience.seconds else ""
+        remaining_seconds = begin_seconds + Patience.seconds - time.monotonic()
+        if remaining_seconds <= 0:
+            waited_text = f" for {Patience.seconds:.0f} s" if Patience.seconds else ""
             raise RetryLater(
-                f"{server} took no connection{waited}: {reason}; check that the server runs, and that the address is "
-                "the right one; it will be tried again"
+                f"{server} took no connection{waited_text}: {reason}; check that the server runs, and that the address "
+                "is the right one; it will be tried again"
             )
         if not is_told:
             log.warning("waiting for %s, %.0f s at most: %s", server, Patience.seconds, reason)
             is_told = True
-        time.sleep(min(PAUSE_SECONDS, rest))
+        time.sleep(min(PAUSE_SECONDS, remaining_seconds))
 
 
 def find_connection_failure(addresses: Iterable[tuple[str, int]]) -> str | None:

@@ -49,9 +49,9 @@ class SqlFiles:
         shared = _build_environment(self._dialect)
         if not self._projects:
             return shared
-        own = shared.overlay()
-        own.filters = {**shared.filters, "name": _build_project_filter(self._projects)}
-        return own
+        environment = shared.overlay()
+        environment.filters = {**shared.filters, "name": _build_project_filter(self._projects)}
+        return environment
 
     def render(self, statement: str, **values: Any) -> str:
         """Fill in ``<statement>.sql``; `jinja2.UndefinedError` names a value that is missing."""
@@ -60,8 +60,8 @@ class SqlFiles:
 
 def _build_project_filter(projects: Mapping[str, str]) -> Callable[[str], str]:
     def name(table: str) -> str:
-        catalog, dot, rest = table.partition(".")
+        catalog, dot, table_path = table.partition(".")
         project = googlesql.quote(projects.get(catalog, catalog))
-        return f"{project}.{googlesql.quote_name(rest)}" if dot else project
+        return f"{project}.{googlesql.quote_name(table_path)}" if dot else project
 
     return name

@@ -8,20 +8,20 @@ from tidegate.actions.proposed_action import ProposedAction
 from tidegate.settings import find_user
 
 
-def perform_action(words: argparse.Namespace, proposed: ProposedAction) -> int:
+def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
     """Show what the action would do and ask, unless `--yes` is given; do it where the answer is yes. The exit code.
 
     With `--json` a program gets one object, whose `done` says whether anything was changed.
     """
     if not words.json:
-        print(proposed.preview, flush=True)
-    if not words.yes and not _ask(f"{proposed.question} Type yes: "):
+        print(action.preview, flush=True)
+    if not words.yes and not _ask(f"{action.question} Type yes: "):
         if words.json:
-            print(json.dumps({**proposed.data, "done": False}))
+            print(json.dumps({**action.data, "done": False}))
         print("nothing was changed", file=sys.stderr)
         return 1
-    proposed.perform(find_user())
-    print(json.dumps({**proposed.data, "done": True}) if words.json else proposed.done)
+    action.perform(find_user())
+    print(json.dumps({**action.data, "done": True}) if words.json else action.done)
     return 0
 
 

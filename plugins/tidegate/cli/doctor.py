@@ -12,7 +12,7 @@ from tidegate.wiring.diagnosis.doctor import diagnose
 
 def run_doctor(words: argparse.Namespace) -> int:
     """0 without an error, warnings allowed; 1 with one."""
-    done = diagnose(
+    diagnosis = diagnose(
         find_include_folder(),
         read_connection_from_env,
         tuple(words.names),
@@ -20,7 +20,7 @@ def run_doctor(words: argparse.Namespace) -> int:
         seconds=words.timeout,
     )
     if words.json:
-        print(json.dumps(build_report(done.findings, done.seconds)), flush=True)
+        print(json.dumps(build_report(diagnosis.findings, diagnosis.seconds)), flush=True)
     else:
-        print(format_findings(done.findings, done.seconds), flush=True)
-    return 1 if count_errors(done.findings) else 0
+        print(format_findings(diagnosis.findings, diagnosis.seconds), flush=True)
+    return 1 if count_errors(diagnosis.findings) else 0

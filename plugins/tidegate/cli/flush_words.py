@@ -11,10 +11,10 @@ def add_flush(commands: Commands) -> None:
     """``flush``."""
     parser = add_command(commands, "flush", "run one whole cycle: plan, stage, merge, commit, clean up, heartbeat")
     add_name(parser)
-    bound = parser.add_mutually_exclusive_group()
-    bound.add_argument("--until-current", action="store_true", help="flush until nothing is left")
+    stop_group = parser.add_mutually_exclusive_group()
+    stop_group.add_argument("--until-current", action="store_true", help="flush until nothing is left")
     help_text = "flush up to there and no further: latest, group, group:<id>, a time, or offsets as JSON"
-    bound.add_argument("--until", metavar="END", help=help_text)
+    stop_group.add_argument("--until", metavar="END", help=help_text)
     parser.add_argument(
         "--merges-at-once",
         type=parse_positive_int,
@@ -33,10 +33,10 @@ def add_run(commands: Commands) -> None:
         "name", nargs="*", help="pipelines and publications; default: all, also those added later"
     )
     attach_completer(name, lambda **_: complete_names("pipeline", "publication"))
-    for option, default, what in (
+    for option, default, description in (
         ("--flushes-at-once", DEFAULT_PARALLEL_FLUSHES, "pipelines that are flushed beside each other"),
         ("--merges-at-once", DEFAULT_PARALLEL_MERGES, "tables of one pipeline that are merged beside each other"),
     ):
-        help_text = f"{what}; default {default}"
+        help_text = f"{description}; default {default}"
         parser.add_argument(option, type=parse_positive_int, default=default, metavar="N", help=help_text)
     add_json(parser)

@@ -42,11 +42,11 @@ def run_import(words: argparse.Namespace) -> int:
 
 def _describe(include: Path, translation: Translation, position: ConnectorPosition) -> dict[str, Any]:
     draft = translation.draft
-    declared = is_declared(include, draft.catalog_name)
-    entry = "" if declared else format_catalog_entry(draft)
+    is_in_file = is_declared(include, draft.catalog_name)
+    entry = "" if is_in_file else format_catalog_entry(draft)
     problems, warnings = check_files(include, draft.name, format_pipeline_file(translation), entry)
     draft.to_check += warnings
-    return describe_import(translation, position, problems, declared=declared)
+    return describe_import(translation, position, problems, is_in_file=is_in_file)
 
 
 def _read_choices(words: argparse.Namespace) -> Choices:

@@ -64,19 +64,19 @@ def format_published(batch: PublishedBatch) -> str:
     """One published batch."""
     rows = f"staged={batch.staged} inserted={batch.inserted} updated={batch.updated} deleted={batch.deleted}"
     billed = "" if batch.bytes_billed is None else f" bytes_billed={batch.bytes_billed}"
-    how = f" written_as={batch.written_as}" if batch.written_as else ""
-    return f"{batch.table}: batch={batch.batch} {batch.outcome}: {rows} seconds={batch.seconds}{how}{billed}"
+    mode = f" written_as={batch.written_as}" if batch.written_as else ""
+    return f"{batch.table}: batch={batch.batch} {batch.outcome}: {rows} seconds={batch.seconds}{mode}{billed}"
 
 
 def format_plan(plan: Plan) -> str:
     """The next batch of each table."""
     lines = []
     for table in plan.tables:
-        what = "resumes" if table.resumed else "reads"
-        which = ", the last record of each key" if table.last_per_key else ""
+        verb = "resumes" if table.resumed else "reads"
+        condition = ", the last record of each key" if table.last_per_key else ""
         share = table.superseded_share
-        many = "" if share is None else f", about {share:.0%} of the records superseded"
-        lines.append(f"{table.table}: batch={table.batch} {what} {table.ranges.span} offsets{which}{many}")
+        share_text = "" if share is None else f", about {share:.0%} of the records superseded"
+        lines.append(f"{table.table}: batch={table.batch} {verb} {table.ranges.span} offsets{condition}{share_text}")
         lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
     lines += [f"a batch takes less than it may: {plan.size_reason}"] if plan.size_reason else []
     lines += [f"{refusal.table}: refused: {refusal.message}" for refusal in plan.refused]
@@ -98,8 +98,8 @@ def format_maintenance(report: MaintenanceReport) -> str:
     """One maintained table."""
     after = vars(report.after)
     counts = " ".join(f"{name}={number}->{after[name]}" for name, number in vars(report.before).items())
-    what = "compacted" if report.compacted else "not compacted"
-    return f"{report.table}: {what}: {counts} orphans_removed={report.orphans_removed}"
+    result = "compacted" if report.compacted else "not compacted"
+    return f"{report.table}: {result}: {counts} orphans_removed={report.orphans_removed}"
 
 
 def _format_past_batch(batch: BatchReport) -> str:
@@ -111,8 +111,8 @@ def _format_past_batch(batch: BatchReport) -> str:
 
 def format_action(table: str, action: ActionReport) -> str:
     """What a person did to a table."""
-    by = f" by {action['by']}" if action["by"] else ""
-    return f"    {action['at']} {table}: {action['action']}{by}: {action['details']}"
+    user = f" by {action['by']}" if action["by"] else ""
+    return f"    {action['at']} {table}: {action['action']}{user}: {action['details']}"
 
 
 def format_newest_dead_letter(status: PipelineStatus, newest: dict[str, Any]) -> str:
@@ -123,10 +123,10 @@ def format_newest_dead_letter(status: PipelineStatus, newest: dict[str, Any]) ->
 
 def format_open_backfill(backfill: BackfillStatus) -> str:
     """A backfill that was begun and has not ended."""
-    applied = ", ".join(
+    applied_text = ", ".join(
         f"{t}: {len(numbers)} of {backfill['slices']} slices" for t, numbers in backfill["applied"].items()
     )
-    return f"open backfill={backfill['backfill']}: applied {applied}"
+    return f"open backfill={backfill['backfill']}: applied {applied_text}"
 
 
 def _format_table(table: TableStatus) -> str:
@@ -144,12 +144,14 @@ def format_status(status: PipelineStatus | UnknownStatus) -> str:
     lines += [f"  {_format_table(table)}" for table in status["tables"]]
     for problem, page in ((t["problem"], t["runbook"]) for t in status["tables"] if t["problem"]):
         lines += [f"    {problem}", f"    see docs/runbook/{page}.md"]
-    lines += [format_action(t["table"], one) for t in status["tables"] for one in t["actions"][:MAX_SHOWN_ACTIONS]]
+    lines += [
+        format_action(t["table"], action) for t in status["tables"] for action in t["actions"][:MAX_SHOWN_ACTIONS]
+    ]
     lines += [f"    warning: {warning}" for warning in status["warnings"]]
     lines += [f"  {_format_past_batch(batch)}" for batch in status["batches"][:MAX_SHOWN_BATCHES]]
     if newest := status["newest_dead_letter"]:
         lines.append(f"    {format_newest_dead_letter(status, newest)}")
-    lines += [f"  {format_open_backfill(one)}" for one in status["backfills"]]
+    lines += [f"  {format_open_backfill(backfill)}" for backfill in status["backfills"]]
     lines.append("  topic                            partition      begin  published  committed        end    lag")
     for row in status["partitions"]:
         numbers = "".join(

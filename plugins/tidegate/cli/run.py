@@ -33,8 +33,8 @@ def run_run(words: argparse.Namespace) -> int:
     supervisor = Supervisor(place, words.name, shared)
     supervisor.check_names()
     handlers = {number: signal.signal(number, _build_handler(stop)) for number in (signal.SIGTERM, signal.SIGINT)}
-    what = ", ".join(words.name) or f"all of {format_path(include)}"
-    print(f"running: {what}; Ctrl-C or SIGTERM ends it behind what runs then", file=sys.stderr)
+    names = ", ".join(words.name) or f"all of {format_path(include)}"
+    print(f"running: {names}; Ctrl-C or SIGTERM ends it behind what runs then", file=sys.stderr)
     try:
         supervisor.run()
     finally:
@@ -69,8 +69,8 @@ class _Printer:
         for batch in outcome.batches:
             self._print_event(work, "published", output.format_published(batch), batch.to_dict())
         if outcome.publication is not None:
-            done = outcome.publication.to_dict()
-            self._print_event(work, "produced", output.format_pairs(done), done)
+            published_run = outcome.publication.to_dict()
+            self._print_event(work, "produced", output.format_pairs(published_run), published_run)
         for report in outcome.maintained:
             self._print_event(work, "maintained", output.format_maintenance(report), report.to_dict())
 
@@ -78,9 +78,9 @@ class _Printer:
         """Not each time: see `is_worth_telling`."""
         if not is_worth_telling(streak.runs):
             return
-        again = f" (failed {streak.runs} times)" if streak.runs > 1 else ""
+        repeats = f" (failed {streak.runs} times)" if streak.runs > 1 else ""
         data = {"reason": streak.reason, "runs": streak.runs}
-        self._print_event(work, "failed", f"{work.name}: failed{again}: {streak.reason}", data)
+        self._print_event(work, "failed", f"{work.name}: failed{repeats}: {streak.reason}", data)
 
     def report_recovery(self, work: Work, streak: FailureStreak) -> None:
         """One line."""

@@ -35,10 +35,10 @@ def print_plan(plan: Plan) -> None:
     console = _open_console()
     rows: list[Sequence[Cell]] = []
     for table in plan.tables:
-        how = "staged" if table.resumed else "last of each key" if table.last_per_key else "all records"
+        source = "staged" if table.resumed else "last of each key" if table.last_per_key else "all records"
         for topic, partition, start, end in table.ranges:
             if end > start:
-                rows.append((table.table, table.batch, how, topic, partition, start, end, end - start))
+                rows.append((table.table, table.batch, source, topic, partition, start, end, end - start))
     if rows:
         columns = ("table", "batch", "what", "topic", "partition", "from", "to", "offsets")
         console.print(_build_table(columns, rows))
@@ -85,8 +85,8 @@ def _print_notes(console: Console, status: PipelineStatus) -> None:
         console.print(f"warning: {warning}", style=WARNING)
     if newest := status["newest_dead_letter"]:
         console.print(format_newest_dead_letter(status, newest), style=WARNING)
-    for one in status["backfills"]:
-        console.print(format_open_backfill(one), style=WARNING)
+    for backfill in status["backfills"]:
+        console.print(format_open_backfill(backfill), style=WARNING)
     for table in status["tables"]:
         for action in table["actions"][:MAX_SHOWN_ACTIONS]:
             console.print(format_action(table["table"], action).strip())
@@ -99,12 +99,12 @@ def _open_console() -> Console:
 
 def _build_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
     """Numbers to the right, texts to the left; a name is folded and never cut."""
-    table, listed = Table(box=None, pad_edge=False, header_style="bold"), list(rows)
+    table, row_list = Table(box=None, pad_edge=False, header_style="bold"), list(rows)
     for index, column in enumerate(columns):
-        cells = [row[index] for row in listed]
+        cells = [row[index] for row in row_list]
         is_text = any(isinstance(cell, str) for cell in cells) and not any(isinstance(cell, Text) for cell in cells)
         table.add_column(column, justify="left" if is_text else "right", overflow="fold")
-    for row in listed:
+    for row in row_list:
         table.add_row(*(_format_cell(cell) for cell in row))
     return table
 

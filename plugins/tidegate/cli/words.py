@@ -144,9 +144,11 @@ def add_rollback(commands: Commands) -> None:
     add_confirmation(undo)
     answer = add_command(commands, "answer-rollback", "go on from a rolled-back table; shows how first, and asks")
     add_name(answer)
-    how = answer.add_mutually_exclusive_group(required=True)
-    how.add_argument("--rewind", action="store_const", const="rewind", dest="answer", help="read its records again")
-    how.add_argument("--keep", action="store_const", const="keep", dest="answer", help="go on after them")
+    answer_group = answer.add_mutually_exclusive_group(required=True)
+    answer_group.add_argument(
+        "--rewind", action="store_const", const="rewind", dest="answer", help="read its records again"
+    )
+    answer_group.add_argument("--keep", action="store_const", const="keep", dest="answer", help="go on after them")
     answer.add_argument("--table", metavar="NAME", help=ROLLED_BACK_HELP)
     add_confirmation(answer)
 
@@ -171,10 +173,10 @@ def add_backfill(commands: Commands) -> None:
     """``backfill``."""
     parser = add_command(commands, "backfill", "apply a part of the log again; never overwrites what is newer")
     add_name(parser)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--range", metavar="JSON", help='half-open offsets: {"topic": {"0": [100, 900]}}')
-    what.add_argument("--from", dest="from_time", metavar="TIME", help="records from this time on, with --to")
-    what.add_argument("--abandon", metavar="ID", help="give an open backfill up; what it applied stays")
+    range_group = parser.add_mutually_exclusive_group(required=True)
+    range_group.add_argument("--range", metavar="JSON", help='half-open offsets: {"topic": {"0": [100, 900]}}')
+    range_group.add_argument("--from", dest="from_time", metavar="TIME", help="records from this time on, with --to")
+    range_group.add_argument("--abandon", metavar="ID", help="give an open backfill up; what it applied stays")
     parser.add_argument("--to", dest="to_time", metavar="TIME", help=f"up to this time, e.g. {EXAMPLE}")
     parser.add_argument("--table", action="append", default=[], metavar="NAME", help="only this table; may be repeated")
     parser.add_argument("--dry-run", action="store_true", help="show ranges and counts; write nothing")
@@ -195,12 +197,14 @@ def add_dead_letters(commands: Commands) -> None:
         commands, "dead-letters", "show, replay, discard or export records that could not be read and were set aside"
     )
     add_name(parser)
-    chosen = parser.add_argument_group("which of those that wait; default: all")
-    chosen.add_argument("--table", metavar="NAME", help="of this table")
-    chosen.add_argument("--topic", metavar="NAME", help="of this topic")
-    chosen.add_argument("--reason", metavar="TEXT", help="whose reason holds this text, in whatever letters")
-    chosen.add_argument("--since", metavar="TIME", help=f"set aside since then, e.g. {EXAMPLE}")
-    chosen.add_argument("--offsets", nargs="+", metavar="PLACE", default=(), help="at these: topic:partition:offset")
+    filter_group = parser.add_argument_group("which of those that wait; default: all")
+    filter_group.add_argument("--table", metavar="NAME", help="of this table")
+    filter_group.add_argument("--topic", metavar="NAME", help="of this topic")
+    filter_group.add_argument("--reason", metavar="TEXT", help="whose reason holds this text, in whatever letters")
+    filter_group.add_argument("--since", metavar="TIME", help=f"set aside since then, e.g. {EXAMPLE}")
+    filter_group.add_argument(
+        "--offsets", nargs="+", metavar="PLACE", default=(), help="at these: topic:partition:offset"
+    )
     parser.add_argument("--limit", type=int, default=20, metavar="N", help="show the newest N; default 20")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--replay", action="store_true", help="decode them again, and bring in what can be read now")

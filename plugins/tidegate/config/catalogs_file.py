@@ -50,9 +50,9 @@ def _read_file(include: Path) -> tuple[dict[str, Catalog], Problems]:
         return {}, findings
     variables = {"TIDEGATE_HOME": str(find_home_folder())} | dict(os.environ)
     catalogs = {}
-    for name, written in document.data.items():
+    for name, entry in document.data.items():
         before = len(findings.entries)
-        catalog = _to_catalog(name, _expand_variables(written, (name,), variables, findings), findings)
+        catalog = _to_catalog(name, _expand_variables(entry, (name,), variables, findings), findings)
         if catalog is not None and len(findings.entries) == before and not _has_problem(document, name):
             catalogs[catalog.name] = catalog
     return catalogs, findings
@@ -88,15 +88,15 @@ def _to_catalog(name: Any, entry: Any, findings: Problems) -> Catalog | None:
         )
         return None
     kind = entry.get("type") if isinstance(entry, dict) else None
-    described = DESTINATIONS.get(kind) if isinstance(kind, str) else None
-    if described is None:
-        where = (*path, "type") if kind is not None else path
-        findings.add(where, f"unknown type of catalog; {suggest_closest(kind or '', DESTINATIONS)}")
+    destination = DESTINATIONS.get(kind) if isinstance(kind, str) else None
+    if destination is None:
+        key_path = (*path, "type") if kind is not None else path
+        findings.add(key_path, f"unknown type of catalog; {suggest_closest(kind or '', DESTINATIONS)}")
         return None
-    read = read_model(described.model, entry, findings, path)
+    read = read_model(destination.model, entry, findings, path)
     properties = read.to_shared_properties()
-    described.check_catalog(properties, path, findings)
-    return Catalog(name, described.name, properties, read.connection)
+    destination.check_catalog(properties, path, findings)
+    return Catalog(name, destination.name, properties, read.connection)
 
 
 def list_catalog_problems(include: Path) -> tuple[str, ...]:

@@ -28,13 +28,13 @@ def read_defaults(include: Path) -> Mapping[str, Any]:
     return defaults
 
 
-def apply_defaults(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def apply_defaults(own_settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """A pipeline file's words, with the defaults where it has none: key by key, the pipeline's own win.
 
     A section is filled up with the keys that it lacks; a list or any other value is taken as a whole.
     """
-    filled = {**defaults, **own}
+    settings = {**defaults, **own_settings}
     for key, words in defaults.items():
-        if isinstance(words, Mapping) and isinstance(own.get(key), Mapping):
-            filled[key] = {**words, **own[key]}
-    return filled
+        if isinstance(words, Mapping) and isinstance(own_settings.get(key), Mapping):
+            settings[key] = {**words, **own_settings[key]}
+    return settings

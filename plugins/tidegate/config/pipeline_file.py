@@ -100,8 +100,8 @@ def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str
     except ConfigurationError as fault:
         shared = fault
     files = [file for file in list_written_files(include / "pipelines") if only in (None, file.stem)]
-    loaded = _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
-    return refuse_fleets_of_several_catalogs(include, loaded)
+    load_results = _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
+    return refuse_fleets_of_several_catalogs(include, load_results)
 
 
 def list_unread_warnings(include: Path) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ def check_tables_of_others(include: Path, name: str) -> None:
 
 
 def _refuse_shared_tables(
-    include: Path, loaded: list[tuple[str, Pipeline | ConfigurationError]]
+    include: Path, load_results: list[tuple[str, Pipeline | ConfigurationError]]
 ) -> list[tuple[str, Pipeline | ConfigurationError]]:
     """No two writers with different purposes share a table: of two pipelines that would, the later name is refused.
 
@@ -142,15 +142,20 @@ def _refuse_shared_tables(
     owners: dict[str, tuple[Ownership, str]] = {}
     reporters: dict[tuple[str, str, str], str] = {}
     answer: list[tuple[str, Pipeline | ConfigurationError]] = []
-    for name, pipeline in loaded:
+    for name, pipeline in load_results:
         if isinstance(pipeline, Pipeline):
             needed = {table.name: DESTINATION_OWNERSHIP for table in pipeline.tables if table.naming is None}
             needed |= list_product_tables(pipeline)
-            tables = [t for t, own in needed.items() if owners.get(t.casefold(), (own, name))[0] != own]
+            tables = [
+                t
+                for t, table_owner in needed.items()
+                if owners.get(t.casefold(), (table_owner, name))[0] != table_owner
+            ]
             if tables:
                 file = format_path(include / "pipelines" / f"{name}.yaml")
-                other = owners[tables[0].casefold()][1]
-                problem = f"{file}: pipeline {other} needs {tables[0]} too; rename one of the two files or destinations"
+                other_pipeline = owners[tables[0].casefold()][1]
+                reason = f"pipeline {other_pipeline} needs {tables[0]} too"
+                problem = f"{file}: {reason}; rename one of the two files or destinations"
                 answer.append((name, ConfigurationError(problem)))
                 continue
             twice = _claim_hours(reporters, name, pipeline)
@@ -158,8 +163,8 @@ def _refuse_shared_tables(
                 file = format_path(include / "pipelines" / f"{name}.yaml")
                 answer.append((name, ConfigurationError(f"{file}: {twice}")))
                 continue
-            for table, own in needed.items():
-                owners.setdefault(table.casefold(), (own, name))
+            for table, owner in needed.items():
+                owners.setdefault(table.casefold(), (owner, name))
         answer.append((name, pipeline))
     return answer
 
@@ -168,7 +173,7 @@ def _claim_hours(reporters: dict[tuple[str, str, str], str], name: str, pipeline
     """Note whose hours a pipeline tells; why it may not: of two that look at the same moment each would tell them."""
     if pipeline.complete is None:
         return None
-    claimed = {(one.name.casefold(), one.branch, pipeline.complete.value): one.name for one in pipeline.tables}
+    claimed = {(table.name.casefold(), table.branch, pipeline.complete.value): table.name for table in pipeline.tables}
     conflicts = [key for key in claimed if key in reporters]
     if conflicts:
         key = conflicts[0]

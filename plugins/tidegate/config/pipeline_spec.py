@@ -75,10 +75,14 @@ def _build_notifiers(entries: Iterable[NotifierModel]) -> tuple[Notifier, ...]:
 
 def _copy_texts(model: PipelineModel) -> dict[str, Any]:
     """Every text and list of texts: a `Pipeline` has it under the name that it has in the file."""
-    made = {"name", "warnings"}
-    texts = [word.name for word in fields(Pipeline) if word.name not in made and word.type in (str, tuple[str, ...])]
-    found = {name: getattr(model, name) for name in texts}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+    derived_fields = {"name", "warnings"}
+    texts = [
+        word.name
+        for word in fields(Pipeline)
+        if word.name not in derived_fields and word.type in (str, tuple[str, ...])
+    ]
+    model_values = {name: getattr(model, name) for name in texts}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in model_values.items()}
 
 
 def _to_merge(merge: MergeModel) -> Merge:
@@ -140,10 +144,10 @@ def _to_key_format(key: KeyModel, value: ValueModel) -> KeyFormat:
 
 def to_format_options(part: KeyModel | ValueModel) -> dict[str, Any]:
     """The options that stand beside the format under its own name, without those left out."""
-    described = get_format(part.format)
-    given = get_options(part, described.options) if described.options is not None else None
-    known = None if described.option_names is None else set(described.option_names)
-    options = {} if given is None else given.model_dump(include=known, exclude_none=True, by_alias=True)
+    format_spec = get_format(part.format)
+    options_model = get_options(part, format_spec.options) if format_spec.options is not None else None
+    known = None if format_spec.option_names is None else set(format_spec.option_names)
+    options = {} if options_model is None else options_model.model_dump(include=known, exclude_none=True, by_alias=True)
     return {**options, **_truncate(part)}
 
 
@@ -174,8 +178,8 @@ def _infer_only_column(word: str, name: str) -> tuple[Column, ...] | None:
 
 def _to_value_format(value: ValueModel) -> ValueFormat:
     columns = _infer_only_column(value.format, "value") if value.schema_ is None else parse_columns(value.schema_)
-    given, usual = value.unavailable_value, get_format(value.format).unavailable_value
-    unavailable = usual if given is None else given
+    own_value, usual = value.unavailable_value, get_format(value.format).unavailable_value
+    unavailable = usual if own_value is None else own_value
     options = to_format_options(value)
     unit = value.timestamp_unit
     stated: str | dict[str, str] | None = {**unit} if isinstance(unit, dict) else unit
@@ -235,8 +239,8 @@ def _to_table(source: SourceModel, table: TableModel) -> Table:
 
 def _list_namespaces(table: TableModel) -> tuple[str, ...]:
     """Those that a template may lead to: the ones given, else its own."""
-    own = split_template(table.name.partition(".")[2])[0]
-    return tuple(table.namespaces) or ((own,) if is_template(table.name) else ())
+    own_namespace = split_template(table.name.partition(".")[2])[0]
+    return tuple(table.namespaces) or ((own_namespace,) if is_template(table.name) else ())
 
 
 def _to_route(table: TableModel) -> Route | None:

@@ -29,7 +29,7 @@ from tidegate.spec.catalog import Catalog
 from tidegate.spec.publication import EVERYTHING, Begin, CreateTopics, KeyOut, MetadataOut, Publication, ValueOut
 from tidegate.spec.table_template import is_template
 
-OPTION_KEYS = {described.options for described in FORMATS.values() if described.options is not None}
+OPTION_KEYS = {format_spec.options for format_spec in FORMATS.values() if format_spec.options is not None}
 REGISTRY_MODELS: dict[SchemaKind, type[StrictModel]] = {
     SchemaKind.AVRO: AvroModel,
     SchemaKind.PROTOBUF: ProtobufModel,
@@ -43,9 +43,9 @@ def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = 
     findings = Problems(document)
     if path.suffix != ".yaml" or not PUBLICATION_NAME_PATTERN.fullmatch(path.stem):
         findings.add((), f"name={path.name}: a publication's file is [a-z][a-z0-9_-]*.yaml, at most 60 letters")
-    taken = find_pipeline_with_dag(path.parent.with_name("pipelines"), f"publish_{path.stem}")
-    if taken is not None:
-        findings.add((), f"pipeline={taken} has a DAG tidegate_publish_{path.stem}; rename one of the files")
+    pipeline_name = find_pipeline_with_dag(path.parent.with_name("pipelines"), f"publish_{path.stem}")
+    if pipeline_name is not None:
+        findings.add((), f"pipeline={pipeline_name} has a DAG tidegate_publish_{path.stem}; rename one of the files")
     if not isinstance(document.data, dict):
         findings.add((), "no publication in it; start with table:, topic: and key:, see docs/publications.md")
         findings.raise_if_any()
@@ -121,14 +121,14 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
 
 
 def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
-    joined = find_joined_tables(model.sql or "")
-    for name in joined:
+    joined_tables = find_joined_tables(model.sql or "")
+    for name in joined_tables:
         check_table_name(name, ("sql",), catalogs, findings)
         if name.split(".", 1)[0] != model.table.split(".", 1)[0]:
             findings.add(("sql",), f"{{{name}}} lies in another catalog than table; join tables of one catalog")
         if name == model.table:
             findings.add(("sql",), f"{{{name}}} is the table itself, of which each row must be seen alone")
-    if joined and model.start != "full":
+    if joined_tables and model.start != "full":
         findings.add(("start",), "the state of the joined tables at that time is not known; leave it out")
 
 
@@ -136,8 +136,9 @@ def _check_destination(table: str, catalogs: Mapping[str, Catalog | str], findin
     """Two states of a table are compared through Spark, which does not read every destination here."""
     destination = get_destination(catalogs.get(table.split(".", 1)[0]))
     if not destination.is_publishable:
-        others = list_titles(lambda other: other.is_publishable)
-        problem = f"a {destination.title} table cannot be published; let the pipeline write an {others} table beside it"
+        destination_titles = list_titles(lambda destination: destination.is_publishable)
+        advice = f"let the pipeline write an {destination_titles} table beside it"
+        problem = f"a {destination.title} table cannot be published; {advice}"
         findings.add(("table",), f"{problem}, and publish that")
 
 
@@ -150,9 +151,9 @@ def _check_topics(model: PublicationModel, findings: Problems) -> None:
         findings.add(("topics",), "nothing says which of them a record goes to; give metadata.topic, or one topic")
     if model.topic is not None and model.metadata.topic is not None:
         findings.add(("metadata", "topic"), "the column's values must be listed; write topics: [...] in place of topic")
-    named: list[tuple[tuple[str | int, ...], str | None]] = [(("topic",), model.topic)]
-    named += [(("topics", index), name) for index, name in enumerate(model.topics)]
-    for path, name in (*named, (("state_topic",), model.state_topic)):
+    topic_settings: list[tuple[tuple[str | int, ...], str | None]] = [(("topic",), model.topic)]
+    topic_settings += [(("topics", index), name) for index, name in enumerate(model.topics)]
+    for path, name in (*topic_settings, (("state_topic",), model.state_topic)):
         if name is not None and not TOPIC_PATTERN.fullmatch(name):
             findings.add(path, "not a topic name; letters, digits, dot, dash and underscore, at most 249")
     for index, name in enumerate(model.topics):
@@ -173,17 +174,17 @@ def _get_state_topic(name: str, model: PublicationModel) -> str:
     return model.state_topic or f"tidegate-publication-{name}"
 
 
-def _check_format(what: str, part: KeyOutModel | ValueOutModel, findings: Problems) -> None:
+def _check_format(part_name: str, part: KeyOutModel | ValueOutModel, findings: Problems) -> None:
     for word in sorted(OPTION_KEYS & part.model_fields_set):
         if getattr(part, word) is not None and get_format(part.format).options != word:
-            findings.add((what, word), f"options of another format than {part.format}; leave them out")
-    check_registries(part, (what,), findings)
-    check_csv(part, (what,), findings)
+            findings.add((part_name, word), f"options of another format than {part.format}; leave them out")
+    check_registries(part, (part_name,), findings)
+    check_csv(part, (part_name,), findings)
     if part.avro is not None and part.avro.schema_ is not None:
-        check_avro(part.avro, (what, "avro"), findings)
+        check_avro(part.avro, (part_name, "avro"), findings)
     if part.protobuf is not None and part.protobuf.descriptor is not None:
         problem = "a publication makes its message from the columns; give registry and subject"
-        findings.add((what, "protobuf", "descriptor"), problem)
+        findings.add((part_name, "protobuf", "descriptor"), problem)
 
 
 def _to_publication(name: str, model: PublicationModel) -> Publication:
@@ -222,12 +223,12 @@ def _to_publication(name: str, model: PublicationModel) -> Publication:
 
 def _to_options(part: KeyOutModel | ValueOutModel) -> dict[str, Any]:
     """The options of the format that is used, those of a registry with their defaults."""
-    described = get_format(part.format)
-    has_options = described.options in type(part).model_fields
-    given: StrictModel | None = getattr(part, described.options or "") if has_options else None
-    if given is None and described.schema is not None:
-        given = REGISTRY_MODELS[described.schema]()
-    return {} if given is None else given.model_dump(by_alias=True)
+    format_spec = get_format(part.format)
+    has_options = format_spec.options in type(part).model_fields
+    options_model: StrictModel | None = getattr(part, format_spec.options or "") if has_options else None
+    if options_model is None and format_spec.schema is not None:
+        options_model = REGISTRY_MODELS[format_spec.schema]()
+    return {} if options_model is None else options_model.model_dump(by_alias=True)
 
 
 def _to_begin(start: str | StartSnapshot | StartTimestamp) -> Begin:

@@ -139,9 +139,11 @@ def _judge_services(needs: AirflowNeeds, facts: AirflowFacts) -> Iterator[Findin
         last = "never" if age is None else f"{age:.0f} s ago"
         if job == "TriggererJob":
             users = needs.triggered
-            what = "records_threshold starts no flush, and no task waits outside of a slot"
+            consequence = "records_threshold starts no flush, and no task waits outside of a slot"
         else:
-            users, what = tuple[str, ...](), "no DAG runs"
+            users, consequence = tuple[str, ...](), "no DAG runs"
         make = make_error if users or job != "TriggererJob" else make_warning
-        found = make("airflow.services", f"{job} gave its last sign of life={last}: {what}", f"start it: {command}")
-        yield replace(found, used_by=users)
+        finding = make(
+            "airflow.services", f"{job} gave its last sign of life={last}: {consequence}", f"start it: {command}"
+        )
+        yield replace(finding, used_by=users)

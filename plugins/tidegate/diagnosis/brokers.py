@@ -65,17 +65,17 @@ def judge_topics(
     needs, usable = list(needs), dict[str, tuple[str, ...]]()
     for need in needs:
         fact = facts[need.topic]
-        found = list(_judge_access(place, need, fact))
+        access_findings = list(_judge_access(place, need, fact))
         severity = Severity.WARNING if need.is_optional else Severity.ERROR
-        yield from (replace(one, used_by=(need.user,), severity=severity) for one in found)
-        if found or fact.is_missing:
+        yield from (replace(finding, used_by=(need.user,), severity=severity) for finding in access_findings)
+        if access_findings or fact.is_missing:
             continue
         usable[need.topic] = (*usable.get(need.topic, ()), need.user)
-        rest = [*_judge_retention(need, fact), *_judge_compaction(need, fact)]
-        yield from (replace(one, used_by=(need.user,)) for one in rest)
+        findings = [*_judge_retention(need, fact), *_judge_compaction(need, fact)]
+        yield from (replace(finding, used_by=(need.user,)) for finding in findings)
     for topic, users in sorted(usable.items()):
-        rest = [*_judge_size(facts[topic], receive_bytes), *_judge_clock(facts[topic], now_ms)]
-        yield from (replace(one, used_by=users) for one in rest)
+        findings = [*_judge_size(facts[topic], receive_bytes), *_judge_clock(facts[topic], now_ms)]
+        yield from (replace(finding, used_by=users) for finding in findings)
     if usable:
         partitions = sum(facts[topic].partitions for topic in usable)
         yield make_ok("kafka.topics", f"{place} topics={len(usable)} partitions={partitions}: there, with their rights")
@@ -85,8 +85,8 @@ def _judge_access(place: str, need: TopicNeed, fact: TopicFacts) -> Iterator[Fin
     check = "kafka.topics" if need.right == READ else "kafka.publications"
     if fact.is_missing:
         if not need.is_made:
-            where = "source.topics" if need.right == READ else "the topic of the file"
-            yield make_error(check, f"topic={need.topic} does not exist at {place}", f"create it, or correct {where}")
+            setting = "source.topics" if need.right == READ else "the topic of the file"
+            yield make_error(check, f"topic={need.topic} does not exist at {place}", f"create it, or correct {setting}")
         return
     if fact.problem:
         cause, _, advice = fact.problem.partition("; ")
@@ -126,19 +126,19 @@ def _judge_retention(need: TopicNeed, fact: TopicFacts) -> Iterator[Finding]:
         yield from _judge_period(need, fact.settings, "delete.retention.ms", "deletes of compacted keys")
 
 
-def _judge_period(need: TopicNeed, settings: Mapping[str, str], name: str, what: str) -> Iterator[Finding]:
+def _judge_period(need: TopicNeed, settings: Mapping[str, str], name: str, record_words: str) -> Iterator[Finding]:
     kept_ms = int(settings.get(name, -1))
     if kept_ms < 0:
         return
-    kept, pause = kept_ms / 1000, need.pause_seconds
-    setting = f"topic={need.topic} {name}={kept_ms} keeps {what} for {kept:.0f} s"
-    if pause and kept <= pause:
+    kept_seconds, pause = kept_ms / 1000, need.pause_seconds
+    setting = f"topic={need.topic} {name}={kept_ms} keeps {record_words} for {kept_seconds:.0f} s"
+    if pause and kept_seconds <= pause:
         yield make_error(
             "kafka.retention",
             f"{setting}, and two flushes lie {pause} s apart: they are gone before a flush reads them",
             f"raise {name} of the topic, or lower merge.interval",
         )
-    elif kept < max(MIN_RETENTION_SECONDS, RETENTION_PAUSES * pause):
+    elif kept_seconds < max(MIN_RETENTION_SECONDS, RETENTION_PAUSES * pause):
         yield make_warning(
             "kafka.retention",
             f"{setting}: a pipeline that stands still for that long loses them",

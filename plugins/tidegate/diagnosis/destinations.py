@@ -16,7 +16,7 @@ class NamespaceNeed:
 
     def name_users(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """The same findings, told for the pipelines that write this namespace."""
-        return (replace(one, used_by=self.used_by) for one in findings)
+        return (replace(finding, used_by=self.used_by) for finding in findings)
 
 
 @dataclass(frozen=True)

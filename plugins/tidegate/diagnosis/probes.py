@@ -55,10 +55,10 @@ class _Running:
             self.failed_users |= {*finding.used_by}
         self.findings.append(replace(finding, used_by=finding.used_by or self.probe.used_by))
 
-    def concerns(self, other: Probe) -> bool:
+    def concerns(self, other_probe: Probe) -> bool:
         """Whether an error of this one leaves another one out."""
-        errors = {one.check for one in self.findings if one.severity is Severity.ERROR}
-        return self.is_late or bool(errors & {*self.probe.blocks} or self.failed_users & {*other.used_by})
+        errors = {finding.check for finding in self.findings if finding.severity is Severity.ERROR}
+        return self.is_late or bool(errors & {*self.probe.blocks} or self.failed_users & {*other_probe.used_by})
 
 
 def run_probes(probes: Sequence[Probe], seconds: float = PROBE_SECONDS) -> tuple[list[Finding], bool]:
@@ -68,11 +68,13 @@ def run_probes(probes: Sequence[Probe], seconds: float = PROBE_SECONDS) -> tuple
     """
     running = {probe.name: _Running(probe) for probe in probes}
     slots = threading.Semaphore(MAX_AT_ONCE)
-    for one in running.values():
-        threading.Thread(target=_run, args=(one, running, slots), name=f"doctor {one.probe.name}", daemon=True).start()
-    for one in running.values():
-        _await_end(one, seconds, slots)
-    return [finding for one in running.values() for finding in one.findings], any(r.is_late for r in running.values())
+    for probe in running.values():
+        threading.Thread(
+            target=_run, args=(probe, running, slots), name=f"doctor {probe.probe.name}", daemon=True
+        ).start()
+    for probe in running.values():
+        _await_end(probe, seconds, slots)
+    return [finding for run in running.values() for finding in run.findings], any(r.is_late for r in running.values())
 
 
 def _await_end(running: _Running, seconds: float, slots: threading.Semaphore) -> None:
@@ -87,11 +89,11 @@ def _await_end(running: _Running, seconds: float, slots: threading.Semaphore) ->
             slots.release()  # its thread may wait for ever
 
 
-def _run(running: _Running, others: dict[str, _Running], slots: threading.Semaphore) -> None:
-    needed = [others[name] for name in running.probe.needs if name in others]
-    for other in needed:
-        other.ended.wait()
-    if any(other.concerns(running.probe) for other in needed):
+def _run(running: _Running, runs: dict[str, _Running], slots: threading.Semaphore) -> None:
+    needed = [runs[name] for name in running.probe.needs if name in runs]
+    for run in needed:
+        run.ended.wait()
+    if any(other_run.concerns(running.probe) for other_run in needed):
         running.ended.set()
         return
     slots.acquire()

@@ -15,14 +15,16 @@ def order_findings(findings: Iterable[Finding], mask: SecretMask) -> list[Findin
 
     The same finding of several pipelines is listed once, with all their names. Secrets are masked.
     """
-    merged: dict[tuple[str, Severity, str], Finding] = {}
-    for finding in (mask.mask_finding(one) for one in findings):
+    merged_findings: dict[tuple[str, Severity, str], Finding] = {}
+    for finding in (mask.mask_finding(finding) for finding in findings):
         key = finding.check, finding.severity, finding.cause
-        first = merged.get(key, finding)
+        first = merged_findings.get(key, finding)
         users = tuple(dict.fromkeys((*first.used_by, *finding.used_by)))
         advice = first.advice or ("" if first.severity is Severity.OK else ADVICE[first.check])
-        merged[key] = replace(first, used_by=users, advice=advice)
-    return sorted(merged.values(), key=lambda one: (SEVERITIES.index(one.severity), ORDER[one.check]))
+        merged_findings[key] = replace(first, used_by=users, advice=advice)
+    return sorted(
+        merged_findings.values(), key=lambda finding: (SEVERITIES.index(finding.severity), ORDER[finding.check])
+    )
 
 
 def count_severities(findings: Iterable[Finding]) -> dict[str, int]:

@@ -98,7 +98,7 @@ def judge_catalog(place: str, catalog: str, problem: str) -> Finding:
 
 def judge_version(place: str, version: str, client_version: str) -> Iterator[Finding]:
     """Server and client must be of one minor version: Connect's protocol and the job code change with it."""
-    minors = [".".join(one.split(".")[:2]) for one in (version, client_version)]
+    minors = [".".join(version_text.split(".")[:2]) for version_text in (version, client_version)]
     if minors[0] != minors[1]:
         yield make_error(
             "spark.version",
@@ -119,11 +119,13 @@ def judge_jars(place: str, version: str, jars: Sequence[Jar]) -> Iterator[Findin
     """Jars that are there twice, or of another Spark; those that are missing the server tells by its classes."""
     good_count = 0
     for name in (RUNTIME_PREFIX, KAFKA_SOURCE, AVRO_SOURCE):
-        own = [jar for jar in jars if jar.name == name or (name == RUNTIME_PREFIX and RUNTIME_PATTERN.match(jar.name))]
-        fault = _find_jar_fault(place, name, own, version)
+        named_jars = [
+            jar for jar in jars if jar.name == name or (name == RUNTIME_PREFIX and RUNTIME_PATTERN.match(jar.name))
+        ]
+        fault = _find_jar_fault(place, name, named_jars, version)
         if fault is not None:
             yield fault
-        elif own:
+        elif named_jars:
             good_count += 1
     scalas = {jar.scala: jar.file for jar in jars if jar.scala and jar.name.startswith(("spark-", "iceberg-"))}
     if len(scalas) > 1:
@@ -133,16 +135,16 @@ def judge_jars(place: str, version: str, jars: Sequence[Jar]) -> Iterator[Findin
         yield make_ok("spark.jars", f"{place} jars={good_count}: of Spark's version, each once")
 
 
-def _find_jar_fault(place: str, name: str, own: Sequence[Jar], version: str) -> Finding | None:
+def _find_jar_fault(place: str, name: str, named_jars: Sequence[Jar], version: str) -> Finding | None:
     """What is wrong with the jars of one library: two of them, or one for another version than the server's."""
-    files = sorted({jar.file for jar in own})
+    files = sorted({jar.file for jar in named_jars})
     if len(files) > 1:
         return make_error("spark.jars", f"{place}: Spark has {name} twice: jars={', '.join(files)}", JARS_ADVICE)
-    for jar in own[:1]:
+    for jar in named_jars[:1]:
         match = RUNTIME_PATTERN.match(jar.name)
         made_for = match["spark"] if match else jar.version
-        wanted = ".".join(version.split(".")[:2]) if name == RUNTIME_PREFIX else version
-        if made_for != wanted:
+        spark_version = ".".join(version.split(".")[:2]) if name == RUNTIME_PREFIX else version
+        if made_for != spark_version:
             cause = f"{place}: jar={jar.file} is made for Spark {made_for}, and the server's version={version}"
             return make_error("spark.jars", cause, JARS_ADVICE)
     return None

@@ -37,7 +37,7 @@ class Limits:
 
 
 def attend_members(
-    opened: "OpenedMembers", step: Callable[[Ports], Result], names: Iterable[str], limits: Limits | None = None
+    fleet_members: "OpenedMembers", step: Callable[[Ports], Result], names: Iterable[str], limits: Limits | None = None
 ) -> Attended[Result]:
     """Run a step for these members, one after the other: their Kafka clients would take the cores from each other.
 
@@ -45,13 +45,13 @@ def attend_members(
     failures that pass. Each call begins at another member, so that the same ones are not left over again.
     """
     limits, names = limits or Limits(), list(names)
-    members: dict[str, Member] = {member.name: member for member in opened.members}
+    members: dict[str, Member] = {member.name: member for member in fleet_members.members}
     results, failures = dict[str, Result](), dict[str, Exception]()
     deadline, first = time.monotonic() + limits.total, randrange(len(names)) if names else 0
     for name in (*names[first:], *names[:first]):
         try:
-            if name in opened.failures:
-                raise opened.failures[name]
+            if name in fleet_members.failures:
+                raise fleet_members.failures[name]
             if name in members:
                 results[name] = _run_within(name, members[name].ports, step, deadline, limits)
         except NothingToDo:
@@ -69,12 +69,12 @@ def _run_within(name: str, ports: Ports, step: Callable[[Ports], Result], deadli
             f"pipeline={name}: not begun: the pipelines before it took {limits.total:.0f} s; the next run begins at "
             "another one; see whether brokers and catalogs answer slowly"
         )
-    done: list[Result] = []
+    results: list[Result] = []
     problems: list[BaseException] = []
 
     def run() -> None:
         try:
-            done.append(step(ports))
+            results.append(step(ports))
         except BaseException as problem:
             problems.append(problem)
 
@@ -84,13 +84,13 @@ def _run_within(name: str, ports: Ports, step: Callable[[Ports], Result], deadli
     thread.join(min(remaining_seconds, limits.member))
     if problems:
         raise problems[0]
-    if not done:
+    if not results:
         raise RetryLater(
             f"pipeline={name}: not done within {min(remaining_seconds, limits.member):.0f} s, and the others "
             "went on without it; nothing is lost, and the next run does it again; see whether its brokers or its "
             "catalog answer slowly"
         )
-    return done[0]
+    return results[0]
 
 
 def _sort(results: dict[str, Result], names: list[str]) -> dict[str, Result]:

@@ -45,7 +45,7 @@ class _Observed:
 
 
 def look_at_members(
-    opened: OpenedMembers,
+    fleet_members: OpenedMembers,
     at_least: Mapping[str, int],
     adapt: Callable[[Ports], Ports] = lambda ports: ports,
 ) -> list[MemberLook]:
@@ -56,14 +56,14 @@ def look_at_members(
     3. Plan each member as if it were alone. `at_least` records must wait for those that it names; `adapt` changes what
        the run was asked for.
     """
-    observed, failures = _run_beside_each_other(opened.members, lambda member: _observe(member, adapt))
-    _read_logs(one for one in observed.values())
-    able = [member for member in opened.members if member.name in observed]
-    planned, more = _run_beside_each_other(
+    observed, failures = _run_beside_each_other(fleet_members.members, lambda member: _observe(member, adapt))
+    _read_logs(observation for observation in observed.values())
+    able = [member for member in fleet_members.members if member.name in observed]
+    planned_looks, more = _run_beside_each_other(
         able, lambda member: _plan(observed[member.name], at_least.get(member.name, 0))
     )
-    problems: dict[str, Exception] = {**opened.failures, **failures, **more}
-    looks = planned | {name: MemberLook(name, error=problem) for name, problem in problems.items()}
+    problems: dict[str, Exception] = {**fleet_members.failures, **failures, **more}
+    looks = planned_looks | {name: MemberLook(name, error=problem) for name, problem in problems.items()}
     return [looks[name] for name in sorted(looks)]
 
 
@@ -76,15 +76,15 @@ def _read_logs(observed: Iterable[_Observed]) -> None:
     """Ask each cluster once. A member whose topics cannot be listed is told by its own plan."""
     topics = defaultdict[tuple[int, str], set[str]](set)
     brokers = dict[int, ClusterBroker]()
-    for one in observed:
-        broker = one.member.broker
+    for observation in observed:
+        broker = observation.member.broker
         if id(broker) not in brokers:
             brokers[id(broker)] = broker
             broker.read_names_ahead()
         try:
-            topics[id(broker), one.ports.pipeline.source.isolation].update(list_row_topics(one.ports))
+            topics[id(broker), observation.ports.pipeline.source.isolation].update(list_row_topics(observation.ports))
         except TidegateError as problem:
-            log.info("pipeline=%s: %s", one.member.name, problem)
+            log.info("pipeline=%s: %s", observation.member.name, problem)
     for (number, isolation), names in topics.items():
         brokers[number].read_ahead(names, isolation)
 
@@ -105,13 +105,13 @@ def _run_beside_each_other(
     """What `call` returned for each member, and what it raised for the others."""
     with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-fleet") as workers:
         futures = {member.name: workers.submit(call, member) for member in members}
-    done, failures = dict[str, T](), dict[str, Exception]()
+    results, failures = dict[str, T](), dict[str, Exception]()
     for name, future in futures.items():
         problem = future.exception()
         if problem is None:
-            done[name] = future.result()
+            results[name] = future.result()
         elif isinstance(problem, Exception):
             failures[name] = problem
         else:
             raise problem
-    return done, failures
+    return results, failures

@@ -24,8 +24,12 @@ from tidegate.wiring.pipeline import SharedParts, assemble_loaded_pipeline
 
 def load_members(include: Path, fleet: str) -> dict[str, Pipeline]:
     """The pipelines of a fleet whose file is right, by name. The others are told as import errors."""
-    loaded = load_all_pipelines(include)
-    return {name: one for name, one in loaded if isinstance(one, Pipeline) and one.fleet == fleet}
+    load_results = load_all_pipelines(include)
+    return {
+        name: load_result
+        for name, load_result in load_results
+        if isinstance(load_result, Pipeline) and load_result.fleet == fleet
+    }
 
 
 def check_refused_members(include: Path, fleet: str) -> None:
@@ -35,9 +39,13 @@ def check_refused_members(include: Path, fleet: str) -> None:
     """
     read_catalogs(include)
     read_defaults(include)
-    loaded = load_all_pipelines(include)
-    refused = [one for name, one in loaded if not isinstance(one, Pipeline) and find_fleet(include, name) == fleet]
-    problems = list(dict.fromkeys(problem for one in refused for problem in one.problems))
+    load_results = load_all_pipelines(include)
+    refusals = [
+        load_result
+        for name, load_result in load_results
+        if not isinstance(load_result, Pipeline) and find_fleet(include, name) == fleet
+    ]
+    problems = list(dict.fromkeys(problem for refusal in refusals for problem in refusal.problems))
     if problems:
         raise ConfigurationError(*problems)
 

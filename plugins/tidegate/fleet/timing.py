@@ -27,7 +27,7 @@ def build_clock(members: Collection[Pipeline]) -> Clock:
     crons = {pipeline.merge.cron for pipeline in members}
     if len(crons) == 1 and None not in crons:
         return Clock(cron=crons.pop())
-    ticks = [CRON_TICK_SECONDS if one.merge.cron is not None else one.timer_seconds for one in members]
+    ticks = [CRON_TICK_SECONDS if member.merge.cron is not None else member.timer_seconds for member in members]
     return Clock(seconds=min((tick for tick in ticks if tick > 0), default=0))
 
 
@@ -43,9 +43,9 @@ def is_member_due(pipeline: Pipeline, clock: Clock, last: float | None, now: flo
     # of what is not remembered (a new member, a store that cannot be read), or was noted before the clock was set back,
     # the tick before is taken
     is_known = last is not None and (last <= now or pipeline.merge.cron is None)
-    due = build_flush_schedule(pipeline).find_due(last if is_known else now - clock.seconds, now)
+    due_ms = build_flush_schedule(pipeline).find_due(last if is_known else now - clock.seconds, now)
     slack = 0.0 if pipeline.merge.cron is not None else clock.seconds / 2
-    return due is not None and due - slack <= now
+    return due_ms is not None and due_ms - slack <= now
 
 
 def keeps_own_time(pipeline: Pipeline, clock: Clock) -> bool:

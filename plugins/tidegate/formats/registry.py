@@ -166,11 +166,11 @@ _FORMATS = (
         ),
     ),
 )
-FORMATS = {described.name: described for described in _FORMATS}
-EVENT_FORMATS = tuple(described for described in _FORMATS if described.event is not None)
-KEY_FORMATS = tuple(name for name, described in FORMATS.items() if described.reads_keys)
-VALUE_FORMATS = tuple(name for name, described in FORMATS.items() if described.reads_values)
-WRITTEN_FORMATS = tuple(name for name, described in FORMATS.items() if described.is_written)
+FORMATS = {format_spec.name: format_spec for format_spec in _FORMATS}
+EVENT_FORMATS = tuple(format_spec for format_spec in _FORMATS if format_spec.event is not None)
+KEY_FORMATS = tuple(name for name, format_spec in FORMATS.items() if format_spec.reads_keys)
+VALUE_FORMATS = tuple(name for name, format_spec in FORMATS.items() if format_spec.reads_values)
+WRITTEN_FORMATS = tuple(name for name, format_spec in FORMATS.items() if format_spec.is_written)
 
 
 def get_format(name: str) -> RecordFormat:

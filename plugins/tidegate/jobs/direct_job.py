@@ -55,12 +55,12 @@ class DirectOutcome:
 
     def to_json(self) -> str:
         """One line of JSON."""
-        counted: dict[str, Any] | None = None if self.counted is None else self.counted.to_dict()
-        return json.dumps({"counted": counted, "unusual": self.unusual})
+        counts: dict[str, Any] | None = None if self.counted is None else self.counted.to_dict()
+        return json.dumps({"counted": counts, "unusual": self.unusual})
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> "DirectOutcome":
+    def from_json(cls, text: str, place: str) -> "DirectOutcome":
         """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
         data = json.loads(text)
-        counted = data["counted"]
-        return cls(None if counted is None else StageOutcome.from_dict(counted, where), data["unusual"])
+        counts = data["counted"]
+        return cls(None if counts is None else StageOutcome.from_dict(counts, place), data["unusual"])

@@ -8,14 +8,14 @@ from tidegate.errors import GiveUp
 Parsed = TypeVar("Parsed")
 
 
-def parse_job_result(where: str, parse: Callable[[], Parsed]) -> Parsed:
-    """What `parse` makes of it; `GiveUp` where a field is missing or has another shape. `where` begins the message."""
+def parse_job_result(place: str, parse: Callable[[], Parsed]) -> Parsed:
+    """What `parse` makes of it; `GiveUp` where a field is missing or has another shape. `place` begins the message."""
     try:
         return parse()
     except KeyError as error:
-        raise build_error(where, f"{error} is missing") from error
+        raise build_error(place, f"{error} is missing") from error
     except (TypeError, ValueError, AttributeError) as error:
-        raise build_error(where, str(error)) from error
+        raise build_error(place, str(error)) from error
 
 
 def read_count(data: Mapping[str, Any], name: str) -> int:
@@ -42,9 +42,9 @@ def read_list(data: Mapping[str, Any], name: str) -> tuple[Any, ...]:
     return tuple(value)
 
 
-def build_error(where: str, reason: str) -> GiveUp:
+def build_error(place: str, reason: str) -> GiveUp:
     """The error of what cannot be read, with the reason."""
     return GiveUp(
-        f"{where}: what its job left behind cannot be read: {reason}; nothing was changed; run the version that wrote "
+        f"{place}: what its job left behind cannot be read: {reason}; nothing was changed; run the version that wrote "
         "it, or put back what was changed by hand"
     )

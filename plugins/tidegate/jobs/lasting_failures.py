@@ -30,22 +30,22 @@ def is_lasting_sql_state(sql_state: str | None) -> bool:
     return (sql_state or "").startswith(LASTING_SQL_STATES) and sql_state != ACCESS_SQL_STATE
 
 
-def find_lasting_failure(where: str, verbs: Collection[str], text: str) -> TidegateError | None:
-    """The error of a job, named by `where`, whose failure no retry changes; None where one may.
+def find_lasting_failure(place: str, verbs: Collection[str], text: str) -> TidegateError | None:
+    """The error of a job, named by `place`, whose failure no retry changes; None where one may.
 
     `verbs` are what the job does: `stage` works out the expressions of the pipeline file, `merge` puts rows into the
     table.
     """
     if "merge" in verbs and NULL_CLASS in text:
         return IncompatibleSchema(
-            f"{where}: a record has NULL in a column that the table requires; nothing was published; declare it "
+            f"{place}: a record has NULL in a column that the table requires; nothing was published; declare it "
             "NOT NULL in value.schema or key.schema, so that such a record is bad and reported with its place, or make "
             "the table's column optional"
         )
     expression = EXPRESSION_PATTERN.search(text) if "stage" in verbs else None
     if expression:
         return ConfigurationError(
-            f"{where}: Spark cannot work out an expression of the pipeline file: {expression[0].strip(' ;')[:400]}; "
+            f"{place}: Spark cannot work out an expression of the pipeline file: {expression[0].strip(' ;')[:400]}; "
             "nothing was written; correct when, delete_when, route or select"
         )
     return None

@@ -64,9 +64,9 @@ class MaintenanceOutcome:
         return json.dumps({"attempt": self.attempt, **{name: step.to_dict() for name, step in self.steps.items()}})
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> "MaintenanceOutcome":
+    def from_json(cls, text: str, place: str) -> "MaintenanceOutcome":
         """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(where, lambda: cls._parse(json.loads(text)))
+        return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
     @classmethod
     def _parse(cls, data: Mapping[str, Any]) -> "MaintenanceOutcome":

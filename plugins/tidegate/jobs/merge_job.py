@@ -35,9 +35,9 @@ class AuditAnswers:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> "AuditAnswers":
+    def from_json(cls, text: str, place: str) -> "AuditAnswers":
         """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(where, lambda: cls._parse(json.loads(text)))
+        return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
     @classmethod
     def _parse(cls, data: Mapping[str, Any]) -> "AuditAnswers":

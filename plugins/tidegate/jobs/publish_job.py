@@ -78,7 +78,7 @@ class PublishJob:
     def from_json(cls, text: str) -> "PublishJob":
         """Inverse of `to_json`."""
         data: dict[str, Any] = json.loads(text)
-        touched, ranges, grouped = data["touched"], data["ranges"], data["grouped"]
+        touched_files, ranges, grouped_sql = data["touched"], data["ranges"], data["grouped"]
         data |= {
             "key": KeyOut(**{**data["key"], "fields": tuple(data["key"]["fields"])}),
             "value": ValueOut(**data["value"]),
@@ -86,8 +86,8 @@ class PublishJob:
             "topics": tuple(data["topics"]),
             "position": Progress.from_dict(data["position"]),
             "parts": tuple(KeyPart(**part) for part in data["parts"]),
-            "grouped": grouped and Grouped(grouped["keys_sql"], tuple(grouped["matched"])),
-            "touched": touched and TouchedFiles(tuple(touched["old"]), tuple(touched["new"])),
+            "grouped": grouped_sql and Grouped(grouped_sql["keys_sql"], tuple(grouped_sql["matched"])),
+            "touched": touched_files and TouchedFiles(tuple(touched_files["old"]), tuple(touched_files["new"])),
             "ranges": None if ranges is None else Ranges.from_dict(ranges),
         }
         return cls(**data)

@@ -48,14 +48,14 @@ class RecordExplanation:
         return json.dumps({"found": is_found, **data} if is_found else {"found": is_found})
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> "RecordExplanation":
+    def from_json(cls, text: str, place: str) -> "RecordExplanation":
         """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(where, lambda: cls._parse(json.loads(text)))
+        return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
     @classmethod
     def _parse(cls, data: Mapping[str, Any]) -> "RecordExplanation":
         if not data["found"]:
             return cls(is_found=False)
         verdict = {name: data[name] for name in ("reason", "stage", "operation", "row")}
-        fields = tuple(FieldExplanation(**one) for one in read_list(data, "fields"))
+        fields = tuple(FieldExplanation(**field) for field in read_list(data, "fields"))
         return cls(is_found=True, rows=read_count(data, "rows"), fate=read_text(data, "fate"), fields=fields, **verdict)

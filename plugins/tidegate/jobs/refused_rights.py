@@ -27,10 +27,10 @@ ACTIONS_BY_CALL = {
 
 def find_refused_right(text: str) -> str | None:
     """Who refused what, in one line; None where the failure is another. In that line it is found again."""
-    if found := DATABASE_PATTERN.search(text):
-        return f"the catalog's database: {found[0]}"
-    if found := STORE_PATTERN.search(text):
-        words = "not authorized" if NOT_AUTHORIZED in text else found["words"].strip() or "access denied"
+    if match := DATABASE_PATTERN.search(text):
+        return f"the catalog's database: {match[0]}"
+    if match := STORE_PATTERN.search(text):
+        words = "not authorized" if NOT_AUTHORIZED in text else match["words"].strip() or "access denied"
         return f"the object store: {_find_action(text)}: {words} (Service: S3, Status Code: 403)"
     return None
 
@@ -43,16 +43,16 @@ def summarize_failure(text: str, limit: int) -> str:
     return line[: limit - len(more)] + more
 
 
-def build_refused_right_error(where: str, refusal: str) -> ConfigurationError:
-    """The error of a job, named by `where`, to which the catalog's database or the store refused something."""
+def build_refused_right_error(place: str, refusal: str) -> ConfigurationError:
+    """The error of a job, named by `place`, to which the catalog's database or the store refused something."""
     return ConfigurationError(
-        f"{where}: Spark was refused a right by {refusal}; no incomplete batch was "
+        f"{place}: Spark was refused a right by {refusal}; no incomplete batch was "
         "published; give the user of the catalog's connection the rights that docs/security.md lists"
     )
 
 
 def _find_action(text: str) -> str:
-    if named := ACTION_PATTERN.search(text):
-        return named[0]
+    if match := ACTION_PATTERN.search(text):
+        return match[0]
     calls = CALL_PATTERN.findall(text)
     return next((ACTIONS_BY_CALL[call] for call in calls if call in ACTIONS_BY_CALL), "an action")

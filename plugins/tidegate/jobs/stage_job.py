@@ -157,19 +157,19 @@ class JobFailure:
             return cls(type(error).__name__, str(error))
         return cls(type(error).__name__, summarize_failure(str(error), LONGEST_MESSAGE))
 
-    def to_error(self, where: str, verb: str = "") -> TidegateError:
+    def to_error(self, place: str, verb: str = "") -> TidegateError:
         """The error again, of its own kind; `RetryLater` for one that is not ours, unless no retry changes it.
 
-        `where` names the job, `verb` what it does.
+        `place` names the job, `verb` what it does.
         """
         error_type, refusal = find_kind(self.kind), find_refused_right(self.message)
         if error_type is not None:
             return error_type(self.message)
         if refusal:
-            return build_refused_right_error(where, refusal)
-        lasting = find_lasting_failure(where, (verb,), self.message)
+            return build_refused_right_error(place, refusal)
+        lasting = find_lasting_failure(place, (verb,), self.message)
         advice = describe_memory_failure((verb,), f"{self.kind}: {self.message}")
-        return lasting or RetryLater(f"{where} failed: {self.kind}: {self.message}{advice}")
+        return lasting or RetryLater(f"{place} failed: {self.kind}: {self.message}{advice}")
 
     def to_json(self) -> str:
         """One line of JSON."""
@@ -203,7 +203,10 @@ def _parse_stage_table(data: dict[str, Any]) -> StageTable:
     route = data["route"]
     ready["route"] = None if route is None else Route(route["field"], route["pattern"], tuple(route["names"]))
     ready["epochs"] = {
-        topic: {int(partition): [(offset, epoch) for offset, epoch in begun] for partition, begun in partitions.items()}
+        topic: {
+            int(partition): [(offset, epoch) for offset, epoch in epoch_begins]
+            for partition, epoch_begins in partitions.items()
+        }
         for topic, partitions in data["epochs"].items()
     }
     return StageTable(**ready)

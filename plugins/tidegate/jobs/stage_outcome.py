@@ -43,10 +43,10 @@ class FirstBadRecord:
         )
 
 
-def require_first_bad(outcome: "StageOutcome | DiscoveredNames", where: str) -> FirstBadRecord:
+def require_first_bad(outcome: "StageOutcome | DiscoveredNames", place: str) -> FirstBadRecord:
     """The first of the bad records that a job has counted; `GiveUp` where it did not tell which."""
     if outcome.first_bad is None:
-        raise build_error(where, f"bad={outcome.bad} and first_bad is missing")
+        raise build_error(place, f"bad={outcome.bad} and first_bad is missing")
     return outcome.first_bad
 
 
@@ -115,14 +115,14 @@ class StageOutcome:
         return json.dumps(self.to_dict())
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], where: str) -> "StageOutcome":
+    def from_dict(cls, data: Mapping[str, Any], place: str) -> "StageOutcome":
         """Inverse of `to_dict`; `GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(where, lambda: cls._parse(data))
+        return parse_job_result(place, lambda: cls._parse(data))
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> "StageOutcome":
+    def from_json(cls, text: str, place: str) -> "StageOutcome":
         """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(where, lambda: cls._parse(json.loads(text)))
+        return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
     @classmethod
     def _parse(cls, data: Mapping[str, Any]) -> "StageOutcome":
@@ -154,9 +154,9 @@ class DiscoveredNames:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str, where: str) -> "DiscoveredNames":
+    def from_json(cls, text: str, place: str) -> "DiscoveredNames":
         """Inverse of `to_json`; `GiveUp` where a field is missing or has another shape."""
-        return parse_job_result(where, lambda: cls._parse(json.loads(text)))
+        return parse_job_result(place, lambda: cls._parse(json.loads(text)))
 
     @classmethod
     def _parse(cls, data: Mapping[str, Any]) -> "DiscoveredNames":

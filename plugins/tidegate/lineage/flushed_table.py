@@ -32,11 +32,11 @@ class FlushedTable:
 def describe_flushed_table(flushed: FlushedTable) -> Dataset:
     """The table, with the sources of each column that the pipeline writes."""
     sources = _Sources(flushed)
-    written = list_destination_columns(flushed.table, flushed.metadata)
+    written_columns = list_destination_columns(flushed.table, flushed.metadata)
     return Dataset(
         flushed.name,
         tuple(DatasetField(c.name, c.type) for c in flushed.columns),
-        {c.name: sources.find_column(c.name) for c in written},
+        {c.name: sources.find_column(c.name) for c in written_columns},
         sources.find_rows(),
     )
 
@@ -53,9 +53,9 @@ class _Sources:
     def __init__(self, flushed: FlushedTable) -> None:
         self._flushed, self._table = flushed, flushed.table
         parts = list_record_parts(flushed.table, flushed.metadata)
-        self._parts = {name.casefold(): found for name, found in parts.items()}
-        made = flushed.reads.columns if flushed.reads else {}
-        self._made = {name.casefold(): reads for name, reads in made.items()}
+        self._parts = {name.casefold(): sources for name, sources in parts.items()}
+        derived_columns = flushed.reads.columns if flushed.reads else {}
+        self._made = {name.casefold(): reads for name, reads in derived_columns.items()}
 
     def find_column(self, name: str) -> tuple[FieldSource, ...]:
         """The sources of a column of the destination."""
@@ -72,21 +72,21 @@ class _Sources:
     def find_rows(self) -> tuple[FieldSource, ...]:
         """What decides which rows there are: the keys that find them, the order of records, conditions and joins."""
         table, reads = self._table, self._flushed.reads
-        found = [source for name in table.key_columns for source in self._find_as(name, Transformation.JOIN)]
-        found += [source for name in table.sequence_by for source in self._find_as(name, Transformation.SORT)]
-        found += self._find_conditions(Transformation.FILTER)
-        found += [source for read in (reads.rows if reads else ()) for source in self._resolve(read)]
-        return tuple(dict.fromkeys(found))
+        sources = [source for name in table.key_columns for source in self._find_as(name, Transformation.JOIN)]
+        sources += [source for name in table.sequence_by for source in self._find_as(name, Transformation.SORT)]
+        sources += self._find_conditions(Transformation.FILTER)
+        sources += [source for read in (reads.rows if reads else ()) for source in self._resolve(read)]
+        return tuple(dict.fromkeys(sources))
 
-    def _find_conditions(self, how: Transformation) -> list[FieldSource]:
+    def _find_conditions(self, transformation: Transformation) -> list[FieldSource]:
         return [
             source
             for name in self._flushed.conditions
-            for source in _replace_transformation(self._find_in_record(name), how)
+            for source in _replace_transformation(self._find_in_record(name), transformation)
         ]
 
-    def _find_as(self, name: str, how: Transformation) -> Iterable[FieldSource]:
-        return _replace_transformation(self._find_written(name), how)
+    def _find_as(self, name: str, transformation: Transformation) -> Iterable[FieldSource]:
+        return _replace_transformation(self._find_written(name), transformation)
 
     def _find_written(self, name: str) -> tuple[FieldSource, ...]:
         if self._flushed.reads is None or name.casefold() not in self._made:
@@ -97,13 +97,13 @@ class _Sources:
         dimension = self._flushed.dimensions.get(read.source)
         if dimension is not None:
             return (FieldSource(dimension.name, read.column, read.how),)
-        found = self._find_in_record(read.column)
-        return found if read.how is Transformation.IDENTITY else _replace_transformation(found, read.how)
+        sources = self._find_in_record(read.column)
+        return sources if read.how is Transformation.IDENTITY else _replace_transformation(sources, read.how)
 
     def _find_in_record(self, name: str) -> tuple[FieldSource, ...]:
         parts: tuple[Part, ...] = self._parts.get(name.casefold(), ())
         return tuple(FieldSource(topic, part.field, part.how) for topic in self._flushed.topics for part in parts)
 
 
-def _replace_transformation(sources: Iterable[FieldSource], how: Transformation) -> tuple[FieldSource, ...]:
-    return tuple(replace(source, how=how) for source in sources)
+def _replace_transformation(sources: Iterable[FieldSource], transformation: Transformation) -> tuple[FieldSource, ...]:
+    return tuple(replace(source, how=transformation) for source in sources)

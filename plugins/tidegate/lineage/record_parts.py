@@ -40,11 +40,15 @@ def list_topic_fields(table: Table, metadata: dict[str, str]) -> tuple[DatasetFi
     """What the topic's records hold, as far as the table's pipeline knows them."""
     side = _get_key_side(table)
     keys = zip(table.key.fields, list_flat_key_columns(table), strict=True)
-    found = {_name_part(table, side, name).field: column.type for name, column in keys}
-    found |= {_name_part(table, VALUE, c.name).field: c.type for c in list_value_columns(table) if c.name not in found}
-    found |= {OTHER_SHAPES.get(word, word): METADATA_TYPES[OTHER_SHAPES.get(word, word)] for word in metadata.values()}
-    found |= {field.name: field.type for field in RECORD_FIELDS}
-    return tuple(DatasetField(name, kind) for name, kind in ({VALUE: "BINARY"} | found).items())
+    part_types = {_name_part(table, side, name).field: column.type for name, column in keys}
+    part_types |= {
+        _name_part(table, VALUE, c.name).field: c.type for c in list_value_columns(table) if c.name not in part_types
+    }
+    part_types |= {
+        OTHER_SHAPES.get(word, word): METADATA_TYPES[OTHER_SHAPES.get(word, word)] for word in metadata.values()
+    }
+    part_types |= {field.name: field.type for field in RECORD_FIELDS}
+    return tuple(DatasetField(name, kind) for name, kind in ({VALUE: "BINARY"} | part_types).items())
 
 
 def _get_key_side(table: Table) -> str:
@@ -53,5 +57,5 @@ def _get_key_side(table: Table) -> str:
 
 def _name_part(table: Table, side: str, name: str) -> Part:
     """A field of the key or the value; the whole of one whose format has no fields."""
-    described = get_format(table.value.format if side == VALUE else table.key.format)
-    return Part(side if described.only_column is not None else f"{side}.{name}")
+    format_spec = get_format(table.value.format if side == VALUE else table.key.format)
+    return Part(side if format_spec.only_column is not None else f"{side}.{name}")

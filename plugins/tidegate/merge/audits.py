@@ -36,23 +36,25 @@ class BatchAudits:
     staged_attempt: str
 
 
-def prepare_audits(ports: Ports, table: Table, staged: StagedBatch, branch: str, attempt: str) -> BatchAudits | None:
+def prepare_audits(
+    ports: Ports, table: Table, staged_batch: StagedBatch, branch: str, attempt: str
+) -> BatchAudits | None:
     """What to ask of the branch; None for a table without audits, or for a batch without rows.
 
     One statement for each audit, in the file's order; nothing is asked yet. `attempt` is the merge's: an answer that
     another one left is no answer to this.
     """
-    if not table.audits or not staged.counts.staged:
+    if not table.audits or not staged_batch.counts.staged:
         return None
-    values = build_merge_input(ports.pipeline, table, staged, branch)
+    values = build_merge_input(ports.pipeline, table, staged_batch, branch)
     questions = tuple(
-        _render_audit(ports.sql_for(table.name), audit, _select_audited_rows(table, staged), values)
+        _render_audit(ports.sql_for(table.name), audit, _select_audited_rows(table, staged_batch), values)
         for audit in table.audits
     )
-    kept = resource_names.name_audit_property(staged.attempt)
+    audit_property = resource_names.name_audit_property(staged_batch.attempt)
     texts = tuple(map(_shorten, table.audits))
-    audits = Audits(questions, table=values["source"], property=kept, attempt=attempt, texts=texts)
-    return BatchAudits(table.audits, audits, staged.attempt)
+    audits = Audits(questions, table=values["source"], property=audit_property, attempt=attempt, texts=texts)
+    return BatchAudits(table.audits, audits, staged_batch.attempt)
 
 
 def is_query(audit: str) -> bool:
@@ -60,29 +62,29 @@ def is_query(audit: str) -> bool:
     return PLACEHOLDER in audit
 
 
-def check_audits(staging: StagingStore, where: str, audited: BatchAudits) -> None:
+def check_audits(staging: StagingStore, place: str, audited: BatchAudits) -> None:
     """Read the answers that the merge job left: `AuditFailed` names every audit that does not hold.
 
-    `RetryLater` when this attempt left none. `where` begins the message. Changes nothing; the batch stays staged.
+    `RetryLater` when this attempt left none. `place` begins the message. Changes nothing; the batch stays staged.
     """
     answers = staging.read_audit_answers(audited.request.table, audited.staged_attempt)
     if answers is None or answers.attempt != audited.request.attempt:
         raise RetryLater(
-            f"{where}: the audits have no answer: attempt={audited.request.attempt}; it will be merged again"
+            f"{place}: the audits have no answer: attempt={audited.request.attempt}; it will be merged again"
         )
     broken = [
         _describe_violation(audit, rows) for audit, rows in zip(audited.texts, answers.broken, strict=True) if rows
     ]
     if broken:
         raise AuditFailed(
-            f"{where}: {'; '.join(broken)}; nothing was published and the batch stays staged; correct the audit in the "
+            f"{place}: {'; '.join(broken)}; nothing was published and the batch stays staged; correct the audit in the "
             "pipeline file, or what the audit looks at; the next flush tries again"
         )
 
 
-def _select_audited_rows(table: Table, staged: StagedBatch) -> str:
+def _select_audited_rows(table: Table, staged_batch: StagedBatch) -> str:
     """Where the rows that a batch writes are found: among the staged ones, unless these may be changed on their way."""
-    if table.sequence_by or table.history or table.deletes == DeleteMode.SOFT or is_folded(table, staged):
+    if table.sequence_by or table.history or table.deletes == DeleteMode.SOFT or is_folded(table, staged_batch):
         return "branch"
     return "upsert" if table.upsert else table.mode
 

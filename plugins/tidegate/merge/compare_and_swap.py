@@ -68,16 +68,16 @@ class Swap:
         return head is not None and head.summary.get(ATTEMPT_PROPERTY) == self.attempt and head.parent_id == parent_id
 
 
-def retry_commits(ports: Ports, where: str, once: Callable[[], Result]) -> Result:
-    """Call `once` until no commit of it is refused, with growing pauses; each round has to read the table again."""
+def retry_commits(ports: Ports, place: str, try_commit: Callable[[], Result]) -> Result:
+    """Call `try_commit` until no commit is refused, with growing pauses; each round has to read the table again."""
     for pause in (*RETRY_PAUSES_SECONDS, None):
         try:
-            return once()
-        except CommitRefused as refused:
-            log.info("cut again: %s: %s", where, refused)
+            return try_commit()
+        except CommitRefused as refusal:
+            log.info("cut again: %s: %s", place, refusal)
         if pause:
             ports.pause(pause)
-    raise RetryLater(f"{where}: other writers moved main {MAX_ROUNDS} times during the merge; it will be tried again")
+    raise RetryLater(f"{place}: other writers moved main {MAX_ROUNDS} times during the merge; it will be tried again")
 
 
 def write_on_branch(swap: Swap, batch: int, *statements: str) -> Head:
@@ -178,10 +178,13 @@ def publish_head(swap: Swap, head: Head) -> Head:
             swap.guard(state)
             pause: float | None = 0.0
             if _has_main_moved(table_commit, state):
-                moved = _reparent_branch(swap, table_commit, state)
-                if moved is None:
+                moved_commit = _reparent_branch(swap, table_commit, state)
+                if moved_commit is None:
                     continue
-                head, table_commit = moved, replace(table_commit, cut=moved.parent_id or 0, head=moved.snapshot_id)
+                head, table_commit = (
+                    moved_commit,
+                    replace(table_commit, cut=moved_commit.parent_id or 0, head=moved_commit.snapshot_id),
+                )
             elif (pause := next(pauses, None)) is None:
                 break
             with suppress(CommitRefused, OutcomeUnknown):
@@ -196,8 +199,8 @@ def _read_published_head(swap: Swap, head: Head) -> Head:
     """What was published: the branch's head, or, without branches, what the commit itself has written."""
     if swap.ports.commits.has_branches(swap.table):
         return head
-    published = swap.ports.commits.read_head(swap.table, resource_names.name_tag(swap.ports.pipeline.name))
-    return replace(published, summary={**swap.summary, **published.summary}) if published else head
+    published_head = swap.ports.commits.read_head(swap.table, resource_names.name_tag(swap.ports.pipeline.name))
+    return replace(published_head, summary={**swap.summary, **published_head.summary}) if published_head else head
 
 
 def build_commit(swap: Swap, head: Head) -> TableCommit:

@@ -20,18 +20,22 @@ def send_dead_letters(ports: Ports, table: Table, up_to_batch: int) -> int:
     if topic is None:
         return 0
     letters, name = [], resource_names.name_dead_letter_table(ports.pipeline)
-    for staged in ports.staging.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name):
-        if staged.batch <= up_to_batch and staged.counts.dead_lettered:
-            letters += ports.dead_letters.read_letters_of_attempt(name, table.name, staged.attempt)
+    for staged_batch in ports.staging.list_staged(
+        resource_names.name_intermediate_table(ports.pipeline, table), table.name
+    ):
+        if staged_batch.batch <= up_to_batch and staged_batch.counts.dead_lettered:
+            letters += ports.dead_letters.read_letters_of_attempt(name, table.name, staged_batch.attempt)
     messages = [_build_message(ports.pipeline.name, table, letter) for letter in letters]
     try:
         if messages:
             ports.broker.send(topic, messages)
     except RecordRefused as refusal:
-        refused = next((one for one, message in zip(letters, messages, strict=True) if message == refusal.record), None)
-        if refused is None:
+        refused_letter = next(
+            (letter for letter, message in zip(letters, messages, strict=True) if message == refusal.record), None
+        )
+        if refused_letter is None:
             raise
-        place = f"topic={refused.topic} partition={refused.partition} offset={refused.offset}"
+        place = f"topic={refused_letter.topic} partition={refused_letter.partition} offset={refused_letter.offset}"
         raise GiveUp(f"the dead letter of {place} was not sent: errors.{refusal}") from refusal
     return len(letters)
 

@@ -10,7 +10,7 @@ from tidegate.tables.columns import list_deletes_columns
 from tidegate.tables.compatibility import check_same_fields
 
 
-def evolve_memory(ports: Ports, where: str, table: Table) -> None:
+def evolve_memory(ports: Ports, place: str, table: Table) -> None:
     """Change the types in the table of remembered deletes as the key's types changed. The merge creates a missing one.
 
     `GiveUp` where it was made for another key or order, `CommitRefused` where it was dropped meanwhile.
@@ -31,8 +31,8 @@ def evolve_memory(ports: Ports, where: str, table: Table) -> None:
         ports.tables.evolve(memory, columns, add=has_history, widen=table.widen, relax=True)
     except GiveUp as error:
         if ports.tables.read_state(memory, pipeline.name) is None:  # the merge makes it anew
-            raise CommitRefused(f"{where}: table={memory} was dropped meanwhile") from error
+            raise CommitRefused(f"{place}: table={memory} was dropped meanwhile") from error
         raise GiveUp(
-            f"{where}: what remembers deletes was made for another key or another sequence_by: {error}; "
+            f"{place}: what remembers deletes was made for another key or another sequence_by: {error}; "
             f"set them back, or drop {memory}, which forgets the deletes"
         ) from error

@@ -23,13 +23,15 @@ TypedColumn = tuple[str, DataType | None]  # a column's name and type, None if t
 
 def list_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
     """The columns of the table of changes: those of the destination, and each change's time and place in the log."""
-    made = {c.name for c in list_version_columns(table, metadata)}
-    own = tuple(Column(c.name, c.type) for c in list_destination_columns(table, metadata) if c.name not in made)
+    version_columns = {c.name for c in list_version_columns(table, metadata)}
+    own_columns = tuple(
+        Column(c.name, c.type) for c in list_destination_columns(table, metadata) if c.name not in version_columns
+    )
     items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
     place = {"valid_from": get_axis_type(table, metadata), "kind": "STRING", "topic": "STRING", "partition": "INT"}
     place |= {"offset": "BIGINT", "i": "BIGINT", "timestamp": "TIMESTAMP"}
     place |= {"sequence": f"STRUCT<{items}>"} if items else {}
-    return (*own, *(Column(RESERVED_PREFIX + name, data_type) for name, data_type in place.items()))
+    return (*own_columns, *(Column(RESERVED_PREFIX + name, data_type) for name, data_type in place.items()))
 
 
 def list_destination_change_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
@@ -47,25 +49,25 @@ def get_axis_type(table: Table, metadata: dict[str, str]) -> str:
 
 
 def render_history_statements(
-    sql: Sql, pipeline: Pipeline, table: Table, staged: StagedBatch, values: dict[str, Any]
+    sql: Sql, pipeline: Pipeline, table: Table, staged_batch: StagedBatch, values: dict[str, Any]
 ) -> tuple[str, ...]:
     """Remember the batch's changes, then lay out the rows of its keys anew. `values` are those of any merge."""
     assert table.history is not None
     metadata, changes = pipeline.source.metadata, resource_names.name_changes_table(table)
-    ordered = list_sequence_columns(table, metadata)
+    sequence_columns = list_sequence_columns(table, metadata)
     variables = {
         **values,
         **_name_history_columns(table.history),
         "changes": changes,
-        "sequence": [c.name for c in ordered],
+        "sequence": [c.name for c in sequence_columns],
         **_list_compared_columns(table, metadata, values["values"]),
         "change_expressions": _align_changes(table, metadata),
     }
-    axis = ordered[0].type if ordered else "TIMESTAMP"
+    axis = sequence_columns[0].type if sequence_columns else "TIMESTAMP"
     # Kafka's own metadata is in every record. Fields of the value and its format's metadata may be missing in deletes.
     always = [name for name, word in metadata.items() if not word.startswith("value.")]
-    untimed = bool(ordered) and ordered[0].name not in always and staged.deletes > 0
-    items = ", ".join(f"{quote(c.name)}: {c.type}" for c in ordered)
+    untimed = bool(sequence_columns) and sequence_columns[0].name not in always and staged_batch.deletes > 0
+    items = ", ".join(f"{quote(c.name)}: {c.type}" for c in sequence_columns)
     more = {"axis_type": axis, "is_time": axis in TIME_TYPES, "asks_rows": untimed, "sequence_type": f"STRUCT<{items}>"}
     unused = ("compared", "written", "is_current")
     remember = sql.render("remember_changes", **{k: v for k, v in variables.items() if k not in unused}, **more)
@@ -83,9 +85,9 @@ def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
         return {}
     types = dict(target.fields)
     for name, kind in to_struct(list_destination_columns(table, metadata)).fields:
-        own, plain = target.find_name(name), f"m.{quote(name)}"
-        if own is not None and not isinstance(kind, Primitive):
-            expressions[own] = render_aligned(plain, kind, types[own])
+        own_name, plain = target.find_name(name), f"m.{quote(name)}"
+        if own_name is not None and not isinstance(kind, Primitive):
+            expressions[own_name] = render_aligned(plain, kind, types[own_name])
     return expressions
 
 
@@ -142,21 +144,21 @@ def _has_map(data_type: DataType) -> bool:
     return False
 
 
-def refuse_truncates(pipeline: Pipeline, what: str) -> None:
+def refuse_truncates(pipeline: Pipeline, feature: str) -> None:
     """`GiveUp` for what reads a part of the log anew, where a truncate behind it has taken its rows."""
     table = next((table for table in pipeline.entries if table.value.applies_truncates), None)
     if table is not None:
         raise GiveUp(
-            f"pipeline={pipeline.name} table={table.name}: {what} does not know value.truncate: apply, and would bring "
-            "back rows that a later truncate has taken; read the records again in order with rebase"
+            f"pipeline={pipeline.name} table={table.name}: {feature} does not know value.truncate: apply, and would "
+            "bring back rows that a later truncate has taken; read the records again in order with rebase"
         )
 
 
-def refuse_history(pipeline: Pipeline, what: str) -> None:
+def refuse_history(pipeline: Pipeline, feature: str) -> None:
     """`GiveUp` for what leaves records out by their key: a table with history needs all of them."""
     table = next((table for table in pipeline.entries if table.history is not None), None)
     if table is not None:
         raise GiveUp(
-            f"pipeline={pipeline.name} table={table.name}: {what} does not know tables with history; read the records "
-            "again with rebase: they find their place among the rows, and what is there already stays as it is"
+            f"pipeline={pipeline.name} table={table.name}: {feature} does not know tables with history; read the "
+            "records again with rebase: they find their place among the rows, and what is there already stays as it is"
         )

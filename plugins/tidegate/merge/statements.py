@@ -67,12 +67,12 @@ class _Batch:
 
 
 def render_merge_statements(
-    ports: Ports, table: Table, staged: StagedBatch, branch: str, plan: WritePlan = MERGE_UNBOUNDED
+    ports: Ports, table: Table, staged_batch: StagedBatch, branch: str, plan: WritePlan = MERGE_UNBOUNDED
 ) -> tuple[str, ...]:
     """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
-    batch = _Batch(ports, table, staged)
+    batch = _Batch(ports, table, staged_batch)
     values = batch.build_input(branch)
-    if staged.truncated_at is not None:
+    if staged_batch.truncated_at is not None:
         if batch.is_folded:
             return (batch.sql.render("merge_truncate_folded", **_add_folding(batch, values)),)
         return (batch.sql.render("merge_truncate", **values),)
@@ -101,23 +101,23 @@ def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     if not ports.commits.has_branches(table.name):
         bounds = ports.tables.find_bounds(table.name, values)
         columns = list_destination_change_columns(table, batch.metadata)
-    own = describe_memory(table, columns)
+    owner = describe_memory(table, columns)
     create = batch.sql.render(
-        "create_deletes", table=resource_names.name_changes_table(table), columns=columns, own=own
+        "create_deletes", table=resource_names.name_changes_table(table), columns=columns, own=owner
     )
     bounded = {**values, "bounds": bounds.conditions}
     return (create, *bounds.guards, *render_history_statements(batch.sql, ports.pipeline, table, batch.staged, bounded))
 
 
 def render_backfill_statements(
-    ports: Ports, table: Table, staged: StagedBatch, branch: str, source: str
+    ports: Ports, table: Table, staged_batch: StagedBatch, branch: str, source: str
 ) -> tuple[str, ...]:
     """The same for a slice of a backfill, staged in `source`: keys that a later record there supersedes are left out.
 
     A table without upserts gets one row for each key that has none. Later records are not compared in a table that is
     only appended to, nor if each column is in a sequence group and nothing is deleted: there the table's rows decide.
     """
-    batch = _Batch(ports, table, staged)
+    batch = _Batch(ports, table, staged_batch)
     if batch.is_folded and not _is_decided_by_groups(batch, branch):
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={table.name}: records of this range keep values of the row, and a "
@@ -132,13 +132,13 @@ def render_backfill_statements(
 
 
 def render_replay_statements(
-    ports: Ports, table: Table, staged: StagedBatch, branch: str, source: str
+    ports: Ports, table: Table, staged_batch: StagedBatch, branch: str, source: str
 ) -> tuple[str, ...]:
     """The same for dead letters. Other records lie between and after them; of one key the highest offset decides.
 
     A table that is only appended to gets them all: none of them is in it.
     """
-    batch = _Batch(ports, table, staged)
+    batch = _Batch(ports, table, staged_batch)
     values: MergeInput = {**batch.build_input(branch), "source": source}
     if table.mode != TableMode.APPEND and not _is_decided_by_groups(batch, branch):
         values["guarded"] = values["by_offset"] = True
@@ -180,20 +180,20 @@ def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> 
 
     In this order a crash between the two is harmless: both only write what the log says.
     """
-    sql, table, staged = batch.sql, batch.table, batch.staged
+    sql, table, staged_batch = batch.sql, batch.table, batch.staged
     merges = _render_bounded_merge(sql, "merge_sequenced", values, bounds)
     if not table.remembers_deletes:
         return merges
     columns = list_deletes_columns(table, batch.metadata)
-    own = describe_memory(table, columns)
-    create = sql.render("create_deletes", table=values["deletes"], columns=columns, own=own)
+    owner = describe_memory(table, columns)
+    create = sql.render("create_deletes", table=values["deletes"], columns=columns, own=owner)
     # A delete without a sequence takes that of the table's row. A soft delete keeps that row, so nothing is asked.
-    asks_rows = staged.unsequenced_deletes > 0 and not values["soft"]
+    asks_rows = staged_batch.unsequenced_deletes > 0 and not values["soft"]
     remember = sql.render("remember_deletes", **{k: v for k, v in values.items() if k != "flag"}, asks_rows=asks_rows)
-    return (create, *((remember,) if staged.deletes else ()), *merges)
+    return (create, *((remember,) if staged_batch.deletes else ()), *merges)
 
 
-def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, branch: str) -> MergeInput:
+def build_merge_input(pipeline: Pipeline, table: Table, staged_batch: StagedBatch, branch: str) -> MergeInput:
     """What a merge template is filled with. `table` has its columns resolved."""
     metadata = pipeline.source.metadata
     not_values = {c.name for c in list_key_columns(table)} | set(table.history.columns if table.history else ())
@@ -203,23 +203,23 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
         "target": table.name,
         "branch": f"branch_{branch}",
         "source": resource_names.name_intermediate_table(pipeline, table),
-        "snapshot_id": staged.snapshot_id,
-        "batch": staged.batch,
-        "attempt": staged.attempt,
+        "snapshot_id": staged_batch.snapshot_id,
+        "batch": staged_batch.batch,
+        "attempt": staged_batch.attempt,
         "keys": [(c.name, find_key_field(table, c.name)) for c in list_key_columns(table)],
         "values": [c.name for c in list_destination_columns(table, metadata) if c.name not in not_values],
-        "staged_rows": staged.counts.staged,
+        "staged_rows": staged_batch.counts.staged,
         "layout": table.create,
     }
-    if staged.direct:
+    if staged_batch.direct:
         values["rows_name"] = ROWS_NAME
-    if staged.truncated_at is not None:
-        values["truncated_at"] = staged.truncated_at
+    if staged_batch.truncated_at is not None:
+        values["truncated_at"] = staged_batch.truncated_at
     if table.mode != TableMode.APPEND:
         values = {**values, **_list_key_paths(table)}
     if table.deletes == DeleteMode.SOFT:
         values["flag"] = table.deleted_column
-    if is_folded(table, staged):
+    if is_folded(table, staged_batch):
         values["kept"] = stages_kept_columns(table)
     if table.sequence_by or table.history:
         values["sequence"] = [c.name for c in list_sequence_columns(table, metadata)]
@@ -234,33 +234,33 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged: StagedBatch, bra
     return values
 
 
-def _cast_to_destination(values: MergeInput, staged: Struct, target: Struct) -> MergeInput:
+def _cast_to_destination(values: MergeInput, staged_schema: Struct, target: Struct) -> MergeInput:
     """With the table's column names, and SQL for columns that are staged under another name or type."""
     keys = values["keys"]
     columns = dict.fromkeys(target.find_name(column) or column for column in values["values"])
-    fields = {c: render_aligned_field("value", staged, target, c) for c in columns if c not in dict(keys)}
+    fields = {c: render_aligned_field("value", staged_schema, target, c) for c in columns if c not in dict(keys)}
     expressions = {c: sql for c, sql in fields.items() if sql not in (None, f"value.{quote(c)}")}
-    return {**values, "values": list(fields), "expressions": expressions, "value_structs": (staged, target)}
+    return {**values, "values": list(fields), "expressions": expressions, "value_structs": (staged_schema, target)}
 
 
-def _cast_key_to_destination(values: MergeInput, staged: Struct, target: Struct) -> MergeInput:
+def _cast_key_to_destination(values: MergeInput, staged_schema: Struct, target: Struct) -> MergeInput:
     """The same for the key, whose parts are fields of the staged key. Numbers need no cast to be compared."""
     types, expressions = dict(target.fields), dict[str, str]()
     for column, field in values["keys"]:
-        own, kind = target.find_name(column), dict(staged.fields)[column]
-        if own is not None and (isinstance(kind, Struct) or kind == Primitive("STRING")):
+        own_name, kind = target.find_name(column), dict(staged_schema.fields)[column]
+        if own_name is not None and (isinstance(kind, Struct) or kind == Primitive("STRING")):
             expr = "key" if field is None else f"key.{quote(field)}"
-            expressions |= {own: sql} if (sql := render_aligned(expr, kind, types[own])) != expr else {}
+            expressions |= {own_name: sql} if (sql := render_aligned(expr, kind, types[own_name])) != expr else {}
     keys = [(target.find_name(column) or column, field) for column, field in values["keys"]]
-    return {**values, "keys": keys, "key_expressions": expressions, "key_structs": (staged, target)}
+    return {**values, "keys": keys, "key_expressions": expressions, "key_structs": (staged_schema, target)}
 
 
 def _list_key_paths(table: Table) -> KeyPaths:
     """The paths that a key is compared by: under the table's names, and in the staged rows."""
-    staged, target = list_key_leaves(table), table.target_schema
+    staged_paths, target = list_key_leaves(table), table.target_schema
     return {
-        "leaves": [find_own_path(target, path) if target else path for path in staged],
-        "staged_leaves": [*staged],
+        "leaves": [find_own_path(target, path) if target else path for path in staged_paths],
+        "staged_leaves": [*staged_paths],
     }
 
 
@@ -271,16 +271,16 @@ def _list_given_conditions(
 
     Beside it the names under which the column is staged, as the table's own may be another; or the sequence's column.
     """
-    staged: dict[str, list[str]] = {}
+    staged_columns: dict[str, list[str]] = {}
     for column in list_value_columns(table) if table.select is None else list_staged_columns(table, metadata):
-        own = table.target_schema.find_name(column.name) if table.target_schema else None
-        staged.setdefault(own or column.name, []).append(column.name)
+        own_name = table.target_schema.find_name(column.name) if table.target_schema else None
+        staged_columns.setdefault(own_name or column.name, []).append(column.name)
     unchanged, conditions = set(list_unavailable_columns(table)), dict[str, tuple[str, list[str]]]()
-    grouped = find_sequences(table, columns)
+    sequences = find_sequences(table, columns)
     for name in columns:
-        fields = staged.get(name, [])
-        if name in grouped:
-            conditions[name] = ("by_sequence", [grouped[name]])
+        fields = staged_columns.get(name, [])
+        if name in sequences:
+            conditions[name] = ("by_sequence", [sequences[name]])
         elif table.partial_updates:
             conditions[name] = ("not_null" if fields else "always", fields)
         else:

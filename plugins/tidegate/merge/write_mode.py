@@ -36,17 +36,21 @@ MERGE_UNBOUNDED = WritePlan()
 
 
 def choose_write_mode(
-    ports: Ports, table: Table, staged: StagedBatch, state: TableState, values: MergeInput
+    ports: Ports, table: Table, staged_batch: StagedBatch, state: TableState, values: MergeInput
 ) -> WritePlan:
     """How the rows are written above the snapshot of `state`. Holds for a branch cut from that snapshot only."""
-    if staged.truncated_at is not None:
+    if staged_batch.truncated_at is not None:
         return WritePlan(written_as=TRUNCATE)
     if table.mode == TableMode.APPEND:
         return WritePlan(written_as=APPEND)
     if table.history is not None:
         return MERGE_UNBOUNDED
-    bounds = ports.tables.find_bounds(table.name, {**values, "at": state.snapshot_id, "rows": staged.counts.staged})
-    return WritePlan(bounds, APPEND if _adds_only_new_keys(table, staged) and _has_only_new_keys(bounds) else MERGE)
+    bounds = ports.tables.find_bounds(
+        table.name, {**values, "at": state.snapshot_id, "rows": staged_batch.counts.staged}
+    )
+    return WritePlan(
+        bounds, APPEND if _adds_only_new_keys(table, staged_batch) and _has_only_new_keys(bounds) else MERGE
+    )
 
 
 def choose_direct_write(ports: Ports, table: Table, state: TableState) -> WritePlan:
@@ -60,58 +64,58 @@ def choose_direct_write(ports: Ports, table: Table, state: TableState) -> WriteP
     return WritePlan(UNBOUNDED, APPEND if is_empty else MERGE)
 
 
-def describe_write(staged: StagedBatch, plan: WritePlan) -> dict[str, str]:
+def describe_write(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, str]:
     """What a snapshot tells of how its rows came into the table, and where the source table was emptied."""
-    truncated = {} if staged.truncated_at is None else {TRUNCATED_AT_PROPERTY: str(staged.truncated_at)}
-    direct = {DIRECT_PROPERTY: "true"} if staged.direct else {}
+    truncated = {} if staged_batch.truncated_at is None else {TRUNCATED_AT_PROPERTY: str(staged_batch.truncated_at)}
+    direct = {DIRECT_PROPERTY: "true"} if staged_batch.direct else {}
     return {WRITTEN_AS_PROPERTY: plan.written_as, **truncated, **direct}
 
 
-def choose_spark_conf(staged: StagedBatch, plan: WritePlan) -> dict[str, str]:
+def choose_spark_conf(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, str]:
     """What Spark is told for the statements of a batch."""
-    conf = dict(DISTINCT_KEYS_CONF) if staged.keys_differ else {}
-    if staged.truncated_at is not None:
+    conf = dict(DISTINCT_KEYS_CONF) if staged_batch.keys_differ else {}
+    if staged_batch.truncated_at is not None:
         conf |= WHOLE_TABLE_CONF
-    rows = _count_rows_read(staged, plan)
+    rows = _count_rows_read(staged_batch, plan)
     return conf if rows is None else conf | choose_evaluation(rows)
 
 
-def _count_rows_read(staged: StagedBatch, plan: WritePlan) -> int | None:
+def _count_rows_read(staged_batch: StagedBatch, plan: WritePlan) -> int | None:
     """At most how many rows the statements read, of the batch and of the table; None if that is not known.
 
     None for a direct batch: its job counts the records itself.
     """
-    if staged.direct:
+    if staged_batch.direct:
         return None
     if plan.written_as == APPEND:
-        return staged.counts.staged
+        return staged_batch.counts.staged
     if plan.bounds is None or plan.bounds.overlap is None:
         return None
-    return staged.counts.staged + plan.bounds.overlap.rows
+    return staged_batch.counts.staged + plan.bounds.overlap.rows
 
 
-def check_is_sole_writer(ports: Ports, where: str, staged: StagedBatch) -> None:
+def check_is_sole_writer(ports: Ports, place: str, staged_batch: StagedBatch) -> None:
     """`GiveUp` if a truncate would remove rows that another pipeline has written."""
-    if staged.truncated_at is None:
+    if staged_batch.truncated_at is None:
         return
-    others = [name for name in ports.tables.list_pipelines(staged.table) if name != ports.pipeline.name]
-    if others:
+    other_pipelines = [name for name in ports.tables.list_pipelines(staged_batch.table) if name != ports.pipeline.name]
+    if other_pipelines:
         raise GiveUp(
-            f"{where}: the batch holds a truncate at offset={staged.truncated_at}, and the table has rows of "
-            f"pipeline={', '.join(others)} too; nothing was merged; give each pipeline a table of its own, or set "
-            "value.truncate: ignore and remove the rows yourself"
+            f"{place}: the batch holds a truncate at offset={staged_batch.truncated_at}, and the table has rows of "
+            f"pipeline={', '.join(other_pipelines)} too; nothing was merged; give each pipeline a table of its own, or "
+            "set value.truncate: ignore and remove the rows yourself"
         )
 
 
-def is_folded(table: Table, staged: StagedBatch) -> bool:
+def is_folded(table: Table, staged_batch: StagedBatch) -> bool:
     """Whether a key's records are folded column by column: for partial updates, and for unchanged values.
 
     Else the last record of each key decides alone, and a cheaper statement does.
     """
-    return table.partial_updates or staged.kept > 0
+    return table.partial_updates or staged_batch.kept > 0
 
 
-def is_always_written(table: Table, staged: StagedBatch) -> bool:
+def is_always_written(table: Table, staged_batch: StagedBatch) -> bool:
     """Whether each staged row changes the table, whatever the table holds: none is a delete, and none can be late."""
     if table.mode == TableMode.APPEND:
         return True
@@ -119,35 +123,38 @@ def is_always_written(table: Table, staged: StagedBatch) -> bool:
         table.mode == TableMode.UPSERT
         and table.history is None
         and not table.sequence_by
-        and not is_folded(table, staged)
+        and not is_folded(table, staged_batch)
     )
 
 
-def plan_reparenting(table: Table, staged: StagedBatch, values: MergeInput) -> Reparenting | None:
+def plan_reparenting(table: Table, staged_batch: StagedBatch, values: MergeInput) -> Reparenting | None:
     """How the files of a newer main prove that the merge would do the same there; None if its rows must be read.
 
     Files do for deletes, and for upserts that write each column: they do not depend on the row they replace. Audits
     read the whole branch, and a truncate removes whatever main has.
     """
-    if table.audits or staged.truncated_at is not None:
+    if table.audits or staged_batch.truncated_at is not None:
         return None
-    if table.mode == TableMode.APPEND or not staged.counts.staged:
+    if table.mode == TableMode.APPEND or not staged_batch.counts.staged:
         return Reparenting()
     if table.upsert and not _writes_each_column(table, values):
         return None
     asks_rows = (
-        table.sequence_by or table.history is not None or table.deletes != DeleteMode.HARD or is_folded(table, staged)
+        table.sequence_by
+        or table.history is not None
+        or table.deletes != DeleteMode.HARD
+        or is_folded(table, staged_batch)
     )
     return None if asks_rows else Reparenting(values)
 
 
 def _writes_each_column(table: Table, values: MergeInput) -> bool:
     """Whether an upsert replaces each column of a row. One without value columns does not touch the row."""
-    written = {name for name, _ in values["keys"]} | set(values["values"])
+    written_columns = {name for name, _ in values["keys"]} | set(values["values"])
     return (
         bool(values["values"])
         and table.target_schema is not None
-        and {name for name, _ in table.target_schema.fields} <= written
+        and {name for name, _ in table.target_schema.fields} <= written_columns
     )
 
 
@@ -155,7 +162,7 @@ def _has_only_new_keys(bounds: Bounds) -> bool:
     return bounds.overlap is not None and not bounds.overlap.files
 
 
-def _adds_only_new_keys(table: Table, staged: StagedBatch) -> bool:
+def _adds_only_new_keys(table: Table, staged_batch: StagedBatch) -> bool:
     """Whether a record of a key that is not in the table only adds a row, or deletes nothing."""
     plain = table.upsert and table.deletes == DeleteMode.HARD and not table.sequence_by
-    return plain and not is_folded(table, staged)
+    return plain and not is_folded(table, staged_batch)

@@ -108,18 +108,18 @@ def _format_json_value(value: Any) -> str:
 def parse_properties(text: str) -> dict[str, str]:
     """Java's properties: comments, continued lines, escapes, `=`, `:` or a blank between name and value."""
     settings: dict[str, str] = {}
-    pending = ""
+    pending_line = ""
     for line in text.lstrip("\ufeff").splitlines():
         part = line.lstrip()
-        if not pending and (not part or part[0] in "#!"):
+        if not pending_line and (not part or part[0] in "#!"):
             continue
-        pending += part
-        if (len(pending) - len(pending.rstrip("\\"))) % 2:
-            pending = pending[:-1]
+        pending_line += part
+        if (len(pending_line) - len(pending_line.rstrip("\\"))) % 2:
+            pending_line = pending_line[:-1]
             continue
-        settings |= _parse_entry(pending)
-        pending = ""
-    return settings | _parse_entry(pending)
+        settings |= _parse_entry(pending_line)
+        pending_line = ""
+    return settings | _parse_entry(pending_line)
 
 
 def _parse_entry(line: str) -> dict[str, str]:

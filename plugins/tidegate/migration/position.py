@@ -49,25 +49,25 @@ def find_position(source: PositionSource, draft: Draft, world: World) -> Connect
             group=source.groups[0],
             reason="the brokers were not asked; run the command again with the connection to Kafka, or with --brokers",
         )
-    group, found = _choose_group(source, world, topics)
-    if found.members:
+    group, group_state = _choose_group(source, world, topics)
+    if group_state.members:
         return ConnectorPosition(
             state=PositionState.RUNNING,
             group=group,
-            reason=f"group={group} has members={found.members}: the connector is running; stop it "
+            reason=f"group={group} has members={group_state.members}: the connector is running; stop it "
             "(PUT /connectors/NAME/stop), and run the command again",
         )
-    lost = _find_lost(group, found.offsets, log, topics)
-    if lost:
-        return ConnectorPosition(state=PositionState.LOST, group=group, reason=lost)
-    return _check_tables(source, draft, world, _complete_offsets(source, group, found.offsets, log))
+    lost_partitions = _find_lost(group, group_state.offsets, log, topics)
+    if lost_partitions:
+        return ConnectorPosition(state=PositionState.LOST, group=group, reason=lost_partitions)
+    return _check_tables(source, draft, world, _complete_offsets(source, group, group_state.offsets, log))
 
 
-def _complete_offsets(source: PositionSource, group: str, committed: Offsets, log: Log) -> "_Committed":
+def _complete_offsets(source: PositionSource, group: str, committed_offsets: Offsets, log: Log) -> "_Committed":
     """A partition without a commit begins where the sink would begin."""
-    missing = [f"{t} {p}" for t, p, _ in iterate_offsets(log.end) if get_offset(committed, t, p) is None]
+    missing = [f"{t} {p}" for t, p, _ in iterate_offsets(log.end) if get_offset(committed_offsets, t, p) is None]
     first = log.end if source.reset == "latest" else log.begin
-    return _Committed(group, merge_offsets(first, committed), missing)
+    return _Committed(group, merge_offsets(first, committed_offsets), missing)
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def _list_topics(draft: Draft, world: World) -> tuple[str, ...]:
 def _choose_group(source: PositionSource, world: World, topics: tuple[str, ...]) -> tuple[str, GroupState]:
     """The first group that has committed anything; a running one of any of them counts."""
     states = {group: world.read_group(group, topics) or GroupState(0, {}) for group in source.groups}
-    chosen = next((group for group, state in states.items() if state.offsets), source.groups[0])
-    return chosen, GroupState(max(state.members for state in states.values()), states[chosen].offsets)
+    chosen_group = next((group for group, state in states.items() if state.offsets), source.groups[0])
+    return chosen_group, GroupState(max(state.members for state in states.values()), states[chosen_group].offsets)
 
 
 def _find_lost(group: str, offsets: Offsets, log: Log, topics: tuple[str, ...]) -> str:
@@ -112,7 +112,7 @@ def _find_lost(group: str, offsets: Offsets, log: Log, topics: tuple[str, ...]) 
     return ""
 
 
-def _check_tables(source: PositionSource, draft: Draft, world: World, committed: _Committed) -> ConnectorPosition:
+def _check_tables(source: PositionSource, draft: Draft, world: World, committed_group: _Committed) -> ConnectorPosition:
     """An Iceberg sink commits its offsets with the announcement of files: these must be in the tables already."""
     notes: dict[str, CommitNote] = {}
     if source.control is not None:
@@ -120,27 +120,27 @@ def _check_tables(source: PositionSource, draft: Draft, world: World, committed:
             note = world.read_commit_note(table["name"], source.control, table.get("branch", MAIN))
             if note is not None:
                 notes[table["name"]] = note
-        waiting = _list_waiting(source.control, draft, world, notes)
-        if waiting:
-            first = waiting[0]
+        waiting_tables = _list_waiting(source.control, draft, world, notes)
+        if waiting_tables:
+            first = waiting_tables[0]
             return ConnectorPosition(
                 state=PositionState.PENDING,
-                group=committed.group,
+                group=committed_group.group,
                 reason=f"topic={source.control.name} partition={first.partition} offset={first.offset}: "
-                f"files={sum(one.files for one in waiting)} are announced, and not committed to "
+                f"files={sum(table.files for table in waiting_tables)} are announced, and not committed to "
                 f"table={first.table}; their "
                 "records are behind the group's offsets already; start the connector again, wait for its next "
                 "commit, and "
                 "stop it",
             )
-    where = f"group={committed.group}"
-    text = f"; it had committed nothing in: {', '.join(committed.missing)}" if committed.missing else ""
+    place = f"group={committed_group.group}"
+    text = f"; it had committed nothing in: {', '.join(committed_group.missing)}" if committed_group.missing else ""
     return ConnectorPosition(
         state=PositionState.EXACT,
-        group=committed.group,
-        offsets=committed.offsets,
+        group=committed_group.group,
+        offsets=committed_group.offsets,
         valid_through={name: note.valid_through for name, note in notes.items() if note.valid_through},
-        reason=f"{where}: what it has committed{text}",
+        reason=f"{place}: what it has committed{text}",
     )
 
 
@@ -148,15 +148,17 @@ def _list_waiting(
     control: ControlTopic, draft: Draft, world: World, notes: dict[str, CommitNote]
 ) -> list[AnnouncedFiles]:
     """Files that the sink has announced and its coordinator has not committed; the sink's own rule, applied by us."""
-    done = (world.read_group(control.coordinator, (control.name,)) or GroupState(0, {})).offsets.get(control.name, {})
+    done_offsets = (world.read_group(control.coordinator, (control.name,)) or GroupState(0, {})).offsets.get(
+        control.name, {}
+    )
     tables = {table["name"].partition(".")[2]: table["name"] for table in draft.data["tables"]}
-    waiting = []
-    for one in world.read_announcements(control.name, done):
-        note = notes.get(tables.get(one.table, ""))
-        is_committed = note is not None and one.offset < note.control_offsets.get(one.partition, 0)
-        if one.group == control.group and one.files and not is_committed:
-            waiting.append(one)
-    return waiting
+    waiting_announcements = []
+    for announcement in world.read_announcements(control.name, done_offsets):
+        note = notes.get(tables.get(announcement.table, ""))
+        is_committed = note is not None and announcement.offset < note.control_offsets.get(announcement.partition, 0)
+        if announcement.group == control.group and announcement.files and not is_committed:
+            waiting_announcements.append(announcement)
+    return waiting_announcements
 
 
 def apply_position(draft: Draft, position: ConnectorPosition) -> None:

@@ -25,8 +25,8 @@ def _order(draft: Draft) -> dict[str, Any]:
     """Sections and words of `source` in the order in which docs/pipeline-file.md has them."""
     words = ("kafka", "topics", "topic_pattern", "start", "isolation", "group", "key", "value", "metadata", "errors")
     source = draft.data["source"]
-    ordered = {word: source[word] for word in words if word in source}
-    return {**draft.data, "source": {**ordered, **source}}
+    ordered_source = {word: source[word] for word in words if word in source}
+    return {**draft.data, "source": {**ordered_source, **source}}
 
 
 def format_catalog_entry(draft: Draft) -> str:
@@ -36,19 +36,19 @@ def format_catalog_entry(draft: Draft) -> str:
 
 
 def describe_import(
-    translation: Translation, position: ConnectorPosition, problems: Iterable[str], *, declared: bool
+    translation: Translation, position: ConnectorPosition, problems: Iterable[str], *, is_in_file: bool
 ) -> dict[str, Any]:
-    """Everything as plain data; `problems` are those of `validate`, `declared` whether the catalog is there already."""
+    """Everything as plain data; `problems` are those of `validate`, `is_in_file`: it names the catalog already."""
     draft = translation.draft
     return {
         "kind": str(translation.kind),
         "connector": translation.connector,
         "pipeline": draft.name,
         "file": format_pipeline_file(translation),
-        "catalog": {"name": draft.catalog_name, "file": format_catalog_entry(draft), "declared": declared},
+        "catalog": {"name": draft.catalog_name, "file": format_catalog_entry(draft), "declared": is_in_file},
         "settings": [
-            {"name": one.name, "outcome": str(one.outcome), "target": one.target, "reason": one.reason}
-            for one in translation.settings
+            {"name": setting.name, "outcome": str(setting.outcome), "target": setting.target, "reason": setting.reason}
+            for setting in translation.settings
         ],
         "connections": _describe_connections(draft),
         "position": {
@@ -68,8 +68,8 @@ def describe_import(
 def _describe_connections(draft: Draft) -> list[dict[str, Any]]:
     """Each connection once, with all that it has to hold."""
     holds: dict[str, list[str]] = {}
-    for one in draft.connections:
-        holds.setdefault(one.id, []).append(one.holds)
+    for connection in draft.connections:
+        holds.setdefault(connection.id, []).append(connection.holds)
     return [{"connection": name, "variable": name_variable(name), "holds": texts} for name, texts in holds.items()]
 
 
@@ -78,10 +78,17 @@ def format_translation(data: dict[str, Any], settings: tuple[SettingReport, ...]
     position, connections = data["position"], data["connections"]
     lines = [f"{data['connector'] or data['pipeline']}: {data['kind']}", ""]
     for outcome in (SettingOutcome.NOT_MAPPED, SettingOutcome.MAPPED, SettingOutcome.NOT_NEEDED):
-        chosen = [one for one in settings if one.outcome == outcome]
-        lines += [f"{outcome} ({len(chosen)} settings)", *(_format_setting(one) for one in chosen), ""]
+        chosen_settings = [setting for setting in settings if setting.outcome == outcome]
+        lines += [
+            f"{outcome} ({len(chosen_settings)} settings)",
+            *(_format_setting(setting) for setting in chosen_settings),
+            "",
+        ]
     lines += ["connections to create, in Airflow or as a variable of the environment"]
-    lines += [_wrap(f"{one['connection']} ({one['variable']}): {'; '.join(one['holds'])}") for one in connections]
+    lines += [
+        _wrap(f"{connection['connection']} ({connection['variable']}): {'; '.join(connection['holds'])}")
+        for connection in connections
+    ]
     lines += ["", f"position: {position['state']}", _wrap(position["reason"])]
     lines += [_wrap(f"{table}: valid through {at}") for table, at in position["valid_through"].items()]
     lines += [_wrap(position["repeats"])] if position["repeats"] else []

@@ -51,14 +51,14 @@ def _format_entry(head: str, value: Any, comments: Comments, path: KeyPath, dept
     if isinstance(value, str) and "\n" in value:
         return [f"{head} |", *(f"{'  ' * (depth + 1)}{line}" for line in value.strip().splitlines())]
     flow = _format_flow(value)
-    is_commented = any(len(one) > len(path) and one[: len(path)] == path for one in comments)
+    is_commented = any(len(comment_path) > len(path) and comment_path[: len(path)] == path for comment_path in comments)
     if not isinstance(value, dict | list) or not value or (len(flow) <= MAX_FLOW_LENGTH and not is_commented):
         return [f"{head} {flow}"]
     if isinstance(value, dict):
         return [head, *_format_mapping(value, comments, path, depth + 1)]
     return [
         head,
-        *(line for index, one in enumerate(value) for line in _format_item(one, comments, (*path, index), depth)),
+        *(line for index, item in enumerate(value) for line in _format_item(item, comments, (*path, index), depth)),
     ]
 
 

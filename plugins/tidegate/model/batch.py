@@ -103,13 +103,13 @@ class PlannedBatch:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "PlannedBatch":
         """Inverse of `to_dict`."""
-        same = ("table", "batch", "follows", "last_per_key", "superseded_share")
+        plain_fields = ("table", "batch", "follows", "last_per_key", "superseded_share")
         return cls(
             ranges=Ranges.from_dict(data["ranges"]),
             attempt=data["resumed_attempt"],
             watermark=WatermarkSide(data["watermark"]),
             direct=data.get("direct", False),
-            **{name: data[name] for name in same},
+            **{name: data[name] for name in plain_fields},
         )
 
 
@@ -158,10 +158,10 @@ class Plan:
     def from_dict(cls, data: Mapping[str, Any]) -> "Plan":
         """Inverse of `to_dict`."""
         tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
-        refused = tuple(Refusal(**refusal) for refusal in data["refused"])
-        rest = {"offsets_left": data["left"], "size_reason": data["sized"]}
-        rest["epochs"] = parse_offsets(data.get("epochs", {}))
-        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused=refused, **rest)
+        refusals = tuple(Refusal(**refusal) for refusal in data["refused"])
+        counts = {"offsets_left": data["left"], "size_reason": data["sized"]}
+        counts["epochs"] = parse_offsets(data.get("epochs", {}))
+        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused=refusals, **counts)
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,14 @@ class Log:
     end: Offsets
     epochs: Offsets = field(default_factory=dict)
 
-    def add_topics(self, other: "Log") -> "Log":
+    def add_topics(self, other_log: "Log") -> "Log":
         """This log and that of other topics as one, of the other's cluster."""
         return Log(
-            other.cluster_id,
-            self.topic_ids | other.topic_ids,
-            self.begin | other.begin,
-            self.end | other.end,
-            epochs=self.epochs | other.epochs,
+            other_log.cluster_id,
+            self.topic_ids | other_log.topic_ids,
+            self.begin | other_log.begin,
+            self.end | other_log.end,
+            epochs=self.epochs | other_log.epochs,
         )
 
     def find_begins_behind(self, offsets: Offsets) -> Offsets:

@@ -27,13 +27,13 @@ def find_epoch_starts(look: EpochLookup, start: int, end: int) -> list[tuple[int
 
 def _find_next_epoch_offset(look: EpochLookup, start: int, end: int, epoch: int) -> int:
     """The smallest offset whose next record is of another epoch, `end` without one."""
-    same, other = start, end
+    same_end, other_end = start, end
     probe = end - 1  # most ranges are of one epoch: looked at first, the last record ends the search
-    while other - same > 1:
+    while other_end - same_end > 1:
         record = look(probe)
         if record is not None and record[1] == epoch:
-            same = max(probe, min(record[0], end - 1))
+            same_end = max(probe, min(record[0], end - 1))
         else:
-            other = probe
-        probe = (same + other) // 2
-    return other
+            other_end = probe
+        probe = (same_end + other_end) // 2
+    return other_end

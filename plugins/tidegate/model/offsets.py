@@ -67,24 +67,24 @@ def _choose_per_partition(choose: Callable[[int, int], int], maps: Iterable[Offs
 
 def format_offsets(offsets: Offsets) -> str:
     """As messages name them, ``{'topic': {0: 42}}``: of many partitions the first, and how many more there are."""
-    named = list(iterate_offsets(offsets))
-    if len(named) <= MAX_NAMED_PARTITIONS:
+    entries = list(iterate_offsets(offsets))
+    if len(entries) <= MAX_NAMED_PARTITIONS:
         return str(offsets)
-    first = group_by_topic({(t, p): offset for t, p, offset in named[:MAX_NAMED_PARTITIONS]})
-    return f"{first} and {len(named) - MAX_NAMED_PARTITIONS} partitions more"
+    first = group_by_topic({(t, p): offset for t, p, offset in entries[:MAX_NAMED_PARTITIONS]})
+    return f"{first} and {len(entries) - MAX_NAMED_PARTITIONS} partitions more"
 
 
 def format_partitions(partitions: Collection[int]) -> str:
     """Their numbers as messages name them, ``[0, 1]``, in order; of many the first, and how many more there are."""
-    named = sorted(partitions)
-    more = len(named) - MAX_NAMED_PARTITIONS
-    return str(named) if more <= 0 else f"{named[:MAX_NAMED_PARTITIONS]} and {more} more"
+    entries = sorted(partitions)
+    more = len(entries) - MAX_NAMED_PARTITIONS
+    return str(entries) if more <= 0 else f"{entries[:MAX_NAMED_PARTITIONS]} and {more} more"
 
 
 def format_names(names: Collection[str]) -> str:
     """Topics or tables as messages name them, in the given order; of many the first, and how many more there are."""
-    named, more = list(names), len(names) - MAX_NAMED_PARTITIONS
-    return ", ".join(named) if more <= 0 else f"{', '.join(named[:MAX_NAMED_PARTITIONS])} and {more} more"
+    name_list, more = list(names), len(names) - MAX_NAMED_PARTITIONS
+    return ", ".join(name_list) if more <= 0 else f"{', '.join(name_list[:MAX_NAMED_PARTITIONS])} and {more} more"
 
 
 def keep_partitions(offsets: Offsets, known: Offsets) -> Offsets:
@@ -167,9 +167,9 @@ def cap_ranges(start: Offsets, end: Offsets, max_records: int) -> Ranges:
     """
     backlog = {(t, p): (get_offset(end, t, p) or o) - o for t, p, o in iterate_offsets(start)}
     remaining_records, takes = max_records, {}
-    waiting = sorted(backlog, key=lambda tp: (backlog[tp], tp))
-    for position, partition in enumerate(waiting):
-        takes[partition] = min(backlog[partition], remaining_records // (len(waiting) - position))
+    partitions = sorted(backlog, key=lambda tp: (backlog[tp], tp))
+    for position, partition in enumerate(partitions):
+        takes[partition] = min(backlog[partition], remaining_records // (len(partitions) - position))
         remaining_records -= takes[partition]
     stop = {t: {p: o + takes[t, p] for p, o in parts.items()} for t, parts in start.items()}
     return Ranges.between(start, merge_offsets(start, stop))

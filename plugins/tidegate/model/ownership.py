@@ -100,13 +100,13 @@ def compare_mark(mark: Mapping[str, str], present: Mapping[str, str]) -> Mark:
     return Mark.OURS if all(present.get(key, "") == value for key, value in mark.items()) else Mark.OTHERS
 
 
-def refuse_other_mark(name: str, own: Ownership, mark: Mapping[str, str], present: Mapping[str, str]) -> None:
+def refuse_other_mark(name: str, owner: Ownership, mark: Mapping[str, str], present: Mapping[str, str]) -> None:
     """`GiveUp` where the table `name` is marked as another table of the product's."""
     if compare_mark(mark, present) is not Mark.OTHERS:
         return
     mark_text = " ".join(f"{key.removeprefix('tidegate')[1:]}={present[key]}" for key in mark if present.get(key))
     raise GiveUp(
-        f"table={name} is needed as {own.words}, and it is marked as {mark_text}; nothing was changed; "
+        f"table={name} is needed as {owner.words}, and it is marked as {mark_text}; nothing was changed; "
         "rename one of the pipelines or destinations whose tables would have this name"
         f"{_propose_new_mark(name, mark, present)}"
     )
@@ -123,15 +123,15 @@ def _propose_new_mark(name: str, mark: Mapping[str, str], present: Mapping[str, 
     )
 
 
-def check_recognised(name: str, own: Ownership, columns: Collection[str], shape: str | None) -> None:
+def check_recognised(name: str, owner: Ownership, columns: Collection[str], shape: str | None) -> None:
     """`GiveUp` unless a table without a mark is one that version 0.1 made for this purpose."""
     column_names = {column.casefold() for column in columns}
-    if own.kind in STAGING_KINDS and shape is not None:
+    if owner.kind in STAGING_KINDS and shape is not None:
         return
-    if own.needs and own.needs <= column_names and (not own.is_exact or column_names <= own.needs):
+    if owner.needs and owner.needs <= column_names and (not owner.is_exact or column_names <= owner.needs):
         return
     raise GiveUp(
-        f"table={name} is needed as {own.words}, and it is not a table that Tidegate made; nothing was changed; "
+        f"table={name} is needed as {owner.words}, and it is not a table that Tidegate made; nothing was changed; "
         "rename that table, or the pipeline, or its destination"
     )
 
@@ -183,16 +183,16 @@ def describe_positions(table: str) -> Ownership:
 
 def list_product_tables(pipeline: Pipeline) -> dict[str, Ownership]:
     """Full names of the tables that a pipeline makes beside its destinations, but for what records name."""
-    made: dict[str, Ownership] = {
+    owners: dict[str, Ownership] = {
         resource_names.name_control_table(pipeline): describe_control(resource_names.name_control_table(pipeline))
     }
-    made[resource_names.name_dead_letter_table(pipeline)] = describe_dead_letters(pipeline)
+    owners[resource_names.name_dead_letter_table(pipeline)] = describe_dead_letters(pipeline)
     if pipeline.template is not None:
-        made[resource_names.name_registry_table(pipeline)] = describe_name_registry(pipeline)
+        owners[resource_names.name_registry_table(pipeline)] = describe_name_registry(pipeline)
     for table in pipeline.tables:
         if table.naming is None:
-            made[resource_names.name_intermediate_table(pipeline, table)] = describe_intermediate(pipeline, table)
-            made[resource_names.name_positions_table(table.name)] = describe_positions(table.name)
+            owners[resource_names.name_intermediate_table(pipeline, table)] = describe_intermediate(pipeline, table)
+            owners[resource_names.name_positions_table(table.name)] = describe_positions(table.name)
             if table.remembers:
-                made[resource_names.name_memory_table(table)] = describe_memory(table, ())
-    return made
+                owners[resource_names.name_memory_table(table)] = describe_memory(table, ())
+    return owners

@@ -77,13 +77,13 @@ def read_cost(summary: Mapping[str, str] | None) -> PublishCost:
     if summary is None:
         return NOTHING_PUBLISHED
     # Iceberg leaves out what it has not added, and counts files in every snapshot
-    added = summary.get("added-files-size", "0" if "total-data-files" in summary else None)
-    found = {"bytes_written": added} | {
+    added_bytes = summary.get("added-files-size", "0" if "total-data-files" in summary else None)
+    cost_texts = {"bytes_written": added_bytes} | {
         f"bytes_{name}": summary.get(f"tidegate.bytes-{name}") for name in ("scanned", "billed")
     }
-    counts = {name: None if value is None else int(value) for name, value in found.items()}
+    counts = {name: None if value is None else int(value) for name, value in cost_texts.items()}
     return PublishCost(**counts, job=summary.get("tidegate.job", ""))
 
 
-def _add_known(one: int | None, other: int | None) -> int | None:
-    return None if one is None and other is None else (one or 0) + (other or 0)
+def _add_known(first_count: int | None, second_count: int | None) -> int | None:
+    return None if first_count is None and second_count is None else (first_count or 0) + (second_count or 0)

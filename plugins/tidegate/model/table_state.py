@@ -245,8 +245,8 @@ class DeadLetter:
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "DeadLetter":
         """Of one row of a dead-letter table; that of a version before has no column `topic_id`."""
-        known = {one.name: row[one.name] for one in fields(cls) if one.name in row}
-        return cls(**{**known, "headers": tuple((one["key"], one["value"]) for one in row["headers"] or ())})
+        known = {field.name: row[field.name] for field in fields(cls) if field.name in row}
+        return cls(**{**known, "headers": tuple((header["key"], header["value"]) for header in row["headers"] or ())})
 
     @property
     def place(self) -> WaitingLetter:

@@ -110,25 +110,27 @@ class BacklogMonitor:
         progress cannot be read is left out, and asked for again after a while; `failures` says why, of those that this
         look has asked for. So it is with a topic that is not there.
         """
-        watched = tuple(watches)
-        self._seen = {watch: self._seen.get(watch, _PipelineProgress()) for watch in watched}
+        watched_pipelines = tuple(watches)
+        self._seen = {watch: self._seen.get(watch, _PipelineProgress()) for watch in watched_pipelines}
         self.failures = {}
-        listed = {watch: self._list_topics(broker, watch) for watch in watched}
-        self._forget_others(listed)
-        topics = {watch: self._leave_out_absent(names) for watch, names in listed.items()}
+        topics_by_watch = {watch: self._list_topics(broker, watch) for watch in watched_pipelines}
+        self._forget_others(topics_by_watch)
+        topics = {watch: self._leave_out_absent(names) for watch, names in topics_by_watch.items()}
         ends = _read_end_offsets(broker, topics)
         self._note_absent(topics, ends)
         calls: dict[str, int] = {}
-        for watch in watched:
-            own = {topic: ends[watch.isolation][topic] for topic in topics[watch] if topic in ends[watch.isolation]}
-            waiting = self._count_waiting(broker, watch, own)
-            if waiting >= watch.threshold and self._claim_call(watch):
-                calls[watch.pipeline] = waiting
+        for watch in watched_pipelines:
+            own_ends = {
+                topic: ends[watch.isolation][topic] for topic in topics[watch] if topic in ends[watch.isolation]
+            }
+            waiting_records = self._count_waiting(broker, watch, own_ends)
+            if waiting_records >= watch.threshold and self._claim_call(watch):
+                calls[watch.pipeline] = waiting_records
         return calls
 
-    def _forget_others(self, listed: dict[MonitoredPipeline, tuple[str, ...]]) -> None:
+    def _forget_others(self, topics_by_watch: dict[MonitoredPipeline, tuple[str, ...]]) -> None:
         """Forget topics and patterns that nobody watches any more."""
-        names, patterns = set[str]().union(*listed.values()), {watch.pattern for watch in listed}
+        names, patterns = set[str]().union(*topics_by_watch.values()), {watch.pattern for watch in topics_by_watch}
         self._absent = {topic: absence for topic, absence in self._absent.items() if topic in names}
         self._matching = {pattern: known for pattern, known in self._matching.items() if pattern in patterns}
 
@@ -171,21 +173,21 @@ class BacklogMonitor:
         age = None if progress.asked_at is None else self._now() - progress.asked_at
         is_large = _count_beyond(progress.published, ends) >= watch.threshold
         if age is None or age >= PROGRESS_TTL_SECONDS or (is_large and age >= BUSY_PROGRESS_TTL_SECONDS):
-            begun = self._now()
-            if begun < progress.rested_until:
+            begin_seconds = self._now()
+            if begin_seconds < progress.rested_until:
                 return 0
             try:
                 self._refresh_progress(broker, watch, ends)
             except TidegateError as reason:
                 self.failures[watch.pipeline] = str(reason)
-                self._postpone(progress, begun)
+                self._postpone(progress, begin_seconds)
                 return 0
             progress.failed = 0
         return _count_beyond(progress.published, ends)
 
-    def _postpone(self, progress: _PipelineProgress, begun: float) -> None:
+    def _postpone(self, progress: _PipelineProgress, begin_seconds: float) -> None:
         now, pause = self._now(), FIRST_PAUSE_SECONDS * 2 ** min(progress.failed, 10)
-        pause = min(MAX_PAUSE_SECONDS, max(pause, PAUSE_FACTOR * (now - begun) if progress.failed else 0.0))
+        pause = min(MAX_PAUSE_SECONDS, max(pause, PAUSE_FACTOR * (now - begin_seconds) if progress.failed else 0.0))
         progress.rested_until, progress.failed = now + pause, progress.failed + 1
 
     def _refresh_progress(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> None:
@@ -217,5 +219,5 @@ def _read_end_offsets(broker: Broker, topics: dict[MonitoredPipeline, tuple[str,
     return {isolation: broker.read_end_offsets(tuple(sorted(names)), isolation) for isolation, names in levels.items()}
 
 
-def _count_beyond(published: Offsets, ends: Offsets) -> int:
-    return sum(max(0, end - (get_offset(published, topic, p) or 0)) for topic, p, end in iterate_offsets(ends))
+def _count_beyond(published_offsets: Offsets, ends: Offsets) -> int:
+    return sum(max(0, end - (get_offset(published_offsets, topic, p) or 0)) for topic, p, end in iterate_offsets(ends))

@@ -112,13 +112,13 @@ def read_offsets(ports: Ports) -> list[PartitionOffsets]:
     """For each partition where the log begins and what the group has committed."""
     ports = expand_template(ports)
     log, _ = read_known_log(ports)
-    committed = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
+    committed_offsets = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
     return [
         {
             "topic": topic,
             "partition": partition,
             "begin": get_offset(log.begin, topic, partition),
-            "committed": get_offset(committed, topic, partition),
+            "committed": get_offset(committed_offsets, topic, partition),
         }
         for topic, partition, _ in iterate_offsets(log.end)
     ]
@@ -139,10 +139,12 @@ def find_warnings(ports: Ports) -> list[str]:
 def read_batch_history(ports: Ports, limit: int) -> PastBatches:
     """The newest batches, newest first, and when each partition last moved as far as they tell."""
     rows = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
-    moved = find_last_advances(rows)
+    last_advances = find_last_advances(rows)
     return {
         "batches": [format_batch(row) for row in rows],
-        "advances": [{"topic": t, "partition": p, "at": format_time_ms(ms)} for (t, p), ms in sorted(moved.items())],
+        "advances": [
+            {"topic": t, "partition": p, "at": format_time_ms(ms)} for (t, p), ms in sorted(last_advances.items())
+        ],
     }
 
 
@@ -181,8 +183,8 @@ def _describe_storage(ports: Ports, name: str, kind: str, destination: str | Non
     files = ports.tables.read_files(name) or TableFiles()
     maintained = ports.tables.read_property(name, resource_names.name_maintenance_property(ports.pipeline.name))
     state = ports.tables.read_state(destination, ports.pipeline.name) if destination else None
-    published = state.highest_batch if state else 0
-    staged = ports.staging.list_staged(name, destination) if destination else []
+    published_batch = state.highest_batch if state else 0
+    staged_batches = ports.staging.list_staged(name, destination) if destination else []
     return {
         "table": name,
         "kind": kind,
@@ -193,7 +195,7 @@ def _describe_storage(ports: Ports, name: str, kind: str, destination: str | Non
         "delete_files": files.delete_files,
         "snapshots": files.snapshots,
         "maintained": maintained is not None,
-        "staged": [_describe_staged_batch(batch) for batch in staged if batch.batch > published],
+        "staged": [_describe_staged_batch(batch) for batch in staged_batches if batch.batch > published_batch],
     }
 
 
@@ -213,19 +215,21 @@ def read_backfills(ports: Ports) -> list[OpenBackfill]:
     """Backfills that are under way, stopped or given up, with how many of their slices each table has."""
     ports = expand_template(ports)
     backfills = list[OpenBackfill]()
-    for one in read_open_backfills(ports).values():
-        applied = read_applied_slices(ports, one)
-        rows: list[SliceCount] = [{"table": t.table, "applied": len(applied.get(t.table, ()))} for t in one.tables]
-        backfills.append({"backfill": one.id, "slices": len(one.numbers), "tables": rows})
+    for backfill in read_open_backfills(ports).values():
+        applied_slices = read_applied_slices(ports, backfill)
+        rows: list[SliceCount] = [
+            {"table": t.table, "applied": len(applied_slices.get(t.table, ()))} for t in backfill.tables
+        ]
+        backfills.append({"backfill": backfill.id, "slices": len(backfill.numbers), "tables": rows})
     return backfills
 
 
 def read_actions(ports: Ports) -> list[TableAction]:
     """What people did to the position of each table, the newest first."""
     pipeline = expand_template(ports).pipeline
-    found: list[TableAction] = [
-        {"table": table.name, **one}
+    actions: list[TableAction] = [
+        {"table": table.name, **action}
         for table in pipeline.tables
-        for one in describe_actions(ports, ports.tables.read_state(table.name, pipeline.name))
+        for action in describe_actions(ports, ports.tables.read_state(table.name, pipeline.name))
     ]
-    return sorted(found, key=lambda one: str(one["at"]), reverse=True)
+    return sorted(actions, key=lambda action: str(action["at"]), reverse=True)

@@ -71,12 +71,12 @@ class FailureStreak:
     @property
     def tables(self) -> frozenset[str]:
         """The tables whose work failed."""
-        return frozenset(table for one in self.failed for table in one.tables)
+        return frozenset(table for task in self.failed for table in task.tables)
 
     @property
     def unstaged_tables(self) -> frozenset[str]:
         """Those of which nothing is staged, so that leaving them out of a batch leaves nothing behind."""
-        return frozenset(table for one in self.failed if one.task == "stage" for table in one.tables)
+        return frozenset(table for task in self.failed if task.task == "stage" for table in task.tables)
 
     @property
     def is_new(self) -> bool:
@@ -100,15 +100,17 @@ class FailureStreak:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for Airflow's store."""
-        failed = [{**asdict(one), "tables": list(one.tables)} for one in self.failed]
-        return {**asdict(self), "failed": failed}  # lists: Airflow's store takes no tuples
+        failed_tasks = [{**asdict(task), "tables": list(task.tables)} for task in self.failed]
+        return {**asdict(self), "failed": failed_tasks}  # lists: Airflow's store takes no tuples
 
     @classmethod
     def from_dict(cls, data: Any) -> "FailureStreak | None":
         """Inverse of `to_dict`; None for nothing, and for what another version left that this one does not read."""
         try:
-            failed = (FailedTask(**{**one, "tables": tuple(one["tables"])}) for one in data.get("failed", ()))
-            return cls(**{**data, "failed": tuple(failed)})
+            failed_tasks = (
+                FailedTask(**{**entry, "tables": tuple(entry["tables"])}) for entry in data.get("failed", ())
+            )
+            return cls(**{**data, "failed": tuple(failed_tasks)})
         except (AttributeError, KeyError, TypeError):
             return None
 
@@ -118,9 +120,9 @@ def is_worth_telling(tries: int) -> bool:
     return not tries & (tries - 1)
 
 
-def identify_reason(message: str, failed: Iterable[FailedTask]) -> str:
+def identify_reason(message: str, failed_tasks: Iterable[FailedTask]) -> str:
     """A digest that two failures share if they are the same for a person: errors, texts and places of records."""
-    parts = sorted({part for one in failed for part in _list_parts(one)})
+    parts = sorted({part for task in failed_tasks for part in _list_parts(task)})
     return hashlib.sha256(repr(parts or _blur_numbers(message)).encode()).hexdigest()[:16]
 
 
@@ -152,20 +154,20 @@ def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, n
         streak = replace(streak, runs=streak.runs + 1, run_id=run_id)
     pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(max(streak.runs - 2, 0), 10))
     retry_at = now + pause if failure.inputs else 0.0
-    failed = tuple(replace(one, message=one.message[:MAX_REASON_CHARACTERS]) for one in failure.failed)
+    failed_tasks = tuple(replace(task, message=task.message[:MAX_REASON_CHARACTERS]) for task in failure.failed)
     return replace(
-        streak, retry_at=retry_at, inputs=failure.inputs, has_earlier=has_earlier, failed=failed, failed_at=now
+        streak, retry_at=retry_at, inputs=failure.inputs, has_earlier=has_earlier, failed=failed_tasks, failed_at=now
     )
 
 
-def needs_pause(failed: Collection[FailedTask], *, has_published: bool) -> bool:
+def needs_pause(failed_tasks: Collection[FailedTask], *, has_published: bool) -> bool:
     """Whether trying again at once is a waste: the work of one table fails for what a person must fix.
 
     Not for a failure of `plan`, which costs no Spark job; nor for what passes by itself.
     """
-    return not has_published and bool(failed) and all(one.needs_person for one in failed)
+    return not has_published and bool(failed_tasks) and all(task.needs_person for task in failed_tasks)
 
 
-def can_wait_by_table(failed: Collection[FailedTask]) -> bool:
+def can_wait_by_table(failed_tasks: Collection[FailedTask]) -> bool:
     """The same of a pipeline with several tables: each failure is one of known tables, and the others go on."""
-    return bool(failed) and all(one.needs_person and one.tables for one in failed)
+    return bool(failed_tasks) and all(task.needs_person and task.tables for task in failed_tasks)

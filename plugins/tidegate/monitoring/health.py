@@ -78,14 +78,14 @@ def _describe_progress(
         return Health.CURRENT, "nothing waits"
     if row["lag"] < row.get("starts_at", 1):
         return Health.CURRENT, f"{row['lag']} records wait: fewer than the {row['starts_at']} that start a flush"
-    waited = row["lag_seconds"] or 0
+    lag_seconds = row["lag_seconds"] or 0
     patience = max(MIN_STUCK_SECONDS, float(STUCK_INTERVALS * interval_seconds))
     idle = None if row["published_ms"] is None else (now_ms - row["published_ms"]) / 1000
     is_idle = not schedule.running or schedule.stalled is not None
-    if waited > patience and (idle is None or idle > patience) and is_idle:
-        why = schedule.stalled or "is the scheduler running?"
-        return Health.STUCK, f"{_describe_lag(row)}, and nothing was published meanwhile: {why}"
-    if waited > 2 * max(interval_seconds, 30) or row["open_batches"] > 1:
+    if lag_seconds > patience and (idle is None or idle > patience) and is_idle:
+        reason = schedule.stalled or "is the scheduler running?"
+        return Health.STUCK, f"{_describe_lag(row)}, and nothing was published meanwhile: {reason}"
+    if lag_seconds > 2 * max(interval_seconds, 30) or row["open_batches"] > 1:
         return Health.CATCHING_UP, _describe_lag(row)
     return Health.CURRENT, "less than two intervals behind"
 

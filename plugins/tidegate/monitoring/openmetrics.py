@@ -67,8 +67,8 @@ def _sample_pipeline(row: PipelineRow) -> Iterable[Sample]:
     if last := row["last_flush"]:
         yield "tidegate_last_batch_seconds", me, last["seconds"]
         yield from _sample_known("tidegate_last_batch_timestamp_seconds", me, _to_seconds(last["published_at"]))
-        for what in ("inserted", "updated", "deleted"):
-            yield "tidegate_last_batch_rows", {**me, "change": what}, last[what]
+        for change in ("inserted", "updated", "deleted"):
+            yield "tidegate_last_batch_rows", {**me, "change": change}, last[change]
         yield from _sample_known("tidegate_last_batch_written_bytes", me, last["bytes_written"])
 
 
@@ -84,8 +84,8 @@ def _sample_publication(row: PublicationRow) -> Iterable[Sample]:
     yield from _sample_known("tidegate_publication_behind_seconds", me, row["behind_seconds"])
     if last := row["last_run"]:
         yield "tidegate_publication_last_run_timestamp_seconds", me, last["at_ms"] / 1000
-        for what in ("inserted", "updated", "deleted"):
-            yield "tidegate_publication_last_run_records", {**me, "change": what}, last[what]
+        for change in ("inserted", "updated", "deleted"):
+            yield "tidegate_publication_last_run_records", {**me, "change": change}, last[change]
 
 
 def _sample_table(labels: dict[str, Any], table: TableOverview) -> Iterable[Sample]:

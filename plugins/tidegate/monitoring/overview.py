@@ -28,17 +28,21 @@ RECENT_BATCHES = 10
 
 def find_unpublished(progress: PipelineProgress) -> set[tuple[str, int, int]]:
     """Topic, partition and offset of each table's first record that it has not published: their age is its lag."""
-    return {part[:3] for one in progress.tables for part in one.iterate_next() if part.lag}
+    return {part[:3] for table_progress in progress.tables for part in table_progress.iterate_next() if part.lag}
 
 
 def build_overview(progress: PipelineProgress) -> PipelineOverview:
     """Lag and freshness of the pipeline, its tables and partitions, from what is read already."""
     ports = progress.ports
     partitions = list(progress.iterate_published())
-    parts = [part for one in progress.tables for part in one.iterate_next()]
+    parts = [part for table_progress in progress.tables for part in table_progress.iterate_next()]
     times = read_oldest_times(ports, (*partitions, *parts))
-    tables = [_describe_table(ports, one, times) for one in progress.tables]
-    published_ms = [one.state.snapshot_ms for one in progress.tables if one.state and one.state.snapshot_ms]
+    tables = [_describe_table(ports, table_progress, times) for table_progress in progress.tables]
+    published_ms = [
+        table_progress.state.snapshot_ms
+        for table_progress in progress.tables
+        if table_progress.state and table_progress.state.snapshot_ms
+    ]
     return {
         "pipeline": ports.pipeline.name,
         **ports.pipeline.describe_file(),

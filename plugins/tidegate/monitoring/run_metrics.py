@@ -44,7 +44,7 @@ def measure_pipeline(ports: Ports) -> RunMetrics:
 
 
 def _compute_valid_through_age(progress: PipelineProgress) -> float | None:
-    times = [one.valid_through_ms for one in progress.tables]
+    times = [table_progress.valid_through_ms for table_progress in progress.tables]
     known_times = [time for time in times if time is not None]
     return (
         max(0.0, (progress.ports.now_ms() - min(known_times)) / 1000)
@@ -53,7 +53,7 @@ def _compute_valid_through_age(progress: PipelineProgress) -> float | None:
     )
 
 
-def to_merge_metrics(published: Mapping[str, Any]) -> dict[str, float]:
+def to_merge_metrics(published_batch: Mapping[str, Any]) -> dict[str, float]:
     """What is measured of one published queue: seconds, rows by what became of them, and bytes where they are known."""
-    named = ("seconds", "staged", "inserted", "updated", "deleted", "bytes_written")
-    return {f"batch.{name}": float(published[name]) for name in named if published[name] is not None}
+    count_names = ("seconds", "staged", "inserted", "updated", "deleted", "bytes_written")
+    return {f"batch.{name}": float(published_batch[name]) for name in count_names if published_batch[name] is not None}

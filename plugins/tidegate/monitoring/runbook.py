@@ -70,7 +70,7 @@ def find_page(message: str, kind: str | None = None) -> str:
         if pattern.search(message):
             return page
     if known is None and kind and (parent := find_kind(kind)):
-        known = next((KIND_PAGES[one.__name__] for one in parent.__mro__ if one.__name__ in KIND_PAGES), None)
+        known = next((KIND_PAGES[kind.__name__] for kind in parent.__mro__ if kind.__name__ in KIND_PAGES), None)
     return known or DEFAULT_PAGE
 
 

@@ -52,13 +52,13 @@ def read_status(ports: Ports) -> PipelineStatus:
     """
     progress = read_pipeline_progress(ports)
     ports, pipeline = progress.ports, progress.ports.pipeline
-    tables = [_describe_table(ports, one) for one in progress.tables]
+    tables = [_describe_table(ports, table_progress) for table_progress in progress.tables]
     warnings = find_risks(ports, progress.log, progress.published)
     history = resource_names.name_control_table(pipeline)
     batches = _read_part(lambda: [format_batch(row) for row in ports.history.read_history(history, MAX_BATCHES)])
     backfills = _read_part(lambda: _describe_backfills(progress))
     dead_letters = _read_part(lambda: _describe_dead_letters(ports))
-    unread = [part.problem for part in (batches, backfills, dead_letters) if part.problem is not None]
+    read_problems = [part.problem for part in (batches, backfills, dead_letters) if part.problem is not None]
     return {
         "pipeline": pipeline.name,
         "description": pipeline.description,
@@ -70,7 +70,7 @@ def read_status(ports: Ports) -> PipelineStatus:
         "batches": batches.value or [],
         "backfills": backfills.value or [],
         **(dead_letters.value or UNKNOWN_DEAD_LETTERS),
-        "warnings": [*warnings, *unread],
+        "warnings": [*warnings, *read_problems],
     }
 
 
@@ -92,7 +92,7 @@ def _read_part(read: Callable[[], Part]) -> _PartOfStatus[Part]:
 def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
     """Backfills that are under way, stopped or given up, with the slices that each table has."""
     rows: list[BackfillStatus] = []
-    existing = {one.table.name for one in progress.tables if one.state}
+    existing = {table_progress.table.name for table_progress in progress.tables if table_progress.state}
     for backfill in read_open_backfills(progress.ports).values():
         slices = read_applied_slices(progress.ports, backfill)
         rows.append(
@@ -108,14 +108,14 @@ def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
 
 def _describe_table(ports: Ports, progress: TableProgress) -> TableStatus:
     position, state, name, problem = progress.position, progress.state, progress.table.name, progress.problem
-    staged, rows = tuple[StagedBatch, ...](), None
+    staged_batches, rows = tuple[StagedBatch, ...](), None
     try:
         if progress.is_read:
-            staged = read_staged(ports, progress)
+            staged_batches = read_staged(ports, progress)
             rows = ports.tables.count_rows(name)
     except (GiveUp, RetryLater) as reason:
         problem = problem or str(reason)
-    published = position.batch if position else 0
+    published_batch = position.batch if position else 0
     return {
         "table": name,
         "mode": progress.table.mode,
@@ -127,7 +127,7 @@ def _describe_table(ports: Ports, progress: TableProgress) -> TableStatus:
         "rows": rows,
         "lag": progress.lag,
         "rolled_back": state.rolled_back if state else False,
-        "open_batches": [s.batch for s in staged if s.batch > published],
+        "open_batches": [s.batch for s in staged_batches if s.batch > published_batch],
         "actions": describe_actions(ports, state),
         "problem": problem,
         "runbook": find_page_of_problem(problem),
@@ -138,20 +138,21 @@ def describe_actions(ports: Ports, state: TableState | None) -> list[ActionRepor
     """What people did to a table's position, the newest first."""
     actions = reversed(list_actions(ports.pipeline.name, state))
     return [
-        {"at": format_time_ms(one.at_ms), "by": one.by, "action": one.action, "details": one.details} for one in actions
+        {"at": format_time_ms(entry.at_ms), "by": entry.by, "action": entry.action, "details": entry.details}
+        for entry in actions
     ]
 
 
 def _describe_partitions(progress: PipelineProgress) -> list[PartitionStatus]:
     ports, log = progress.ports, progress.log
-    committed = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
+    committed_offsets = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
     parts = list(progress.iterate_published())
     times = read_oldest_times(ports, parts)
     return [
         {
             **describe_partition(ports, part, times),
             "begin": get_offset(log.begin, part.topic, part.partition),
-            "committed": get_offset(committed, part.topic, part.partition),
+            "committed": get_offset(committed_offsets, part.topic, part.partition),
         }
         for part in parts
     ]

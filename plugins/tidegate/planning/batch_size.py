@@ -83,13 +83,13 @@ def measure_throughput(ports: Ports) -> MeasuredThroughput:
     try:
         rows = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
     except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
-        where = f"pipeline={ports.pipeline.name}"
-        log.warning("history cannot be read, so batches have the cap of the pipeline file: %s: %s", where, error)
-        log.info("history cannot be read: %s", where, exc_info=error)
+        place = f"pipeline={ports.pipeline.name}"
+        log.warning("history cannot be read, so batches have the cap of the pipeline file: %s: %s", place, error)
+        log.info("history cannot be read: %s", place, exc_info=error)
         return MeasuredThroughput()
     batches = _sum_by_batch(rows)[:HISTORY_BATCHES]
-    rates = [one["read"] / one["seconds"] for one in batches if one["seconds"] >= MEASURED_MIN_SECONDS]
-    sizes = [one["bytes"] / one["read"] for one in batches if one["bytes"]]
+    rates = [batch["read"] / batch["seconds"] for batch in batches if batch["seconds"] >= MEASURED_MIN_SECONDS]
+    sizes = [batch["bytes"] / batch["read"] for batch in batches if batch["bytes"]]
     return MeasuredThroughput(max(rates, default=None), max(sizes, default=None))
 
 
@@ -99,10 +99,10 @@ def _sum_by_batch(rows: Iterable[HistoryRow]) -> list[dict[str, float]]:
     for row in rows:
         stage_seconds = row.get("stage_seconds")
         if row["backfill"] is None and stage_seconds:
-            one = batches.setdefault(row["batch"], {"read": 0, "seconds": 0.0, "staging": 0.0, "bytes": 0})
-            one["read"] = max(one["read"], row["read"])
-            one["seconds"] += row["seconds"]
-            one["staging"] = max(one["staging"], stage_seconds)
-            one["bytes"] += row.get("staged_bytes") or 0
+            batch = batches.setdefault(row["batch"], {"read": 0, "seconds": 0.0, "staging": 0.0, "bytes": 0})
+            batch["read"] = max(batch["read"], row["read"])
+            batch["seconds"] += row["seconds"]
+            batch["staging"] = max(batch["staging"], stage_seconds)
+            batch["bytes"] += row.get("staged_bytes") or 0
     large = (batch for batch in sorted(batches, reverse=True) if batches[batch]["read"] >= MEASURED_MIN_RECORDS)
     return [{**batches[batch], "seconds": batches[batch]["seconds"] + batches[batch]["staging"]} for batch in large]

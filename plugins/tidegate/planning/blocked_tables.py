@@ -14,17 +14,17 @@ Failure = tuple[str, GiveUp]  # a table that cannot be staged, and why
 Delay = tuple[str, GiveUp | RetryLater]  # a table that cannot be planned, for good or for now, and why
 
 
-def to_refusals(ports: Ports, refused: Sequence[Delay], *, has_work: bool) -> tuple[Refusal, ...]:
+def to_refusals(ports: Ports, delays: Sequence[Delay], *, has_work: bool) -> tuple[Refusal, ...]:
     """The refusals that a plan carries; the other tables go on.
 
     If all tables are refused, raises one reason: of one that a retry may solve, else of the first table. If the other
     tables have no work, raises `SomeTables`.
     """
-    if refused and len(refused) == len(ports.pipeline.tables):
-        raise next((error for _, error in refused if isinstance(error, RetryLater)), refused[0][1])
-    refusals = note_refusals(refused)
+    if delays and len(delays) == len(ports.pipeline.tables):
+        raise next((error for _, error in delays if isinstance(error, RetryLater)), delays[0][1])
+    refusals = note_refusals(delays)
     if refusals and not has_work:
-        raise join_tables(format_refusals(ports, refusals), [type(error) for _, error in refused])
+        raise join_tables(format_refusals(ports, refusals), [type(error) for _, error in delays])
     return refusals
 
 

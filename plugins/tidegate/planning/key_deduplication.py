@@ -80,7 +80,11 @@ def estimate_superseded_share(keys: Mapping[tuple[str, int], Sequence[bytes | No
 def _estimate_partition_share(sample: Sequence[bytes | None], span: int) -> float:
     counts = Counter(key for key in sample if key is not None)
     often = sum(count for count in counts.values() if count >= FREQUENT_KEY_COUNT)
-    rest = len(sample) - often
-    same = sum(count * (count - 1) for count in counts.values() if count < FREQUENT_KEY_COUNT)
-    others = span * rest / len(sample) * same / (rest * (rest - 1)) if rest > 1 else 0.0
-    return (often + rest * others / (1 + others)) / len(sample)
+    rare_records = len(sample) - often
+    repeat_pairs = sum(count * (count - 1) for count in counts.values() if count < FREQUENT_KEY_COUNT)
+    rare_repeats = (
+        span * rare_records / len(sample) * repeat_pairs / (rare_records * (rare_records - 1))
+        if rare_records > 1
+        else 0.0
+    )
+    return (often + rare_records * rare_repeats / (1 + rare_repeats)) / len(sample)

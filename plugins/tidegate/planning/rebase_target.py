@@ -37,11 +37,11 @@ class RebaseTarget:
         """
         if _is_another_cluster(before, log):
             return log.epochs
-        chosen = {
+        moved_epochs = {
             topic: {p: epoch for p, epoch in parts.items() if p not in self.staying.get(topic, {})}
             for topic, parts in log.epochs.items()
         }
-        return merge_offsets(chosen, keep_partitions(before.epochs, self.staying))
+        return merge_offsets(moved_epochs, keep_partitions(before.epochs, self.staying))
 
 
 def resolve_target(ports: Ports, before: Position, lasting: Offsets, to: str, log: Log) -> RebaseTarget:
@@ -77,12 +77,12 @@ def _is_another_cluster(position: Position, log: Log) -> bool:
     return bool(position.cluster_id and log.cluster_id) and position.cluster_id != log.cluster_id
 
 
-def _name_partitions(log: Log, lasting: Offsets, named: Offsets) -> RebaseTarget:
+def _name_partitions(log: Log, lasting: Offsets, named_offsets: Offsets) -> RebaseTarget:
     staying = {
-        topic: {p: offset for p, offset in parts.items() if p not in named.get(topic, {})}
+        topic: {p: offset for p, offset in parts.items() if p not in named_offsets.get(topic, {})}
         for topic, parts in lasting.items()
     }
-    return RebaseTarget(_check_target(log, merge_offsets(log.begin, lasting, named)), staying)
+    return RebaseTarget(_check_target(log, merge_offsets(log.begin, lasting, named_offsets)), staying)
 
 
 def is_json(to: str) -> bool:
@@ -110,8 +110,8 @@ def parse_offsets_target(to: str) -> Offsets:
 
 def _check_target(part: Log, target: Offsets) -> Offsets:
     """The target without topics of other tables; ConfigurationError for an offset that the log does not hold."""
-    mine = {topic: parts for topic, parts in target.items() if topic in part.begin}
-    for topic, partition, offset in iterate_offsets(mine):
+    part_offsets = {topic: parts for topic, parts in target.items() if topic in part.begin}
+    for topic, partition, offset in iterate_offsets(part_offsets):
         begin, end = get_offset(part.begin, topic, partition), get_offset(part.end, topic, partition)
         if begin is None or end is None:
             raise ConfigurationError(
@@ -123,4 +123,4 @@ def _check_target(part: Log, target: Offsets) -> Offsets:
                 f"topic={topic} partition={partition} offset={offset}: outside the log [{begin}, {end}]; "
                 "name an offset inside it with --to"
             )
-    return mine
+    return part_offsets

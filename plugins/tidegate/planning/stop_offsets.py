@@ -10,30 +10,30 @@ from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 STOP_SYNTAX_HELP = f'write latest, group, group:<id>, a time like {EXAMPLE}, or offsets like {{"topic": {{"0": 42}}}}'
 
 
-def resolve_stop_offsets(ports: Ports, until: str) -> Offsets:
+def resolve_stop_offsets(ports: Ports, stop_text: str) -> Offsets:
     """The offsets that a read stops before, of every partition there is now; ConfigurationError for other words.
 
-    A group's partitions without a committed offset, and those that `until` does not name, are not read: they end where
+    A group's partitions without a committed offset, and those not named by `stop_text`, are not read: they end where
     their log begins. `latest` is the end of the log as it is now, so that what comes later is not chased.
     """
     log, _ = read_known_log(ports)
     topics = tuple(log.begin)
-    if until == "latest":
+    if stop_text == "latest":
         return log.end
-    if until == "group" or until.startswith("group:"):
-        group = until.partition(":")[2] or ports.pipeline.source.group
+    if stop_text == "group" or stop_text.startswith("group:"):
+        group = stop_text.partition(":")[2] or ports.pipeline.source.group
         return merge_offsets(log.begin, keep_partitions(ports.broker.read_committed(group, topics), log.begin))
-    if until.lstrip().startswith("{"):
-        return merge_offsets(log.begin, keep_partitions(_parse_stop_offsets(until), log.begin))
-    return ports.broker.find_offsets_at(topics, parse_timestamp_ms("until", until, STOP_SYNTAX_HELP))
+    if stop_text.lstrip().startswith("{"):
+        return merge_offsets(log.begin, keep_partitions(_parse_stop_offsets(stop_text), log.begin))
+    return ports.broker.find_offsets_at(topics, parse_timestamp_ms("until", stop_text, STOP_SYNTAX_HELP))
 
 
-def cap_at(end: Offsets, bounds: Offsets, reached: Offsets) -> Offsets:
-    """The log's `end`, lowered to `bounds`, but never below the offsets that are `reached` already."""
+def cap_at(end: Offsets, bounds: Offsets, reached_offsets: Offsets) -> Offsets:
+    """The log's `end`, lowered to `bounds`, but never below the offsets that are `reached_offsets` already."""
     return {
         topic: {
             partition: min(
-                offset, max(bounds.get(topic, {}).get(partition, 0), reached.get(topic, {}).get(partition, 0))
+                offset, max(bounds.get(topic, {}).get(partition, 0), reached_offsets.get(topic, {}).get(partition, 0))
             )
             for partition, offset in parts.items()
         }

@@ -24,14 +24,14 @@ def _parse_places(words: Any) -> dict[str, dict[int, Any]]:
 
 
 def _parse_partitions(parts: dict[Any, Any]) -> dict[int, Any]:
-    parsed = dict[int, Any]()
+    partitions = dict[int, Any]()
     for name, value in parts.items():
         if isinstance(name, bool) or not str(name).isdecimal():
             raise ValueError(f"partition {name} is no whole number")
-        if int(name) in parsed:
+        if int(name) in partitions:
             raise ValueError(f"partition {int(name)} {NAMED_TWICE}")
-        parsed[int(name)] = value
-    return parsed
+        partitions[int(name)] = value
+    return partitions
 
 
 def _parse_range(value: Any) -> tuple[int, int]:

@@ -33,7 +33,7 @@ class TableStore(Protocol):
         """Where the rows lie that a merge filled with `values` can touch; in the snapshot that `at` names, if any."""
         ...
 
-    def claim(self, table: str, own: Ownership) -> Mapping[str, str] | None:
+    def claim(self, table: str, owner: Ownership) -> Mapping[str, str] | None:
         """Properties of a table of our own, None where there is none. One that 0.1 made is marked; else `GiveUp`."""
         ...
 

@@ -13,42 +13,46 @@ from tidegate.tables.dimension_tables import describe_table
 
 
 def select_queue(
-    ports: Ports, table: Table, state: TableState | None, position: Position | None, staged: Sequence[StagedBatch]
+    ports: Ports,
+    table: Table,
+    state: TableState | None,
+    position: Position | None,
+    staged_batches: Sequence[StagedBatch],
 ) -> tuple[StagedBatch, ...]:
-    """The `staged` batches that continue from `position` without a gap, oldest first.
+    """The `staged_batches` batches that continue from `position` without a gap, oldest first.
 
     The first starts exactly at the position, each other one at the end of the one before it. In a table without a
     position the first is a batch that was planned as the first: one from the middle of the log must not become it.
     """
-    if not staged:
+    if not staged_batches:
         return ()
     metadata = ports.pipeline.source.metadata
     shape = compute_shape(resolve_columns(describe_table(ports, table), metadata, state), metadata)
     queue: list[StagedBatch] = []
-    for batch in staged:
+    for batch in staged_batches:
         if _is_current(batch, state, shape) and _is_next(batch, queue, position):
             queue.append(batch)
     return tuple(queue)
 
 
-def _is_current(staged: StagedBatch, state: TableState | None, shape: str) -> bool:
+def _is_current(staged_batch: StagedBatch, state: TableState | None, shape: str) -> bool:
     """Whether a staged batch was made for this table and this pipeline file. Others are staged again."""
-    if staged.counts.explain_imbalance() or staged.shape != shape or not staged.ranges.span:
+    if staged_batch.counts.explain_imbalance() or staged_batch.shape != shape or not staged_batch.ranges.span:
         return False
-    if state is not None and staged.batch <= state.highest_batch:  # published once, and then rolled back
+    if state is not None and staged_batch.batch <= state.highest_batch:  # published once, and then rolled back
         return False
-    return staged.table_uuid in (None, state.uuid if state else None)
+    return staged_batch.table_uuid in (None, state.uuid if state else None)
 
 
-def _is_next(staged: StagedBatch, queue: Sequence[StagedBatch], position: Position | None) -> bool:
+def _is_next(staged_batch: StagedBatch, queue: Sequence[StagedBatch], position: Position | None) -> bool:
     if queue:
-        return staged.ranges.continues(queue[-1].ranges.end)
-    return staged.ranges.continues(position.offsets) if position else not staged.follows
+        return staged_batch.ranges.continues(queue[-1].ranges.end)
+    return staged_batch.ranges.continues(position.offsets) if position else not staged_batch.follows
 
 
 def count_mergeable(queue: Sequence[StagedBatch]) -> int:
     """How many batches wait for a merge. Batches without rows at the head of the queue do not."""
-    first = next((n for n, staged in enumerate(queue) if staged.counts.to_write), len(queue))
+    first = next((n for n, batch in enumerate(queue) if batch.counts.to_write), len(queue))
     return len(queue) - first
 
 
@@ -58,14 +62,14 @@ def find_rowless_end(queue: Sequence[StagedBatch]) -> Offsets:
     return ahead[-1].ranges.end if ahead else {}
 
 
-def publishes_without_rows(ports: Ports, table: Table, state: TableState | None, staged: StagedBatch) -> bool:
+def publishes_without_rows(ports: Ports, table: Table, state: TableState | None, staged_batch: StagedBatch) -> bool:
     """Whether a batch without rows makes a snapshot, which moves the position.
 
     It does once per heartbeat interval, after a batch of `merge.max_records` (a long read, which a loss would repeat),
     and when `max_pending` such batches wait.
     """
     interval_ms = ports.pipeline.heartbeat.interval_seconds * 1000
-    if staged.ranges.span >= ports.pipeline.merge.max_records or staged.together >= table.max_pending:
+    if staged_batch.ranges.span >= ports.pipeline.merge.max_records or staged_batch.together >= table.max_pending:
         return True
     return 0 < interval_ms <= ports.now_ms() - (state.snapshot_ms if state else 0)
 
@@ -73,9 +77,9 @@ def publishes_without_rows(ports: Ports, table: Table, state: TableState | None,
 def iterate_merge_groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
     """Cut a queue into groups that are merged together: a batch with rows, and those without rows just ahead of it."""
     group: list[StagedBatch] = []
-    for staged in queue:
-        group.append(staged)
-        if staged.counts.to_write:
+    for batch in queue:
+        group.append(batch)
+        if batch.counts.to_write:
             yield tuple(group)
             group = []
     if group:
@@ -88,12 +92,12 @@ def combine_batches(group: Sequence[StagedBatch]) -> StagedBatch:
     if first is last:
         return last
     joins = first.watermark != WatermarkSide.INSIDE and last.watermark == WatermarkSide.INSIDE
-    totals = (sum(numbers) for numbers in zip(*(_list_counts(staged.counts) for staged in group), strict=True))
+    totals = (sum(numbers) for numbers in zip(*(_list_counts(batch.counts) for batch in group), strict=True))
     return replace(
         last,
         ranges=first.ranges.extend_to(last.ranges),
         counts=Counts(*totals),
-        timestamps=find_highest(*(staged.timestamps for staged in group)),
+        timestamps=find_highest(*(batch.timestamps for batch in group)),
         follows=first.follows,
         watermark=WatermarkSide.JOINS if joins else last.watermark,
         together=len(group),
@@ -106,7 +110,7 @@ def _list_counts(counts: Counts) -> tuple[int, ...]:
 
 def describe_full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
     """A sentence for a queue that holds `max_pending` batches: the pipeline reads on when the table takes them."""
-    first = next(staged for staged in queue if staged.counts.to_write)
+    first = next(batch for batch in queue if batch.counts.to_write)
     return (
         f"pipeline={ports.pipeline.name} table={table.name}: its queue is full: waiting={count_mergeable(queue)} "
         f"max_pending={table.max_pending}, so no table gets a new batch; merge of batch={first.batch} is what fails "

@@ -43,16 +43,16 @@ def build_heartbeat_records(progress: PipelineProgress) -> list[HeartbeatRecord]
     return [
         HeartbeatRecord(
             pipeline=pipeline.name,
-            table=one.table.name,
+            table=table_progress.table.name,
             group=pipeline.source.group,
-            batch=one.position.batch,
-            position=one.position.offsets,
-            lag=one.lag,
-            valid_through_ms=one.valid_through_ms,
+            batch=table_progress.position.batch,
+            position=table_progress.position.offsets,
+            lag=table_progress.lag,
+            valid_through_ms=table_progress.valid_through_ms,
             sent_ms=progress.ports.now_ms(),
         )
-        for one in progress.tables
-        if one.position is not None
+        for table_progress in progress.tables
+        if table_progress.position is not None
     ]
 
 

@@ -72,18 +72,23 @@ def _find_staged_start(ports: Ports, observed: ObservedTable) -> Offsets | None:
     return find_lowest(*starts) if starts else None
 
 
-def _hold_absent_tables(ports: Ports, reached: Offsets, absent: list[Table]) -> Offsets:
+def _hold_absent_tables(ports: Ports, reached_offsets: Offsets, absent: list[Table]) -> Offsets:
     """The watermark, which stays at the group's offsets for the topics of tables that have not begun."""
-    own = {topic for table in absent for topic in table.topics}
-    of_absent = own if all(table.topics for table in absent) else {*own, *list_row_topics(ports)}
-    topics = tuple(topic for topic in reached if topic in of_absent)
+    absent_topics = {topic for table in absent for topic in table.topics}
+    of_absent = absent_topics if all(table.topics for table in absent) else {*absent_topics, *list_row_topics(ports)}
+    topics = tuple(topic for topic in reached_offsets if topic in of_absent)
     if not topics:
-        return reached
-    committed = ports.broker.read_committed(ports.pipeline.source.group, _find_existing_topics(ports, topics))
+        return reached_offsets
+    committed_offsets = ports.broker.read_committed(ports.pipeline.source.group, _find_existing_topics(ports, topics))
     capped_offsets = {
-        t: {p: min(o, committed[t][p]) for p, o in reached[t].items() if p in committed.get(t, {})} for t in topics
+        t: {
+            p: min(o, committed_offsets[t][p])
+            for p, o in reached_offsets[t].items()
+            if p in committed_offsets.get(t, {})
+        }
+        for t in topics
     }
-    return {**reached, **capped_offsets}
+    return {**reached_offsets, **capped_offsets}
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,8 @@ def commit_to_group(ports: Ports, offsets: Offsets, beat_ms: int | None = None) 
         try:
             before = ports.broker.commit(group, offsets, beat_ms)
         except PositionLost:
-            there = _find_existing_topics(ports, tuple(offsets))
-            offsets = {topic: parts for topic, parts in offsets.items() if topic in there}
+            existing_topics = _find_existing_topics(ports, tuple(offsets))
+            offsets = {topic: parts for topic, parts in offsets.items() if topic in existing_topics}
             before = ports.broker.commit(group, offsets, beat_ms) if offsets else None
     return CommittedOffsets(offsets, before)
 

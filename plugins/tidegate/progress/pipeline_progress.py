@@ -49,7 +49,7 @@ class TableProgress(TableWithLog):
     @property
     def lag(self) -> int:
         """How many offsets of the log wait for this table."""
-        return sum(one.lag for one in self.iterate_next())
+        return sum(partition.lag for partition in self.iterate_next())
 
     def iterate_next(self) -> Iterator[PartitionProgress]:
         """Each partition of the log with the table's next offset, at most its end."""
@@ -71,9 +71,9 @@ class PipelineProgress:
 
     def iterate_published(self) -> Iterator[PartitionProgress]:
         """Each partition of the log with the smallest of the tables' next offsets."""
-        published = merge_offsets(self.log.begin, find_lowest(*(table.following for table in self.tables)))
+        published_offsets = merge_offsets(self.log.begin, find_lowest(*(table.following for table in self.tables)))
         for topic, partition, end in iterate_offsets(self.log.end):
-            yield PartitionProgress(topic, partition, get_offset(published, topic, partition) or 0, end)
+            yield PartitionProgress(topic, partition, get_offset(published_offsets, topic, partition) or 0, end)
 
     @property
     def published(self) -> Offsets:
@@ -103,7 +103,9 @@ def measure_progress(ports: Ports, tables: Sequence[ObservedTable]) -> PipelineP
 
 def check_schemas(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[ObservedTable, ...]:
     """The tables that rows are published into, refused where their schema is missing or wrong."""
-    return tuple(_check_schema(ports, one) for one in tables if not one.table.discovers_names)
+    return tuple(
+        _check_schema(ports, observed_table) for observed_table in tables if not observed_table.table.discovers_names
+    )
 
 
 def _check_schema(ports: Ports, observed: ObservedTable) -> ObservedTable:
@@ -127,8 +129,10 @@ def compare_with_log(
 
     `connector_ms` is the time that change-data connectors have vouched for.
     """
-    beside = attach_log(ports, tables, log, missing)
-    return PipelineProgress(ports, log, tuple(_measure_table(ports, one, connector_ms) for one in beside))
+    logged_tables = attach_log(ports, tables, log, missing)
+    return PipelineProgress(
+        ports, log, tuple(_measure_table(ports, logged_table, connector_ms) for logged_table in logged_tables)
+    )
 
 
 def _measure_table(ports: Ports, observed: TableWithLog, connector_ms: int | None) -> TableProgress:

@@ -107,84 +107,84 @@ def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log, *,
     `RetryLater` if the same topic has fewer partitions than before: topics do not shrink, so the answer was partial.
     `rewound`: the position is that of a rolled back table, not the recorded one, from which `rebase` moves.
     """
-    where = _Where(
+    place = _Where(
         f"pipeline={pipeline.name} table={table.name}",
         f"tidegate rebase {name_moved(pipeline, table)}",
         stays=not rewound,
     )
     if position.cluster_id and log.cluster_id and position.cluster_id != log.cluster_id:
         raise PositionLost(
-            f"{where.table}: the brokers are another cluster: cluster_id={log.cluster_id} "
+            f"{place.table}: the brokers are another cluster: cluster_id={log.cluster_id} "
             f"recorded={position.cluster_id}; "
-            f"connect to the recorded one, or move the position by hand, e.g. with: {where.move_to_begin}"
+            f"connect to the recorded one, or move the position by hand, e.g. with: {place.move_to_begin}"
         )
     for topic, recorded in position.topic_ids.items():
-        _check_topic(where, topic, recorded, position, log)
+        _check_topic(place, topic, recorded, position, log)
     for topic, partition, offset in iterate_offsets(position.offsets):
         if topic in log.begin:
-            _check_offset(where, topic, partition, offset, log)
-    _check_nothing_is_lost(where, position, log)
-    _check_topics_are_read(where, position, log)
+            _check_offset(place, topic, partition, offset, log)
+    _check_nothing_is_lost(place, position, log)
+    _check_topics_are_read(place, position, log)
 
 
-def _check_nothing_is_lost(where: _Where, position: Position, log: Log) -> None:
+def _check_nothing_is_lost(place: _Where, position: Position, log: Log) -> None:
     """`PositionLost` if the log begins behind the position. Proposes to move the partitions that lost offsets."""
-    lost = log.find_begins_behind(position.offsets)
-    if lost:
-        topic, partition, begin = next(iterate_offsets(lost))
+    lost_offsets = log.find_begins_behind(position.offsets)
+    if lost_offsets:
+        topic, partition, begin = next(iterate_offsets(lost_offsets))
         offset = position.offsets[topic][partition]
         raise PositionLost(
-            f"{where.table}: topic={topic} partition={partition} position={offset}: the log starts at offset={begin}, "
+            f"{place.table}: topic={topic} partition={partition} position={offset}: the log starts at offset={begin}, "
             f"so {begin - offset} offsets are gone before they were read; lengthen the topic's retention, and move the "
-            f"position, e.g. with: {where.name_move(lost)}"
+            f"position, e.g. with: {place.name_move(lost_offsets)}"
         )
 
 
-def _check_topics_are_read(where: _Where, position: Position, log: Log) -> None:
+def _check_topics_are_read(place: _Where, position: Position, log: Log) -> None:
     """`PositionLost` if the position has a topic that is no longer read. Proposes to forget that one alone."""
-    unread = [topic for topic in position.offsets if topic not in log.begin]
-    if unread:
+    unread_topics = [topic for topic in position.offsets if topic not in log.begin]
+    if unread_topics:
         current_topic = next((topic for topic in position.offsets if topic in log.begin), None)
         raise PositionLost(
-            f"{where.table}: topic={unread[0]} is not read any more: the pipeline file names it no longer, or it is "
-            "gone from the brokers; put it back, or leave it, with what was not read of it, with: "
-            f"{where.name_move({} if current_topic is None else {current_topic: {}})}"
+            f"{place.table}: topic={unread_topics[0]} is not read any more: the pipeline file names it no longer, or "
+            "it is gone from the brokers; put it back, or leave it, with what was not read of it, with: "
+            f"{place.name_move({} if current_topic is None else {current_topic: {}})}"
         )
 
 
-def _check_topic(where: _Where, topic: str, recorded: str, position: Position, log: Log) -> None:
+def _check_topic(place: _Where, topic: str, recorded: str, position: Position, log: Log) -> None:
     topic_id = log.topic_ids.get(topic, "")
     if not topic_id or recorded == NO_TOPIC_ID:
         return
     if topic_id == NO_TOPIC_ID:
         raise RetryLater(
-            f"{where.table}: topic={topic}: the brokers do not return its id now, recorded={recorded}; "
+            f"{place.table}: topic={topic}: the brokers do not return its id now, recorded={recorded}; "
             "it will be tried again"
         )
     if topic_id != recorded:
         raise PositionLost(
-            f"{where.table}: topic={topic} was deleted and created again: topic_id={topic_id} "
+            f"{place.table}: topic={topic} was deleted and created again: topic_id={topic_id} "
             f"recorded={recorded}; its offsets mean other records now; move the position, e.g. with: "
-            f"{where.name_move({topic: {}} if len(position.topic_ids) > 1 else {})}"
+            f"{place.name_move({topic: {}} if len(position.topic_ids) > 1 else {})}"
         )
-    named = log.begin.get(topic, {})
-    missing = [partition for partition in position.offsets.get(topic, {}) if partition not in named]
-    if named and missing:
+    log_partitions = log.begin.get(topic, {})
+    missing = [partition for partition in position.offsets.get(topic, {}) if partition not in log_partitions]
+    if log_partitions and missing:
         raise RetryLater(
-            f"{where.table}: topic={topic} partition={missing[0]}: the brokers name "
-            f"partitions={format_partitions(named)} only, and a topic never shrinks; it will be tried again"
+            f"{place.table}: topic={topic} partition={missing[0]}: the brokers name "
+            f"partitions={format_partitions(log_partitions)} only, and a topic never shrinks; it will be tried again"
         )
 
 
-def _check_offset(where: _Where, topic: str, partition: int, offset: int, log: Log) -> None:
+def _check_offset(place: _Where, topic: str, partition: int, offset: int, log: Log) -> None:
     begin, end = get_offset(log.begin, topic, partition), get_offset(log.end, topic, partition)
-    at = f"{where.table}: topic={topic} partition={partition} position={offset}"
+    at = f"{place.table}: topic={topic} partition={partition} position={offset}"
     if begin is None or end is None:
-        raise PositionLost(f"{at}: the log has no such partition; move the position, e.g. with: {where.move_to_begin}")
+        raise PositionLost(f"{at}: the log has no such partition; move the position, e.g. with: {place.move_to_begin}")
     if end < offset:
         raise PositionLost(
             f"{at}: the log ends at offset={end}, before the position; the topic was truncated or recreated; "
-            f"move the position, e.g. with: {where.move_to_begin}"
+            f"move the position, e.g. with: {place.move_to_begin}"
         )
 
 
@@ -208,14 +208,14 @@ def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> N
     cuts = find_position_cuts(ports, position, log)
     if not cuts:
         return
-    topic, partition, cut = next(iterate_offsets(cuts))
+    topic, partition, cut_offset = next(iterate_offsets(cuts))
     offset, name = position.offsets[topic][partition], ports.pipeline.name
     command = name_move(f"tidegate rebase {name_moved(ports.pipeline, table)}", cuts)
     raise PositionLost(
         f"pipeline={name} table={table.name}: topic={topic} partition={partition} position={offset}: the log was cut "
-        f"at offset={cut} by a leader that lacked the records after it (an unclean election): "
+        f"at offset={cut_offset} by a leader that lacked the records after it (an unclean election): "
         f"leader_epoch={log.epochs[topic][partition]} recorded={position.epochs[topic][partition]}; the "
-        f"{offset - cut} offsets from there on were read, and mean other records now; read these with: {command}"
+        f"{offset - cut_offset} offsets from there on were read, and mean other records now; read these with: {command}"
     )
 
 
@@ -230,14 +230,14 @@ def resolve_next_start(pipeline: Pipeline, table: Table, position: Position, log
 
     PositionLost if a topic has new partitions and the records of a key are ordered by offset alone.
     """
-    grown = [
+    new_partitions = [
         (topic, partition)
         for topic, partition, _ in iterate_offsets(log.begin)
         if topic in position.offsets and partition not in position.offsets[topic]
     ]
     ordered_by_offset = (table.upsert or table.delete) and not table.sequence_by
-    if grown and ordered_by_offset and pipeline.on_partition_growth == RiskPolicy.FAIL:
-        topic, partition = grown[0]
+    if new_partitions and ordered_by_offset and pipeline.on_partition_growth == RiskPolicy.FAIL:
+        topic, partition = new_partitions[0]
         raise PositionLost(
             f"pipeline={pipeline.name} table={table.name}: topic={topic} has a new partition={partition}: keys may "
             "have moved between partitions, so offsets no longer order them; "
@@ -258,10 +258,10 @@ def check_truncates_are_ordered(pipeline: Pipeline, table: Table, log: Log) -> N
         )
 
 
-def check_is_destination(where: str, state: TableState | None) -> None:
+def check_is_destination(place: str, state: TableState | None) -> None:
     """`GiveUp` if the destination is a table that the product made for itself."""
     if state is not None and state.kind:
         raise GiveUp(
-            f"{where}: the table is one of Tidegate's own, kind={state.kind}, of another pipeline or destination; "
+            f"{place}: the table is one of Tidegate's own, kind={state.kind}, of another pipeline or destination; "
             "nothing was changed; rename this destination in the pipeline file"
         )

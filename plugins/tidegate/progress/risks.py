@@ -55,12 +55,14 @@ def _find_undone_letters(ports: Ports) -> list[str]:
     name = ports.pipeline.name
     if ports.tables.read_property(resource_names.name_dead_letter_table(ports.pipeline), KIND_PROPERTY) is None:
         return []
-    found = [(t.name, list_undone_letters(ports, t.name)) for t in ports.pipeline.tables if not t.discovers_names]
+    letters_by_table = [
+        (t.name, list_undone_letters(ports, t.name)) for t in ports.pipeline.tables if not t.discovers_names
+    ]
     return [
         f"pipeline={name} table={table}: dead letters={len(letters)} count as replayed, and their rows are gone: the "
         f"table was rolled back to before the replay; bring them in again with: tidegate dead-letters {name} --table "
         f"{table} --replay; those that may stay away can be discarded as if they waited"
-        for table, letters in found
+        for table, letters in letters_by_table
         if letters
     ]
 
@@ -68,7 +70,7 @@ def _find_undone_letters(ports: Ports) -> list[str]:
 def _find_undone_backfills(ports: Ports) -> list[str]:
     """Of backfills that are done, and whose rows a rollback has taken since."""
     name = ports.pipeline.name
-    found = [
+    slices_by_table = [
         (table.name, undone)
         for table in ports.pipeline.tables
         if not table.discovers_names
@@ -78,7 +80,7 @@ def _find_undone_backfills(ports: Ports) -> list[str]:
         f"pipeline={name} table={table}: slices={len(undone.slices)} of backfill={undone.id} were rolled back with the "
         "table, and the backfill is over, so nothing applies them again; if they are not meant to be gone: "
         f"{undone.command}; else this is told until the snapshots of the backfill expire"
-        for table, undone in found
+        for table, undone in slices_by_table
     ]
 
 
@@ -88,11 +90,11 @@ def _find_hanging_transactions(ports: Ports, log: Log, _: Offsets) -> list[str]:
         return []
     risks = list[tuple[float, str]]()
     high = ports.broker.read_end_offsets(tuple(log.end), "read_uncommitted")
-    hidden = {place: (get_offset(high, *place[:2]) or 0) - place[2] for place in iterate_offsets(log.end)}
-    open_ones = [place for place, records in hidden.items() if records > 0]
+    hidden_records = {place: (get_offset(high, *place[:2]) or 0) - place[2] for place in iterate_offsets(log.end)}
+    open_ones = [place for place, records in hidden_records.items() if records > 0]
     times = ports.broker.read_timestamps(open_ones, "read_uncommitted") if open_ones else {}
     for topic, partition, stable in open_ones:
-        behind, began = hidden[topic, partition, stable], times.get((topic, partition, stable))
+        behind, began = hidden_records[topic, partition, stable], times.get((topic, partition, stable))
         if began is not None and ports.now_ms() - began >= HANGING_TRANSACTION_MS:
             danger = (
                 f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: a transaction has been open at "
@@ -138,11 +140,11 @@ def _name_most_urgent(ports: Ports, risks: list[tuple[float, str]]) -> list[str]
     more = len(sentences) - MAX_NAMED_PARTITIONS
     if more <= 0:
         return sentences
-    rest = (
+    remainder = (
         f"pipeline={ports.pipeline.name}: {more} more warnings say the same of other partitions, which are less "
         f"urgent; the {MAX_NAMED_PARTITIONS} before this one say what helps"
     )
-    return [*sentences[:MAX_NAMED_PARTITIONS], rest]
+    return [*sentences[:MAX_NAMED_PARTITIONS], remainder]
 
 
 def _find_lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:

@@ -10,15 +10,15 @@ from tidegate.spec.table import Table
 from tidegate.tables.templated_tables import expand_template
 
 
-def describe_rollback(pipeline: Pipeline, table: Table, state: TableState, moved: str) -> str:
-    """What happened to a table that was rolled back, and each way out that works; `moved` are the arguments of rebase.
+def describe_rollback(pipeline: Pipeline, table: Table, state: TableState, move_words: str) -> str:
+    """What happened to a rolled back table, and each way out that works; `move_words` are the arguments of rebase.
 
     Without a tag nothing can be undone, and where rows were picked onto the branch no position can be gone back to.
     """
-    named, recorded = f"{pipeline.name} --table {table.name}", _format_position(state.recorded)
-    keep, rebase = f"tidegate answer-rollback {named} --keep", f"tidegate rebase {moved} --to earliest"
+    table_words, recorded = f"{pipeline.name} --table {table.name}", _format_position(state.recorded)
+    keep, rebase = f"tidegate answer-rollback {table_words} --keep", f"tidegate rebase {move_words} --to earliest"
     if state.is_untagged:
-        return _describe_lost_tag(pipeline, table, state, moved)
+        return _describe_lost_tag(pipeline, table, state, move_words)
     if state.untraceable:
         return (
             f"pipeline={pipeline.name} table={table.name}: the snapshots between {table.branch} and the last published "
@@ -30,8 +30,8 @@ def describe_rollback(pipeline: Pipeline, table: Table, state: TableState, moved
             f"table={table.name} was rolled back behind position={recorded} of pipeline={pipeline.name}, and the rows "
             f"of batch={state.picked_batch} were picked onto {table.branch} since (cherrypick_snapshot), so that "
             "records that are read again may be there already; undo both with: "
-            f"tidegate undo-rollback {named} --discard-foreign; or go on after the position with: {keep}; or move it, "
-            f"e.g. with: {rebase}"
+            f"tidegate undo-rollback {table_words} --discard-foreign; or go on after the position with: {keep}; or "
+            f"move it, e.g. with: {rebase}"
         )
     if state.position is None:
         return (
@@ -42,34 +42,35 @@ def describe_rollback(pipeline: Pipeline, table: Table, state: TableState, moved
     return (
         f"table={table.name} was rolled back: the last published snapshot of pipeline={pipeline.name} is no longer "
         f"part of {table.branch}, which stands at position={_format_position(state.position)} recorded={recorded}; "
-        f"undo that with: tidegate undo-rollback {named}; or read its records again with: tidegate answer-rollback "
-        f"{named} --rewind; or go on after them with: {keep} (on_rollback: rewind or keep answers every rollback so)"
+        f"undo that with: tidegate undo-rollback {table_words}; or read its records again with: tidegate "
+        f"answer-rollback {table_words} --rewind; or go on after them with: {keep} (on_rollback: rewind or keep "
+        "answers every rollback so)"
     )
 
 
-def _describe_lost_tag(pipeline: Pipeline, table: Table, state: TableState, moved: str) -> str:
+def _describe_lost_tag(pipeline: Pipeline, table: Table, state: TableState, move_words: str) -> str:
     """Somebody dropped the tag. If the branch carries the recorded position, no published row is missing."""
-    named, recorded, standing = f"{pipeline.name} --table {table.name}", state.recorded, state.position
-    keep = f"tidegate answer-rollback {named} --keep"
-    where = (
+    table_words, recorded, carried = f"{pipeline.name} --table {table.name}", state.recorded, state.position
+    keep = f"tidegate answer-rollback {table_words} --keep"
+    place = (
         f"pipeline={pipeline.name} table={table.name}: the tag {resource_names.name_tag(pipeline.name)} of its last "
         f"published snapshot is gone, as somebody dropped it"
     )
-    if standing and recorded and (standing.batch, standing.offsets) == (recorded.batch, recorded.offsets):
+    if carried and recorded and (carried.batch, carried.offsets) == (recorded.batch, recorded.offsets):
         return (
-            f"{where}; {table.branch} carries the recorded position={_format_position(recorded)}, so no published row "
+            f"{place}; {table.branch} carries the recorded position={_format_position(recorded)}, so no published row "
             f"is missing; go on, and set the tag again, with: {keep}"
         )
-    if standing:
+    if carried:
         return (
-            f"{where}, and the table was rolled back: {table.branch} stands at position={_format_position(standing)} "
-            f"recorded={_format_position(recorded)}; read its records again with: tidegate answer-rollback {named} "
-            f"--rewind; or go on after them with: {keep}"
+            f"{place}, and the table was rolled back: {table.branch} stands at position={_format_position(carried)} "
+            f"recorded={_format_position(recorded)}; read its records again with: tidegate answer-rollback "
+            f"{table_words} --rewind; or go on after them with: {keep}"
         )
     return (
-        f"{where}, and no snapshot of {table.branch} tells a position, so nobody can tell whether the table was rolled "
+        f"{place}, and no snapshot of {table.branch} tells a position, so nobody can tell whether the table was rolled "
         f"back behind position={_format_position(recorded)}; if it was not, go on with: {keep}; if it was, move the "
-        f"position, e.g. with: tidegate rebase {moved} --to earliest"
+        f"position, e.g. with: tidegate rebase {move_words} --to earliest"
     )
 
 
@@ -80,31 +81,32 @@ def _format_position(position: Position | None) -> str:
 def select_tables(ports: Ports, name: str | None) -> tuple[Table, ...]:
     """The pipeline's tables that rows are published into, or the one of that name; `ConfigurationError` without it."""
     tables = tuple(table for table in expand_template(ports).pipeline.tables if not table.discovers_names)
-    chosen = tuple(table for table in tables if name in (None, table.name))
-    if not chosen:
+    selected_tables = tuple(table for table in tables if name in (None, table.name))
+    if not selected_tables:
         names = format_names([table.name for table in tables]) or "none yet"
         raise ConfigurationError(f"pipeline={ports.pipeline.name} has no table={name}; it has: {names}")
-    return chosen
+    return selected_tables
 
 
 def list_rolled_back_tables(ports: Ports, name: str | None) -> list[tuple[Table, TableState]]:
     """Each of them that was rolled back, as it stands; `NothingToDo` where none was."""
     tables = select_tables(ports, name)
     states = [(table, ports.tables.read_state(table.name, ports.pipeline.name)) for table in tables]
-    found = [(table, state) for table, state in states if state is not None and state.rolled_back]
-    if not found:
+    rolled_back = [(table, state) for table, state in states if state is not None and state.rolled_back]
+    if not rolled_back:
         names = format_names([table.name for table in tables])
         raise NothingToDo(f"pipeline={ports.pipeline.name} tables={names}: none was rolled back; nothing was changed")
-    return found
+    return rolled_back
 
 
 def refuse_rolled_back(ports: Ports, name: str, state: TableState | None) -> None:
     """`GiveUp` for a table that was rolled back: a note beside its recorded position would silently answer that."""
     if state is not None and state.rolled_back:
-        named = f"{ports.pipeline.name} --table {name}"
+        table_words = f"{ports.pipeline.name} --table {name}"
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={name}: it was rolled back, and nothing was changed; answer that "
-            f"first with: tidegate undo-rollback {named}; or: tidegate answer-rollback {named} --rewind (or --keep)"
+            f"first with: tidegate undo-rollback {table_words}; or: tidegate answer-rollback {table_words} --rewind "
+            "(or --keep)"
         )
 
 

@@ -112,17 +112,22 @@ def attach_log(
     What is staged is safe, also when the log has forgotten it: the log must hold what comes behind the queue.
     """
     return tuple(
-        _attach_table_log(ports, one, filter_table_log(log, one.table), find_missing_topic(one.table, missing))
-        for one in tables
+        _attach_table_log(
+            ports,
+            observed_table,
+            filter_table_log(log, observed_table.table),
+            find_missing_topic(observed_table.table, missing),
+        )
+        for observed_table in tables
     )
 
 
 def _attach_table_log(ports: Ports, observed: ObservedTable, log: Log, missing: Unreadable | None) -> TableWithLog:
-    beside = TableWithLog(**vars(observed), log=log)
-    if beside.error is not None:
-        return beside
+    logged_table = TableWithLog(**vars(observed), log=log)
+    if logged_table.error is not None:
+        return logged_table
     if missing is not None:
-        return replace(beside, error=missing)
+        return replace(logged_table, error=missing)
     rewound = observed.state is not None and observed.state.rolled_back
     try:
         if observed.position is not None:
@@ -131,5 +136,5 @@ def _attach_table_log(ports: Ports, observed: ObservedTable, log: Log, missing: 
             check_not_cut(ports, observed.table, end, log)
             check_log(ports.pipeline, observed.table, end, log, rewound=rewound)
     except (GiveUp, TopicsUnavailable) as error:
-        return replace(beside, error=error)
-    return beside
+        return replace(logged_table, error=error)
+    return logged_table

@@ -39,20 +39,20 @@ def _read_readable(ports: Ports, topics: tuple[str, ...], error: Unreadable) -> 
     """The log of those of `topics` that can be read, and why the others cannot; `error` is that of all together."""
     if len(topics) <= 1:
         return Log("", {}, {}, {}), dict.fromkeys(topics, error)
-    named = error.topics if isinstance(error, TopicsUnavailable) else ()
+    unavailable_topics = error.topics if isinstance(error, TopicsUnavailable) else ()
     # asked for again, each that is named would be waited for as long
-    missing = dict[str, Unreadable].fromkeys((topic for topic in topics if topic in named), error)
+    missing = dict[str, Unreadable].fromkeys((topic for topic in topics if topic in unavailable_topics), error)
     middle, log = 0 if missing else len(topics) // 2, Log("", {}, {}, {})
     for half in (topics[:middle], topics[middle:]):
         part = tuple(topic for topic in half if topic not in missing)
         if not part:
             continue
         try:
-            found = ports.broker.read_log(part, ports.pipeline.source.isolation)
+            part_log = ports.broker.read_log(part, ports.pipeline.source.isolation)
         except (GiveUp, TopicsUnavailable) as failure:
-            found, more = _read_readable(ports, part, failure)
+            part_log, more = _read_readable(ports, part, failure)
             missing |= more
-        log = log.add_topics(found) if found.end else log
+        log = log.add_topics(part_log) if part_log.end else log
     return log, missing
 
 
@@ -64,19 +64,24 @@ def find_missing_topic(table: Table, missing_topics: Mapping[str, Unreadable]) -
 
 
 def check_same_topics(
-    ports: Ports, where: str, ranges: Ranges, cluster_id: str, planned_ids: Mapping[str, str]
+    ports: Ports, place: str, ranges: Ranges, cluster_id: str, planned_ids: Mapping[str, str]
 ) -> None:
     """`PositionLost` where a topic that `ranges` read was created again since they were planned, or the brokers are
-    another cluster. Asked behind a read it tells of that read: an id never comes back. `where` begins the message.
+    another cluster. Asked behind a read it tells of that read: an id never comes back. `place` begins the message.
     """
     topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned_ids.keys()))
-    planned = {topic: planned_ids[topic] for topic in topics}
+    planned_topic_ids = {topic: planned_ids[topic] for topic in topics}
     cluster, ids = ports.broker.read_topic_ids(topics)
-    others = [t for t in topics if ids[t] != planned[t] and NO_TOPIC_ID not in (ids[t], planned[t])]
-    if others or (topics and cluster_id and cluster and cluster != cluster_id):
-        now, was = ({t: known[t] for t in (others or topics)[:MAX_NAMED_PARTITIONS]} for known in (ids, planned))
+    changed_topics = [
+        t for t in topics if ids[t] != planned_topic_ids[t] and NO_TOPIC_ID not in (ids[t], planned_topic_ids[t])
+    ]
+    if changed_topics or (topics and cluster_id and cluster and cluster != cluster_id):
+        now, was = (
+            {t: known[t] for t in (changed_topics or topics)[:MAX_NAMED_PARTITIONS]}
+            for known in (ids, planned_topic_ids)
+        )
         raise PositionLost(
-            f"{where}: a topic was created again, or the brokers are another cluster's, since the batch was planned: "
+            f"{place}: a topic was created again, or the brokers are another cluster's, since the batch was planned: "
             f"topic_ids={now} planned={was}; nothing was merged; the next flush plans anew and says what to do"
         )
 
@@ -97,8 +102,10 @@ def _list_topics(ports: Ports) -> tuple[str, ...]:
 
 
 def _is_ignored(ports: Ports, topic: str) -> bool:
-    own = ports.pipeline.heartbeat
-    return (own.produce and topic == own.topic) or any(re.fullmatch(pattern, topic) for pattern in own.ignore_topics)
+    heartbeat = ports.pipeline.heartbeat
+    return (heartbeat.produce and topic == heartbeat.topic) or any(
+        re.fullmatch(pattern, topic) for pattern in heartbeat.ignore_topics
+    )
 
 
 def filter_table_log(log: Log, table: Table) -> Log:

@@ -87,8 +87,8 @@ def _find_mismatch(ports: PublicationPorts, progress: PartProgress, topics: Foun
     publication, last = ports.publication, progress.last
     if last is None:
         is_lost = publication.start.kind == "full" and topics.holds_records
-        found = f"no progress is recorded, and topics={', '.join(sorted(topics.ids))} hold records"
-        return f"{found} (if not by the partitioner of Java's client, publish to a new topic)" if is_lost else None
+        problem = f"no progress is recorded, and topics={', '.join(sorted(topics.ids))} hold records"
+        return f"{problem} (if not by the partitioner of Java's client, publish to a new topic)" if is_lost else None
     if not any(_is_compatible(ports, topics, table, part, same_table=False) for part in progress.known):
         if last.digest != publication.digest:
             return "its file has changed what the topic's records look like since the last run"
@@ -124,9 +124,16 @@ def _find_missing_snapshot(ports: PublicationPorts, position: Progress, group: U
     """A snapshot that the next run would have to read and cannot; without `group` it begins at `position`."""
     needed = [position.to] if group is None else [position.origin, position.until, position.to]
     table = ports.publication.table
-    own = next((one for one in needed if one is not None and not ports.snapshots.has_snapshot(table, one)), None)
-    if own is not None:
-        return f"snapshot={own} of table={table}"
+    missing_snapshot = next(
+        (
+            snapshot_id
+            for snapshot_id in needed
+            if snapshot_id is not None and not ports.snapshots.has_snapshot(table, snapshot_id)
+        ),
+        None,
+    )
+    if missing_snapshot is not None:
+        return f"snapshot={missing_snapshot} of table={table}"
     return find_lost_snapshot(ports, position.joined, {} if group is None else position.joined_origin)
 
 
@@ -144,19 +151,19 @@ def _refuse_growth(ports: PublicationPorts, progress: PartProgress, topics: Foun
 
 
 def _plan_next(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow) -> PlannedRun:
-    publication, settled = ports.publication, progress.settled
-    origin = settled.to if settled else _find_start_snapshot(ports)
+    publication, settled_run = ports.publication, progress.settled
+    origin = settled_run.to if settled_run else _find_start_snapshot(ports)
     to = table.snapshot_id
-    joined, before = read_joined_snapshots(ports), settled.joined if settled else {}
-    is_same = is_unchanged(ports, before, joined)
+    joined_snapshots, before = read_joined_snapshots(ports), settled_run.joined if settled_run else {}
+    is_same = is_unchanged(ports, before, joined_snapshots)
     if origin == to and is_same:
         raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
     mode = RunMode.EVERYTHING if origin is None else RunMode.CHANGES
     position = _build_position(ports, mode, origin, table, topics)
     if mode == RunMode.CHANGES:
-        position = replace(position, joined=joined, joined_origin=joined if is_same else before)
+        position = replace(position, joined=joined_snapshots, joined_origin=joined_snapshots if is_same else before)
     following = plan_all_parts(ports, progress, topics, position)
-    if following.touched == TouchedFiles() and settled is not None:
+    if following.touched == TouchedFiles() and settled_run is not None:
         raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
     return following
 

@@ -44,16 +44,16 @@ def publish(
     See `publish_changes`; what it raises is raised.
     """
     try:
-        done = publish_changes(ports, resynchronise, again)
+        result = publish_changes(ports, resynchronise, again)
     except NothingToDo:
         send_heartbeat(ports)
         raise
     send_heartbeat(ports)
-    return done
+    return result
 
 
 def publish_changes(
-    ports: PublicationPorts, resynchronise: bool = False, again: RepublishRequest | None = None
+    ports: PublicationPorts, resynchronise: bool = False, request: RepublishRequest | None = None
 ) -> PublicationResult:
     """Bring the topic to the table's current snapshot.
 
@@ -65,7 +65,7 @@ def publish_changes(
        group of them to where others are.
     6. Remove older pins.
 
-    With `again` some keys are produced once more as they were published, and the position stays.
+    With `request` some keys are produced once more as they were published, and the position stays.
 
     A repeat call finds nothing to do. `RetryLater` where a part has not arrived; the next call goes on from there.
     """
@@ -73,50 +73,53 @@ def publish_changes(
     if resynchronise or before.is_new:
         ports.topics.create(publication)
     pins = _read_pins(ports, before)
-    first = planned = plan_run(ports, resynchronise) if again is None else plan_republish(ports, again)
+    planned_run = plan_run(ports, resynchronise) if request is None else plan_republish(ports, request)
+    first = planned_run.position
     counts: Counter[str] = Counter()
     for _ in range(MAX_ROUNDS):
-        for table, snapshot in _list_needed_snapshots(ports, planned.position):
+        for table, snapshot in _list_needed_snapshots(ports, planned_run.position):
             pins.setdefault(table, set()).add(format_pin_name(publication.name, snapshot))
-        progress = _produce_round(ports, planned)
-        counts.update(_count_changes(ports, planned, progress))
-        if (settled := progress.settled) is not None:
-            _release_pins(ports, settled, pins)
-            counted = {name: counts[name] for name in COUNT_NAMES}
-            begun = first.position
+        progress = _produce_round(ports, planned_run)
+        counts.update(_count_changes(ports, planned_run, progress))
+        if (settled_run := progress.settled) is not None:
+            _release_pins(ports, settled_run, pins)
+            changes, topics = {name: counts[name] for name in COUNT_NAMES}, [*publication.topics]
             return PublicationResult(
-                publication.name, begun.origin, settled.to, begun.mode, **counted, topics=[*publication.topics]
+                publication.name, first.origin, settled_run.to, first.mode, **changes, topics=topics
             )
-        planned = plan_run(ports)
+        planned_run = plan_run(ports)
     raise RetryLater(
         f"publication={publication.name}: after {MAX_ROUNDS} rounds its parts are in different states still, because "
         "other runs publish at the same time; let one run at a time, and run it again"
     )
 
 
-def _produce_round(ports: PublicationPorts, planned: PlannedRun) -> PartProgress:
+def _produce_round(ports: PublicationPorts, planned_run: PlannedRun) -> PartProgress:
     """One round, and where the parts stand behind it."""
     publication = ports.publication
-    if planned.position.mode == RunMode.TOPIC:  # also where the file asks for it
+    if planned_run.position.mode == RunMode.TOPIC:  # also where the file asks for it
         ports.topics.create(publication)
         topics = ports.topics.find_topics(publication)
-        position = replace(planned.position, topic_ids=topics.ids, partitions=topics.partitions)
-        planned = replace(planned, topics=topics, position=position)
-    for table, snapshot in _list_needed_snapshots(ports, planned.position):
+        position = replace(planned_run.position, topic_ids=topics.ids, partitions=topics.partitions)
+        planned_run = replace(planned_run, topics=topics, position=position)
+    for table, snapshot in _list_needed_snapshots(ports, planned_run.position):
         ports.snapshots.pin(table, snapshot, format_pin_name(publication.name, snapshot))
-    log.info("publishing: publication=%s %s", publication.name, planned.to_dict())
-    ports.engine.run(build_publish_job(ports, planned))
+    log.info("publishing: publication=%s %s", publication.name, planned_run.to_dict())
+    ports.engine.run(build_publish_job(ports, planned_run))
     return ports.topics.read_progress(publication, at_rest=True)
 
 
 def _list_needed_snapshots(ports: PublicationPorts, position: Progress) -> list[tuple[str, int]]:
     """Table and snapshot of all that a run reads."""
-    own = (position.origin, position.until, position.to)
-    joined = [*position.joined_origin.items(), *position.joined.items()]
-    return [*((ports.publication.table, one) for one in own if one is not None), *joined]
+    snapshot_ids = (position.origin, position.until, position.to)
+    joined_snapshots = [*position.joined_origin.items(), *position.joined.items()]
+    return [
+        *((ports.publication.table, snapshot_id) for snapshot_id in snapshot_ids if snapshot_id is not None),
+        *joined_snapshots,
+    ]
 
 
-def build_publish_job(ports: PublicationPorts, planned: PlannedRun) -> PublishJob:
+def build_publish_job(ports: PublicationPorts, planned_run: PlannedRun) -> PublishJob:
     """What Spark is asked for. What the topics hold travels along only where the run compares the table with them."""
     publication = ports.publication
     return PublishJob(
@@ -131,11 +134,11 @@ def build_publish_job(ports: PublicationPorts, planned: PlannedRun) -> PublishJo
         state_topic=publication.state_topic,
         parallelism=publication.parallelism,
         transaction_records=publication.transaction_records,
-        position=planned.position,
-        parts=planned.parts,
-        touched=planned.touched,
+        position=planned_run.position,
+        parts=planned_run.parts,
+        touched=planned_run.touched,
         grouped=publication.grouped,
-        ranges=planned.topics.ranges if planned.position.mode == RunMode.TOPIC else None,
+        ranges=planned_run.topics.ranges if planned_run.position.mode == RunMode.TOPIC else None,
     )
 
 
@@ -149,23 +152,23 @@ def format_pin_name(publication: str, snapshot_id: int) -> str:
     return f"{format_pin_prefix(publication)}{snapshot_id}"
 
 
-def _count_changes(ports: PublicationPorts, planned: PlannedRun, progress: PartProgress) -> dict[str, int]:
+def _count_changes(ports: PublicationPorts, planned_run: PlannedRun, progress: PartProgress) -> dict[str, int]:
     """The counts of the round's parts; PublishedElsewhere or RetryLater where another run has taken some of them over.
 
     Where it brought them to the very same state, nothing is missing; but not where every record was asked for anew.
     """
-    publication, position = ports.publication, planned.position
-    parts = [progress.parts[part.number] for part in planned.parts]
-    ours = [part for part in parts if part is not None and part.is_complete and part.run == position.run]
-    is_short = len(ours) < len(parts)
+    publication, position = ports.publication, planned_run.position
+    parts = [progress.parts[part.number] for part in planned_run.parts]
+    run_parts = [part for part in parts if part is not None and part.is_complete and part.run == position.run]
+    is_short = len(run_parts) < len(parts)
     is_same = all(part is not None and part.state == position.target for part in parts)
     if is_short and (position.mode in (RunMode.REPUBLISH, RunMode.TOPIC) or not is_same):
-        kind = RetryLater if ours or progress.is_new else PublishedElsewhere
+        kind = RetryLater if run_parts or progress.is_new else PublishedElsewhere
         raise kind(
-            f"publication={publication.name} snapshot={position.to}: {len(ours)} of {len(planned.parts)} parts arrived "
-            "there, others are where another run has brought them; run it again"
+            f"publication={publication.name} snapshot={position.to}: {len(run_parts)} of {len(planned_run.parts)} "
+            "parts arrived there, others are where another run has brought them; run it again"
         )
-    return {name: sum(part.counts.get(name, 0) for part in ours) for name in COUNT_NAMES}
+    return {name: sum(part.counts.get(name, 0) for part in run_parts) for name in COUNT_NAMES}
 
 
 def _read_pins(ports: PublicationPorts, before: PartProgress) -> dict[str, set[str]]:
@@ -180,12 +183,12 @@ def _read_pins(ports: PublicationPorts, before: PartProgress) -> dict[str, set[s
     }
 
 
-def _release_pins(ports: PublicationPorts, settled: Progress, pins: dict[str, set[str]]) -> None:
+def _release_pins(ports: PublicationPorts, settled_run: Progress, pins: dict[str, set[str]]) -> None:
     """Pins that were there before the run, and its own, but for those of where the topics stand.
 
     A pin that came meanwhile belongs to a run which has begun behind this one.
     """
-    needed = {ports.publication.table: settled.to, **settled.joined}
+    needed = {ports.publication.table: settled_run.to, **settled_run.joined}
     for table, tags in pins.items():
         needed_tags = {format_pin_name(ports.publication.name, needed[table])} if table in needed else set[str]()
         ports.snapshots.unpin(table, sorted(tags - needed_tags))

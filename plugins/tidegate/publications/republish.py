@@ -51,29 +51,29 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
     refuse_lost_progress(ports, progress, topics, table)
     if progress.is_new:
         raise NothingToDo(f"publication={publication.name}: nothing was published yet, so nothing is produced again")
-    settled = progress.settled
-    if settled is None:
+    settled_run = progress.settled
+    if settled_run is None:
         raise GiveUp(
             f"publication={publication.name}: a run is unfinished; finish it by `bin/tidegate publish "
             f"{publication.name}`, and then ask again"
         )
     origin = None if request.begin is None else _resolve_snapshot(ports, "from", request.begin)
-    until = None if request.end is None else _resolve_snapshot(ports, "to", request.end)
-    if request.end is not None and until is None:
-        where = f"publication={publication.name}: table={publication.table}"
-        raise NothingToDo(f"{where} had no snapshot by to={request.end}")
+    end_snapshot = None if request.end is None else _resolve_snapshot(ports, "to", request.end)
+    if request.end is not None and end_snapshot is None:
+        place = f"publication={publication.name}: table={publication.table}"
+        raise NothingToDo(f"{place} had no snapshot by to={request.end}")
     position = Progress(
         run=ports.new_run(),
         mode=RunMode.REPUBLISH,
         origin=origin,
-        to=settled.to,
+        to=settled_run.to,
         digest=publication.digest,
         table_uuid=table.uuid,
         topic_ids=topics.ids,
         partitions=topics.partitions,
-        until=None if until == settled.to else until,
-        joined=settled.joined,
-        joined_origin=settled.joined,
+        until=None if end_snapshot == settled_run.to else end_snapshot,
+        joined=settled_run.joined,
+        joined_origin=settled_run.joined,
     )
     run = plan_all_parts(ports, progress, topics, position)
     if run.touched == TouchedFiles():
@@ -85,14 +85,14 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
 def _resolve_snapshot(ports: PublicationPorts, name: str, text: str) -> int | None:
     """The snapshot that `text` stands for; None where the table had none at that time."""
     publication = ports.publication
-    bound = (
+    snapshot_id = (
         int(text)
         if text.isdecimal()
         else ports.snapshots.find_at(publication.table, parse_timestamp_ms(name, text, INVALID_BOUND))
     )
-    if bound is not None and not ports.snapshots.has_snapshot(publication.table, bound):
+    if snapshot_id is not None and not ports.snapshots.has_snapshot(publication.table, snapshot_id):
         raise GiveUp(
-            f"publication={publication.name} table={publication.table} {name}={text}: snapshot={bound} has expired or "
-            f"never was; choose a later one, or leave {name} out"
+            f"publication={publication.name} table={publication.table} {name}={text}: snapshot={snapshot_id} has "
+            f"expired or never was; choose a later one, or leave {name} out"
         )
-    return bound
+    return snapshot_id

@@ -80,9 +80,9 @@ def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
     """Where the topic stands against the table; changes nothing."""
     publication = ports.publication
     progress, table = ports.topics.read_progress(publication), ports.snapshots.read_table(publication.table)
-    waiting, problem = _plan_next_run(ports)
+    is_waiting, problem = _plan_next_run(ports)
     position, current = progress.settled or progress.unfinished, table.snapshot_id if table else None
-    behind = _measure_lag(ports, position) if waiting or problem else SnapshotLag()
+    behind = _measure_lag(ports, position) if is_waiting or problem else SnapshotLag()
     age = None if behind.since_ms is None else max(0.0, (ports.now_ms() - behind.since_ms) / 1000)
     last = describe_last_run(progress)
     return PublicationStatus(
@@ -98,7 +98,7 @@ def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
         rows_behind=behind.rows,
         behind_seconds=age if behind.snapshots else 0.0,
         unfinished=progress.unfinished is not None,
-        waiting=waiting,
+        waiting=is_waiting,
         last_run=last,
         problem=problem,
     )
@@ -112,8 +112,8 @@ def _measure_lag(ports: PublicationPorts, position: Progress | None) -> Snapshot
         table = ports.snapshots.read_table(name)
         if table is not None and table.snapshot_id is not None:
             lags.append(ports.snapshots.measure_lag(name, before.get(name), table.snapshot_id))
-    since = min((one.since_ms for one in lags if one.since_ms is not None), default=None)
-    return SnapshotLag(sum(one.snapshots for one in lags), sum(one.rows for one in lags), since)
+    since = min((lag.since_ms for lag in lags if lag.since_ms is not None), default=None)
+    return SnapshotLag(sum(lag.snapshots for lag in lags), sum(lag.rows for lag in lags), since)
 
 
 def _plan_next_run(ports: PublicationPorts) -> tuple[PlannedRun | None, str | None]:
@@ -162,8 +162,8 @@ def describe_publication_state(reading: PublicationReading, schedule: ScheduleSt
 def _describe_lag(status: PublicationStatus | None) -> str:
     if status is None or status.waiting is None:
         return "nothing waits"
-    said = f"{status.snapshots_behind} snapshots with at most {status.rows_behind} changed rows wait"
-    return f"a run is unfinished; {said}" if status.unfinished else said
+    lag_text = f"{status.snapshots_behind} snapshots with at most {status.rows_behind} changed rows wait"
+    return f"a run is unfinished; {lag_text}" if status.unfinished else lag_text
 
 
 def to_metrics(status: PublicationStatus) -> dict[str, float]:

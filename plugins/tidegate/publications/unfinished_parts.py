@@ -54,12 +54,12 @@ def _find_not_compared(
     if not is_begun and len(good) == len(progress.known):
         return None
     goal = _find_newest(ports, compared or good)
-    done = (RunMode.TOPIC, goal.target) if is_begun else None
+    finished_target = (RunMode.TOPIC, goal.target) if is_begun else None
 
     def is_done(part: Progress | None) -> bool:
         if part is None or not fits(part):
             return False
-        return done is None or (part.is_complete and (part.mode, part.target) == done)
+        return finished_target is None or (part.is_complete and (part.mode, part.target) == finished_target)
 
     numbers = tuple(number for number, part in enumerate(progress.parts) if not is_done(part))
     position = replace(goal, mode=RunMode.TOPIC, origin=None, until=None, joined_origin={})
@@ -67,10 +67,10 @@ def _find_not_compared(
 
 
 def _find_in_progress(ports: PublicationPorts, progress: PartProgress) -> UnfinishedGroup | None:
-    begun = [part for part in progress.known if part.state is None]
-    if not begun:
+    begun_parts = [part for part in progress.known if part.state is None]
+    if not begun_parts:
         return None
-    goal = _find_newest(ports, begun)
+    goal = _find_newest(ports, begun_parts)
 
     def belongs(part: Progress | None) -> bool:
         if part is None:  # while there are such, every run has begun where the first one did
@@ -129,9 +129,9 @@ def _find_newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress
         snapshot_ids = {ports.publication.table: part.to, **part.joined}
         return tuple(ages[name].get(snapshot_ids.get(name, 0), sys.maxsize) for name in ages)
 
-    return min(parts, key=lambda part: (measure_age(part), [-one for one in part.order]))
+    return min(parts, key=lambda part: (measure_age(part), [-number for number in part.order]))
 
 
 def _read_snapshot_ages(ports: PublicationPorts, name: str) -> dict[int, int]:
     """How many snapshots were made behind each one on the table's current line."""
-    return {made.snapshot_id: age for age, made in enumerate(ports.snapshots.list_ancestors(name, sys.maxsize))}
+    return {snapshot.snapshot_id: age for age, snapshot in enumerate(ports.snapshots.list_ancestors(name, sys.maxsize))}

@@ -35,7 +35,7 @@ class _SliceRound:
     started_ms: int
 
 
-def merge_slice(one: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
+def merge_slice(table_slice: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
     """Apply one slice and return what changed; a slice that is applied already is a success too.
 
     1. Read the table, and stage what was flushed into it since the slice was staged: it may decide.
@@ -44,83 +44,98 @@ def merge_slice(one: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
 
     Main moved, by a flush or by others: back to 1, so that a newer record is never overwritten.
     """
-    return retry_commits(one.ports, one.where, partial(_merge_round, one, one.ports.now_ms()))
+    return retry_commits(
+        table_slice.ports, table_slice.where, partial(_merge_round, table_slice, table_slice.ports.now_ms())
+    )
 
 
-def _merge_round(one: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:
-    tables, name = one.ports.tables, one.ports.pipeline.name
-    state = tables.read_state(one.table.name, name)
-    one.check_same_topics(require_position(one.ports, one.table, state).topic_ids)
-    if state is None or one.is_applied:
-        return _build_result(one, None, None, started_ms, PublishOutcome.ALREADY_APPLIED), None
-    position = one.require_position(state)
-    table = resolve_columns(one.table, one.ports.pipeline.source.metadata, state)
-    check_mergeable(one.ports.pipeline, table, state)
-    columns = list_destination_columns(table, one.ports.pipeline.source.metadata)
+def _merge_round(table_slice: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:
+    tables, name = table_slice.ports.tables, table_slice.ports.pipeline.name
+    state = tables.read_state(table_slice.table.name, name)
+    table_slice.check_same_topics(require_position(table_slice.ports, table_slice.table, state).topic_ids)
+    if state is None or table_slice.is_applied:
+        return _build_result(table_slice, None, None, started_ms, PublishOutcome.ALREADY_APPLIED), None
+    position = table_slice.require_position(state)
+    table = resolve_columns(table_slice.table, table_slice.ports.pipeline.source.metadata, state)
+    check_mergeable(table_slice.ports.pipeline, table, state)
+    columns = list_destination_columns(table, table_slice.ports.pipeline.source.metadata)
     if tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
-        state = tables.read_state(one.table.name, name) or state
-        position = one.require_position(state)
-    staged = next(batch for batch in stage_missing_slice(one, position.offsets).batches if batch.batch == one.number)
-    one.check_same_topics(read_log(one.ports).topic_ids)  # once all is read: an id never comes back
-    if not staged.counts.staged:
-        return _build_result(one, None, staged, started_ms, PublishOutcome.NO_ROWS), staged
-    return _merge_and_publish(_SliceRound(one, state, staged, started_ms)), staged
+        state = tables.read_state(table_slice.table.name, name) or state
+        position = table_slice.require_position(state)
+    staged_batch = next(
+        batch
+        for batch in stage_missing_slice(table_slice, position.offsets).batches
+        if batch.batch == table_slice.number
+    )
+    table_slice.check_same_topics(read_log(table_slice.ports).topic_ids)  # once all is read: an id never comes back
+    if not staged_batch.counts.staged:
+        return _build_result(table_slice, None, staged_batch, started_ms, PublishOutcome.NO_ROWS), staged_batch
+    return _merge_and_publish(_SliceRound(table_slice, state, staged_batch, started_ms)), staged_batch
 
 
-def _merge_and_publish(cut: _SliceRound) -> AppliedSlice:
-    one, ports = cut.slice, cut.slice.ports
+def _merge_and_publish(slice_round: _SliceRound) -> AppliedSlice:
+    table_slice, ports = slice_round.slice, slice_round.slice.ports
     name, attempt = ports.pipeline.name, ports.new_attempt()
-    branch = resource_names.name_backfill_branch(name, one.backfill.id, number=one.number, attempt=attempt)
-    facts = {"id": one.backfill.id, "slice": one.number, "slices": len(one.all_ranges), "attempt": cut.staged.attempt}
-    ranges = cut.staged.ranges.to_dict()
+    branch = resource_names.name_backfill_branch(
+        name, table_slice.backfill.id, number=table_slice.number, attempt=attempt
+    )
+    facts = {
+        "id": table_slice.backfill.id,
+        "slice": table_slice.number,
+        "slices": len(table_slice.all_ranges),
+        "attempt": slice_round.staged.attempt,
+    }
+    ranges = slice_round.staged.ranges.to_dict()
     swap = Swap(
         ports=ports,
-        where=one.where,
-        table=one.table.name,
-        state=cut.state,
+        where=table_slice.where,
+        table=table_slice.table.name,
+        state=slice_round.state,
         branch=branch,
         attempt=attempt,
         properties={},
-        guard=partial(_check_same_table, cut),
+        guard=partial(_check_same_table, slice_round),
         summary={
             "tidegate.pipeline": name,
-            resource_names.SLICE_PROPERTY: one.label,
-            resource_names.BACKFILL_PROPERTY: build_slice_note(name, one.backfill.asked, {**facts, "ranges": ranges}),
+            resource_names.SLICE_PROPERTY: table_slice.label,
+            resource_names.BACKFILL_PROPERTY: build_slice_note(
+                name, table_slice.backfill.asked, {**facts, "ranges": ranges}
+            ),
         },
-        source=StagedSource(one.intermediate, cut.staged.batch, cut.staged.attempt),
+        source=StagedSource(table_slice.intermediate, slice_round.staged.batch, slice_round.staged.attempt),
     )
-    table = resolve_columns(one.table, ports.pipeline.source.metadata, cut.state)
-    statements = render_backfill_statements(ports, table, cut.staged, branch, one.intermediate)
-    head = write_on_branch(swap, one.number, *statements)
+    table = resolve_columns(table_slice.table, ports.pipeline.source.metadata, slice_round.state)
+    statements = render_backfill_statements(ports, table, slice_round.staged, branch, table_slice.intermediate)
+    head = write_on_branch(swap, table_slice.number, *statements)
     head = publish_head(swap, head)
     with suppress(CommitRefused, RetryLater, GiveUp):  # without it, or its table, the slice is applied once more
-        ports.history.mark_applied(one.intermediate, one.number)
-    log.info("applied: %s snapshot=%s", one.where, head.snapshot_id)
-    return _build_result(one, head, cut.staged, cut.started_ms, PublishOutcome.PUBLISHED)
+        ports.history.mark_applied(table_slice.intermediate, table_slice.number)
+    log.info("applied: %s snapshot=%s", table_slice.where, head.snapshot_id)
+    return _build_result(table_slice, head, slice_round.staged, slice_round.started_ms, PublishOutcome.PUBLISHED)
 
 
-def _check_same_table(cut: _SliceRound, state: TableState | None) -> None:
+def _check_same_table(slice_round: _SliceRound, state: TableState | None) -> None:
     """Raise when the branch was cut from another table than the one that is there."""
-    if state is None or state.uuid != cut.state.uuid:
+    if state is None or state.uuid != slice_round.state.uuid:
         raise PositionLost(
-            f"{cut.slice.where}: the table was dropped, or replaced by another of the same name, during the backfill; "
-            "nothing of this slice was applied; flush, then begin the backfill again"
+            f"{slice_round.slice.where}: the table was dropped, or replaced by another of the same name, during the "
+            "backfill; nothing of this slice was applied; flush, then begin the backfill again"
         )
 
 
 def _build_result(
-    one: Slice, head: Head | None, staged: StagedBatch | None, started_ms: int, outcome: PublishOutcome
+    table_slice: Slice, head: Head | None, staged_batch: StagedBatch | None, started_ms: int, outcome: PublishOutcome
 ) -> AppliedSlice:
     return AppliedSlice(
-        table=one.table.name,
-        backfill=one.backfill.id,
-        slice=one.number,
-        slices=len(one.all_ranges),
-        ranges=one.all_ranges[one.number - 1],
-        staged=staged.counts.staged if staged else 0,
+        table=table_slice.table.name,
+        backfill=table_slice.backfill.id,
+        slice=table_slice.number,
+        slices=len(table_slice.all_ranges),
+        ranges=table_slice.all_ranges[table_slice.number - 1],
+        staged=staged_batch.counts.staged if staged_batch else 0,
         **vars(count_changes(head)),
         **vars(read_cost(head.summary if head else None)),
-        seconds=round((one.ports.now_ms() - started_ms) / 1000, 2),
+        seconds=round((table_slice.ports.now_ms() - started_ms) / 1000, 2),
         snapshot_id=head.snapshot_id if head else None,
         outcome=outcome,
     )

@@ -63,14 +63,14 @@ class ProposedBackfill:
         """Plain data: for each table its ranges, records at most, batches, and later offsets to read."""
         tables = []
         for table in self.backfill.tables:
-            mine = [part for part in self.parts if part.table == table.table]
+            table_parts = [part for part in self.parts if part.table == table.table]
             tables.append(
                 {
                     "table": table.table,
                     "ranges": table.ranges.to_dict(),
                     "records": table.ranges.span,
                     "batches": len(self.backfill.slices(table.table)),
-                    "later": sum(part.later for part in mine),
+                    "later": sum(part.later for part in table_parts),
                 }
             )
         return {"backfill": self.backfill.id, "resumed": self.resumed, "tables": tables}
@@ -119,12 +119,12 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
     refuse_truncates(pipeline, "backfill")
     states = {t.name: ports.tables.read_state(t.name, pipeline.name) for t in pipeline.tables}
     log = read_log(ports)  # after the tables: a flush between the two must not put a position beyond the log's end
-    chosen = _choose_tables(ports, request, log)
-    positions = {table.name: _require_backfillable(ports, table, states[table.name], log) for table in chosen}
-    backfill = _find_open_backfill(ports, request, chosen, log)
+    tables = _choose_tables(ports, request, log)
+    positions = {table.name: _require_backfillable(ports, table, states[table.name], log) for table in tables}
+    backfill = _find_open_backfill(ports, request, tables, log)
     if backfill is None:
         parts = [
-            TableBackfill(t.name, _compute_table_ranges(ports, t, request, positions[t.name], log)) for t in chosen
+            TableBackfill(t.name, _compute_table_ranges(ports, t, request, positions[t.name], log)) for t in tables
         ]
         busy = tuple(part for part in parts if part.ranges.span)
         if not busy:
@@ -141,12 +141,12 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
 
 def _check_tables(pipeline: Pipeline, backfill: Backfill, positions: Mapping[str, Position]) -> None:
     """ConfigurationError where an open backfill has a table that the same words do not mean any more."""
-    gone = [mine.table for mine in backfill.tables if mine.table not in positions]
-    if gone:
+    missing_tables = [entry.table for entry in backfill.tables if entry.table not in positions]
+    if missing_tables:
         raise ConfigurationError(
-            f"pipeline={pipeline.name} backfill={backfill.id}: it was begun with table={', '.join(gone)}, which the "
-            "file names no more, or feeds from other topics; put that there again, or give the backfill up with: "
-            f"tidegate backfill {pipeline.name} --abandon {backfill.id}"
+            f"pipeline={pipeline.name} backfill={backfill.id}: it was begun with table={', '.join(missing_tables)}, "
+            "which the file names no more, or feeds from other topics; put that there again, or give the backfill up "
+            f"with: tidegate backfill {pipeline.name} --abandon {backfill.id}"
         )
 
 
@@ -160,13 +160,13 @@ def _check_size(pipeline: Pipeline, backfill: Backfill) -> None:
 
 def _list_parts(ports: Ports, backfill: Backfill, positions: Mapping[str, Position]) -> list[BackfillPart]:
     parts = []
-    for mine in backfill.tables:
-        table = next(t for t in ports.pipeline.tables if t.name == mine.table)
-        tail = find_missing_ranges(mine.ranges.end, positions[mine.table].offsets)
+    for backfill_table in backfill.tables:
+        table = next(t for t in ports.pipeline.tables if t.name == backfill_table.table)
+        tail = find_missing_ranges(backfill_table.ranges.end, positions[backfill_table.table].offsets)
         later = {(t, p): end - start for t, p, start, end in tail} if needs_later_records(table) else {}
         parts += [
-            BackfillPart(table=mine.table, topic=t, partition=p, start=s, end=e, later=later.get((t, p), 0))
-            for t, p, s, e in mine.ranges
+            BackfillPart(table=backfill_table.table, topic=t, partition=p, start=s, end=e, later=later.get((t, p), 0))
+            for t, p, s, e in backfill_table.ranges
             if e > s
         ]
     return parts
@@ -177,8 +177,8 @@ def needs_later_records(table: Table) -> bool:
     return table.mode != TableMode.APPEND
 
 
-def _find_open_backfill(ports: Ports, request: BackfillRequest, chosen: list[Table], log: Log) -> Backfill | None:
-    for table in chosen:
+def _find_open_backfill(ports: Ports, request: BackfillRequest, tables: list[Table], log: Log) -> Backfill | None:
+    for table in tables:
         for note in ports.history.list_backfills(table.name, ports.pipeline.name):
             backfill = Backfill.from_dict(json.loads(note))
             ids = {topic: log.topic_ids.get(topic) for topic in backfill.topic_ids}
@@ -196,41 +196,41 @@ def _choose_tables(ports: Ports, request: BackfillRequest, log: Log) -> list[Tab
             f"pipeline={pipeline.name}: no table={unknown[0]}; it has {format_names(tables_by_name)}: name one of those"
         )
     _check_topics(ports, request, log)
-    chosen = [tables_by_name[name] for name in request.tables] or list(tables_by_name.values())
+    tables = [tables_by_name[name] for name in request.tables] or list(tables_by_name.values())
     if request.ranges is None:
-        return chosen
-    fed = [t for t in chosen if set(filter_table_log(log, t).begin) & set(request.ranges.by_topic)]
-    if (request.tables and fed != chosen) or not fed:
+        return tables
+    readers = [t for t in tables if set(filter_table_log(log, t).begin) & set(request.ranges.by_topic)]
+    if (request.tables and readers != tables) or not readers:
         raise ConfigurationError(
             f"pipeline={pipeline.name}: topics={sorted(request.ranges.by_topic)} do not feed "
-            f"table={next(t.name for t in chosen if t not in fed)}; name topics that do, or another table"
+            f"table={next(t.name for t in tables if t not in readers)}; name topics that do, or another table"
         )
-    return fed
+    return readers
 
 
 def _check_topics(ports: Ports, request: BackfillRequest, log: Log) -> None:
     for topic, partition, _, _ in request.ranges or ():
-        where = f"pipeline={ports.pipeline.name} topic={topic}"
+        place = f"pipeline={ports.pipeline.name} topic={topic}"
         if topic not in log.begin:
             reason = (
                 "is in heartbeat.ignore_topics and carries no rows"
                 if topic in list_ignored_topics(ports)
                 else (f"is not one of its topics; it reads {format_names(sorted(log.begin)) or 'none'}")
             )
-            raise ConfigurationError(f"{where}: {reason}; name another topic")
+            raise ConfigurationError(f"{place}: {reason}; name another topic")
         if partition not in log.begin[topic]:
             raise ConfigurationError(
-                f"{where} partition={partition}: the topic has no such partition; it has "
+                f"{place} partition={partition}: the topic has no such partition; it has "
                 f"{format_partitions(log.begin[topic])}"
             )
 
 
 def _require_backfillable(ports: Ports, table: Table, state: TableState | None, log: Log) -> Position:
     """Where the table stands, if a backfill of it can be decided; every other case is an error that says what to do."""
-    where = f"pipeline={ports.pipeline.name} table={table.name}"
+    place = f"pipeline={ports.pipeline.name} table={table.name}"
     if not table.key.fields:
         raise ConfigurationError(
-            f"{where}: it is appended to without a key, so existing rows cannot be distinguished from rows that are "
+            f"{place}: it is appended to without a key, so existing rows cannot be distinguished from rows that are "
             "missing; set key.fields, or choose other tables"
         )
     position = require_position(ports, table, state)
@@ -240,13 +240,13 @@ def _require_backfillable(ports: Ports, table: Table, state: TableState | None, 
 
 def require_position(ports: Ports, table: Table, state: TableState | None) -> Position:
     """The table's position; GiveUp where there is none, or where a rollback waits for the flush's answer."""
-    where = f"pipeline={ports.pipeline.name} table={table.name}"
+    place = f"pipeline={ports.pipeline.name} table={table.name}"
     position = resolve_position(ports.pipeline, table, state)
     if state is None or position is None:
-        raise GiveUp(f"{where}: the table has no position yet, so nothing can be applied again; flush first")
+        raise GiveUp(f"{place}: the table has no position yet, so nothing can be applied again; flush first")
     if state.rolled_back:  # a flush without new records answers nothing
         way = f"tidegate answer-rollback {ports.pipeline.name} --table {table.name} --{ports.pipeline.on_rollback}"
-        raise GiveUp(f"{where}: the table was rolled back and no flush has answered that yet; flush first, or: {way}")
+        raise GiveUp(f"{place}: the table was rolled back and no flush has answered that yet; flush first, or: {way}")
     return position
 
 
@@ -256,26 +256,26 @@ def _compute_table_ranges(
     log = filter_table_log(whole_log, table)
     if request.ranges is None:
         return _resolve_times(ports, request, position, log)
-    mine = request.ranges.select_topics(tuple(log.begin))
-    for topic, partition, start, end in mine:
-        where = f"pipeline={ports.pipeline.name} table={table.name} topic={topic} partition={partition}"
+    table_ranges = request.ranges.select_topics(tuple(log.begin))
+    for topic, partition, start, end in table_ranges:
+        place = f"pipeline={ports.pipeline.name} table={table.name} topic={topic} partition={partition}"
         begin, flushed = log.begin[topic][partition], get_offset(position.offsets, topic, partition) or 0
         if end > flushed:
             raise ConfigurationError(
-                f"{where} range=[{start}, {end}): the table's position is {flushed}, the flush will read what comes "
+                f"{place} range=[{start}, {end}): the table's position is {flushed}, the flush will read what comes "
                 f"after it; name a range that ends at {flushed} or before"
             )
-        check_log_holds(where, start=start, end=end, begin=begin)
-    return mine
+        check_log_holds(place, start=start, end=end, begin=begin)
+    return table_ranges
 
 
-def check_log_holds(where: str, *, start: int, end: int, begin: int) -> None:
+def check_log_holds(place: str, *, start: int, end: int, begin: int) -> None:
     """PositionLost where the log, which starts at `begin`, has lost offsets of `[start, end)` that must be read."""
     if start < end and start < begin:
-        lost = f"[{start}, {min(begin, end)})"
+        lost_range = f"[{start}, {min(begin, end)})"
         raise PositionLost(
-            f"{where}: the log starts at offset={begin}, so {min(begin, end) - start} offsets {lost} that are needed "
-            f"are gone; nothing more can be decided; name a range that starts at {begin} or later"
+            f"{place}: the log starts at offset={begin}, so {min(begin, end) - start} offsets {lost_range} that are "
+            f"needed are gone; nothing more can be decided; name a range that starts at {begin} or later"
         )
 
 

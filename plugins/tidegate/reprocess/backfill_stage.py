@@ -97,11 +97,11 @@ class Slice:
         name = self.ports.pipeline.name
         has_skips = list_skipped_records(name, self.ports.tables.read_state(self.table.name, name))
         shape = self._compute_shape(make_room_for_letters(self.table)) if has_skips else self.shape
-        applied = self.ports.history.list_applied_slices(self.intermediate, shape)
-        if not applied:
-            return applied
-        gone = self.ports.commits.list_rolled_back(self.table.name, resource_names.SLICE_PROPERTY)
-        return frozenset(number for number in applied if replace(self, number=number).label not in gone)
+        applied_slices = self.ports.history.list_applied_slices(self.intermediate, shape)
+        if not applied_slices:
+            return applied_slices
+        rolled_back = self.ports.commits.list_rolled_back(self.table.name, resource_names.SLICE_PROPERTY)
+        return frozenset(number for number in applied_slices if replace(self, number=number).label not in rolled_back)
 
     def require_position(self, state: TableState | None) -> Position:
         """The table's position, see `backfill_plan`; `GiveUp` too where the flush has yet to read this slice's records.
@@ -112,22 +112,22 @@ class Slice:
         position = require_position(self.ports, self.table, state)
         self.check_same_topics(position.topic_ids)
         for topic, partition, start, end in self.all_ranges[self.number - 1]:
-            reached = get_offset(position.offsets, topic, partition) or 0
-            if reached < end and start < end:
+            reached_offset = get_offset(position.offsets, topic, partition) or 0
+            if reached_offset < end and start < end:
                 raise GiveUp(
-                    f"{self.where} topic={topic} partition={partition}: position={reached} lies before the end={end} "
-                    "of this slice: the table was rewound since the backfill was planned, and the flush will read "
-                    "these records; flush the pipeline, then give the same command again"
+                    f"{self.where} topic={topic} partition={partition}: position={reached_offset} lies before the "
+                    f"end={end} of this slice: the table was rewound since the backfill was planned, and the flush "
+                    "will read these records; flush the pipeline, then give the same command again"
                 )
         return position
 
     def check_same_topics(self, topic_ids: Mapping[str, str]) -> None:
         """`PositionLost` where these ids are of other topics than planned: their offsets mean other records."""
-        for topic, planned in self.backfill.topic_ids.items():
-            if topic_ids.get(topic, planned) != planned:
+        for topic, planned_id in self.backfill.topic_ids.items():
+            if topic_ids.get(topic, planned_id) != planned_id:
                 raise PositionLost(
                     f"{self.where}: topic={topic} was deleted and created again since this backfill was planned: "
-                    f"topic_id={topic_ids[topic]} planned={planned}; give it up with: "
+                    f"topic_id={topic_ids[topic]} planned={planned_id}; give it up with: "
                     f"tidegate backfill {self.ports.pipeline.name} --abandon {self.backfill.id}"
                 )
 
@@ -143,10 +143,10 @@ def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
     only with them it is known which of its own records are the last of their key.
     """
     groups: dict[tuple[int, str, bool], list[tuple[Slice, StagePiece]]] = {}
-    for one, position in work:
-        for piece in _find_missing_pieces(one, position, one.read_staging()):
-            key = (piece.number, str(piece.ranges.to_dict()), piece.keys_only)
-            groups.setdefault(key, []).append((one, piece))
+    for table_slice, position in work:
+        for stage_piece in _find_missing_pieces(table_slice, position, table_slice.read_staging()):
+            key = (stage_piece.number, str(stage_piece.ranges.to_dict()), stage_piece.keys_only)
+            groups.setdefault(key, []).append((table_slice, stage_piece))
     if not groups:
         return
     topic_log = read_log(work[0][0].ports)
@@ -156,68 +156,74 @@ def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
         _stage_group(groups[key])
 
 
-def stage_missing_slice(one: Slice, position: Offsets) -> Staging:
+def stage_missing_slice(table_slice: Slice, position: Offsets) -> Staging:
     """The intermediate table in a state that holds all that decides about the slice; what is missing is staged.
 
     `position` is the table's, per partition: offsets up to there may decide. What is staged already is not staged
     again. RetryLater where others take away what was staged, again and again.
     """
     for _ in range(MAX_ROUNDS):
-        staging = one.read_staging()
-        if staging is not None and not _find_missing_pieces(one, position, staging):
+        staging = table_slice.read_staging()
+        if staging is not None and not _find_missing_pieces(table_slice, position, staging):
             return staging
-        stage_missing([(one, position)])
-    raise RetryLater(f"{one.where}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again")
+        stage_missing([(table_slice, position)])
+    raise RetryLater(f"{table_slice.where}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again")
 
 
-def _find_missing_pieces(one: Slice, position: Offsets, staging: Staging | None) -> list[StagePiece]:
-    slices = one.all_ranges
-    current = one.shape  # what was staged under another pipeline file is not there
-    there = {batch.batch: batch.ranges for batch in staging.batches if batch.shape == current} if staging else {}
-    last = len(slices) if needs_later_records(one.table) else one.number
+def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging | None) -> list[StagePiece]:
+    slices = table_slice.all_ranges
+    current = table_slice.shape  # what was staged under another pipeline file is not there
+    staged_ranges = (
+        {batch.batch: batch.ranges for batch in staging.batches if batch.shape == current} if staging else {}
+    )
+    last = len(slices) if needs_later_records(table_slice.table) else table_slice.number
     pieces = [
         StagePiece(number, slices[number - 1], keys_only=False)
-        for number in range(one.number, last + 1)
-        if there.get(number) != slices[number - 1]
+        for number in range(table_slice.number, last + 1)
+        if staged_ranges.get(number) != slices[number - 1]
     ]
-    if not needs_later_records(one.table):
+    if not needs_later_records(table_slice.table):
         return pieces
-    tail = [ranges for number, ranges in there.items() if number > len(slices)]
-    reach = find_reach(tail, one.backfill.ranges(one.table.name).end)
-    rest = cut_into_slices(find_missing_ranges(reach, position), one.backfill.max_records)
-    following = max([len(slices), *there]) + 1
-    return pieces + [StagePiece(following + index, ranges, keys_only=True) for index, ranges in enumerate(rest)]
+    tail = [ranges for number, ranges in staged_ranges.items() if number > len(slices)]
+    reach = find_reach(tail, table_slice.backfill.ranges(table_slice.table.name).end)
+    later_ranges = cut_into_slices(find_missing_ranges(reach, position), table_slice.backfill.max_records)
+    following = max([len(slices), *staged_ranges]) + 1
+    return pieces + [StagePiece(following + index, ranges, keys_only=True) for index, ranges in enumerate(later_ranges)]
 
 
 def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
     """One job: the same offsets for one or more tables."""
-    first, piece = group[0]
+    first, stage_piece = group[0]
     ports, backfill = first.ports, first.backfill
     plan = Plan((), backfill.cluster_id, backfill.topic_ids)
     note = json.dumps(backfill.to_dict())
-    planned = [PlannedBatch(one.table.name, piece.number, piece.ranges, last_per_key=True) for one, _ in group]
+    planned_batches = [
+        PlannedBatch(table_slice.table.name, stage_piece.number, stage_piece.ranges, last_per_key=True)
+        for table_slice, _ in group
+    ]
     stage_tables = [
         replace(
-            build_stage_table(ports, plan, batch, intermediate=one.intermediate, note=note), keys_only=piece.keys_only
+            build_stage_table(ports, plan, batch, intermediate=table_slice.intermediate, note=note),
+            keys_only=stage_piece.keys_only,
         )
-        for batch, (one, _) in zip(planned, group, strict=True)
+        for batch, (table_slice, _) in zip(planned_batches, group, strict=True)
     ]
     job = StageJob(
         pipeline=ports.pipeline.name,
-        batch=piece.number,
-        ranges=piece.ranges,
+        batch=stage_piece.number,
+        ranges=stage_piece.ranges,
         isolation=ports.pipeline.source.isolation,
         tables=tuple(stage_tables),
     )
-    what = "keys" if piece.keys_only else "records"
-    log.info("staging: %s batch=%s offsets=%s of %s", first.where, piece.number, piece.ranges.span, what)
-    for batch, table in zip(planned, run_or_take_over(ports, job), strict=True):
+    content = "keys" if stage_piece.keys_only else "records"
+    log.info("staging: %s batch=%s offsets=%s of %s", first.where, stage_piece.number, stage_piece.ranges.span, content)
+    for batch, table in zip(planned_batches, run_or_take_over(ports, job), strict=True):
         read_staged_batch(ports, batch, table)
 
 
-def _check_log(one: Slice, piece: StagePiece, topic_log: Log) -> None:
-    what = "later offsets, which decide what may be written" if piece.keys_only else "offsets"
-    for topic, partition, start, end in piece.ranges:
-        where = f"{one.where} topic={topic} partition={partition}: {what} [{start}, {end})"
+def _check_log(table_slice: Slice, stage_piece: StagePiece, topic_log: Log) -> None:
+    content = "later offsets, which decide what may be written" if stage_piece.keys_only else "offsets"
+    for topic, partition, start, end in stage_piece.ranges:
+        place = f"{table_slice.where} topic={topic} partition={partition}: {content} [{start}, {end})"
         begin = get_offset(topic_log.begin, topic, partition) or 0
-        check_log_holds(where, start=start, end=end, begin=begin)
+        check_log_holds(place, start=start, end=end, begin=begin)

@@ -30,17 +30,17 @@ class ProposedDiscard:
     letters: tuple[WaitingLetter, ...]
 
 
-def propose_discards(ports: Ports, chosen: LetterFilter) -> list[ProposedDiscard]:
+def propose_discards(ports: Ports, letter_filter: LetterFilter) -> list[ProposedDiscard]:
     """What `discard_dead_letters` would discard of each table; changes nothing. `NothingToDo` where none is chosen."""
     name = resource_names.name_dead_letter_table(ports.pipeline)
-    found = [
-        ProposedDiscard(table, tuple(filter(chosen.matches, _list_letters(ports, name, table.name))))
-        for table in select_tables(ports, chosen.table)
+    discards = [
+        ProposedDiscard(table, tuple(filter(letter_filter.matches, _list_letters(ports, name, table.name))))
+        for table in select_tables(ports, letter_filter.table)
     ]
-    found = [one for one in found if one.letters]
-    if not found:
+    discards = [discard for discard in discards if discard.letters]
+    if not discards:
         raise NothingToDo(f"pipeline={ports.pipeline.name}: no dead letter that waits is chosen; nothing was changed")
-    return found
+    return discards
 
 
 def _list_letters(ports: Ports, name: str, table: str) -> list[WaitingLetter]:
@@ -48,7 +48,7 @@ def _list_letters(ports: Ports, name: str, table: str) -> list[WaitingLetter]:
     return [*ports.dead_letters.list_waiting_letters(name, table), *list_undone_letters(ports, table)]
 
 
-def discard_dead_letters(ports: Ports, proposed: list[ProposedDiscard], because: str, by: str) -> None:
+def discard_dead_letters(ports: Ports, discards: list[ProposedDiscard], because: str, by: str) -> None:
     """Take each chosen letter from those that wait, with the reason in its row; a repeat call changes nothing.
 
     What was done, by whom and why, is noted beside the table's position too.
@@ -58,30 +58,30 @@ def discard_dead_letters(ports: Ports, proposed: list[ProposedDiscard], because:
     letters = resource_names.name_dead_letter_table(ports.pipeline)
     ports.tables.claim(letters, describe_dead_letters(ports.pipeline))
     retry_commits(ports, letters, partial(add_later_columns, ports, letters))
-    for one in proposed:
-        reopen_letters(ports, one.table.name)
-        for start in range(0, len(one.letters), MAX_LETTERS_PER_STATEMENT):
-            part = one.letters[start : start + MAX_LETTERS_PER_STATEMENT]
+    for discard in discards:
+        reopen_letters(ports, discard.table.name)
+        for start in range(0, len(discard.letters), MAX_LETTERS_PER_STATEMENT):
+            part = discard.letters[start : start + MAX_LETTERS_PER_STATEMENT]
             statement = ports.sql_for(letters).render(
                 "discard_dead_letters",
                 table=letters,
-                target=one.table.name,
+                target=discard.table.name,
                 note=f"discarded by {by}: {because}; it was: ",
                 places=[(letter.topic, letter.partition, letter.offset, letter.topic_id) for letter in part],
             )
             ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=letters))
-        where = f"pipeline={ports.pipeline.name} table={one.table.name}"
-        retry_commits(ports, where, partial(_note_discard, ports, one, because, by))
+        place = f"pipeline={ports.pipeline.name} table={discard.table.name}"
+        retry_commits(ports, place, partial(_note_discard, ports, discard, because, by))
 
 
-def _note_discard(ports: Ports, one: ProposedDiscard, because: str, by: str) -> None:
-    state = ports.tables.read_state(one.table.name, ports.pipeline.name)
+def _note_discard(ports: Ports, discard: ProposedDiscard, because: str, by: str) -> None:
+    state = ports.tables.read_state(discard.table.name, ports.pipeline.name)
     if state is None or state.recorded is None or state.rolled_back:
         return  # no position to note it beside; the rows tell of it
-    details = f"dead_letters={len(one.letters)} because: {because}"
+    details = f"dead_letters={len(discard.letters)} because: {because}"
 
     def note(ports: Ports, state: TableState) -> dict[str, str]:
-        check_not_rolled_back(ports, one.table.name, state)
+        check_not_rolled_back(ports, discard.table.name, state)
         return add_action(ports, state, ACTION, by, details)
 
-    move_position(ports, TableMove(one.table, state.recorded, state.recorded), note)
+    move_position(ports, TableMove(discard.table, state.recorded, state.recorded), note)

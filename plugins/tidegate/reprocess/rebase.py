@@ -94,7 +94,7 @@ def propose_moves(ports: Ports, to: str, name: str | None = None) -> list[TableM
     log, ports = read_log(ports), expand_template(ports)
     if is_json(to):
         check_target_topics(log, parse_offsets_target(to))
-    tables = tuple(one for one in ports.pipeline.tables if name in (None, one.name)) or select_tables(ports, name)
+    tables = tuple(table for table in ports.pipeline.tables if name in (None, table.name)) or select_tables(ports, name)
     return [_propose_move(ports, table, to, log) for table in tables]
 
 
@@ -136,8 +136,8 @@ def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
     for topic, offsets in before.offsets.items():
         is_same = topic not in was or now.get(topic, was[topic]) == was[topic]
         if is_same or is_moved:
-            there = part.begin.get(topic, {})
-            lasting[topic] = {p: offset for p, offset in offsets.items() if p in there or not is_moved}
+            log_begins = part.begin.get(topic, {})
+            lasting[topic] = {p: offset for p, offset in offsets.items() if p in log_begins or not is_moved}
     return lasting
 
 
@@ -152,16 +152,16 @@ def _find_unpublished(ports: Ports, table: Table, state: TableState, before: Pos
     except GiveUp:
         return 0
     end, last = before.offsets, 0
-    for staged in batches:
-        if staged.batch > state.highest_batch and staged.ranges.continues(end):
-            end, last = staged.ranges.end, staged.batch
+    for staged_batch in batches:
+        if staged_batch.batch > state.highest_batch and staged_batch.ranges.continues(end):
+            end, last = staged_batch.ranges.end, staged_batch.batch
     return last
 
 
 def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str, str]) -> tuple[OldTopic, ...]:
     was, now = find_known_topic_ids(before.topic_ids), find_known_topic_ids(ids)
-    changed = [topic for topic in sorted(was) if now.get(topic, was[topic]) != was[topic]]
-    if not changed:
+    changed_topics = [topic for topic in sorted(was) if now.get(topic, was[topic]) != was[topic]]
+    if not changed_topics:
         return ()
     letters = ports.dead_letters.list_waiting_letters(name_dead_letter_table(ports.pipeline), table.name)
     letters_by_topic = Counter(letter.topic for letter in letters if letter.topic_id != now.get(letter.topic))
@@ -175,27 +175,27 @@ def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str
             rows=rows,
             dead_letters=letters_by_topic[topic],
         )
-        for topic in changed
+        for topic in changed_topics
     )
 
 
-def rebase_positions(ports: Ports, proposed: list[TableMove], by: str = "", action: str = "rebase") -> None:
+def rebase_positions(ports: Ports, table_moves: list[TableMove], by: str = "", action: str = "rebase") -> None:
     """Move the position of every table as proposed, if it still stands where it stood then.
 
     Like a publish, the move is one compare-and-swap. Its snapshot keeps a mark of it, ``tidegate.rebase`` with the
     offsets before and after, and the table a note of the `action` and of who did it.
     """
-    for move in proposed:
+    for move in table_moves:
         note = partial(add_action, action=action, by=by, details=_describe_move(move))
         retry_commits(ports, _describe_table(ports, move), partial(move_position, ports, move, note))
 
 
 def _describe_move(move: TableMove) -> str:
-    moved = [part for part in move.moves if part.before != part.after]
-    if not moved:
+    actual_moves = [part for part in move.moves if part.before != part.after]
+    if not actual_moves:
         return "the position stays"
-    names = [f"{part.topic} {part.partition}: {part.before} -> {part.after}" for part in moved[:MAX_NAMED_MOVES]]
-    more = len(moved) - len(names)
+    names = [f"{part.topic} {part.partition}: {part.before} -> {part.after}" for part in actual_moves[:MAX_NAMED_MOVES]]
+    more = len(actual_moves) - len(names)
     return ", ".join([*names, *([f"and {more} more"] if more else [])])
 
 
@@ -229,11 +229,11 @@ def move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableSta
     publish_head(swap, write_on_branch(swap, state.highest_batch))
 
 
-def _check_unmoved(where: str, before: Position, state: TableState | None) -> None:
+def _check_unmoved(place: str, before: Position, state: TableState | None) -> None:
     if state is None or _get_position(state) != before:
-        found = format_offsets(state.recorded.offsets) if state and state.recorded else None
+        recorded_offsets = format_offsets(state.recorded.offsets) if state and state.recorded else None
         raise RetryLater(
-            f"{where}: another writer was faster, this position was not moved: found={found} "
+            f"{place}: another writer was faster, this position was not moved: found={recorded_offsets} "
             f"shown={format_offsets(before.offsets)}; look at the status and run the command again"
         )
 

@@ -116,10 +116,10 @@ def _explain_for_table(ports: Ports, table: Table, at: RecordAddress, log: Log) 
     pipeline = ports.pipeline
     intermediate = resource_names.name_backfill_table(pipeline, table, RECORD_ID)
     ports.tables.claim(intermediate, describe_intermediate(pipeline, table))
-    planned = PlannedBatch(table.name, 1, at.ranges)
+    planned_batch = PlannedBatch(table.name, 1, at.ranges)
     plan = Plan((), log.cluster_id, log.topic_ids)
     try:
-        stage_table = replace(build_stage_table(ports, plan, planned, intermediate=intermediate), explains=True)
+        stage_table = replace(build_stage_table(ports, plan, planned_batch, intermediate=intermediate), explains=True)
         isolation = pipeline.source.isolation
         ports.engine.run(
             StageJob(pipeline=pipeline.name, batch=1, ranges=at.ranges, isolation=isolation, tables=(stage_table,))

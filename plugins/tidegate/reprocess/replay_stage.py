@@ -195,25 +195,25 @@ def _find_missing_pieces(
     work: Replay, letters: Ranges, position: Offsets, staging: Staging | None
 ) -> list[tuple[int, Ranges]]:
     """Batch 1 are the dead letters; those after it are the keys of the log from the first of them to the position."""
-    there = {batch.batch: batch.ranges for batch in staging.batches} if staging else {}
+    staged_ranges = {batch.batch: batch.ranges for batch in staging.batches} if staging else {}
     pieces = [] if staging else [(1, letters)]
     if work.is_append:
         return pieces
     after = {topic: {p: start + 1 for p, (start, _) in parts.items()} for topic, parts in letters.by_topic.items()}
-    reach = find_reach([ranges for number, ranges in there.items() if number > 1], after)
-    rest = cut_into_slices(find_missing_ranges(reach, position), work.ports.pipeline.merge.max_records)
-    following = max([1, *there]) + 1
-    return pieces + [(following + index, ranges) for index, ranges in enumerate(rest)]
+    reach = find_reach([ranges for number, ranges in staged_ranges.items() if number > 1], after)
+    later_ranges = cut_into_slices(find_missing_ranges(reach, position), work.ports.pipeline.merge.max_records)
+    following = max([1, *staged_ranges]) + 1
+    return pieces + [(following + index, ranges) for index, ranges in enumerate(later_ranges)]
 
 
 def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup, position: Position) -> None:
     ports, are_letters = work.ports, number == 1
     if not are_letters:
         _check_log(work, ranges)
-    planned = PlannedBatch(work.table.name, number, ranges, last_per_key=True)
+    planned_batch = PlannedBatch(work.table.name, number, ranges, last_per_key=True)
     plan = Plan((), position.cluster_id, letters.topic_ids if are_letters else position.topic_ids)
     stage_table = replace(
-        build_stage_table(ports, plan, planned, intermediate=work.intermediate), keys_only=not are_letters
+        build_stage_table(ports, plan, planned_batch, intermediate=work.intermediate), keys_only=not are_letters
     )
     source = _copy_dead_letters(work, letters) if are_letters else None
     isolation = ports.pipeline.source.isolation
@@ -229,7 +229,7 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
     )
     if not are_letters:
         check_same_topics(ports, work.where, ranges, position.cluster_id, position.topic_ids)
-    read_staged_batch(ports, planned, stage_table)
+    read_staged_batch(ports, planned_batch, stage_table)
 
 
 def _copy_dead_letters(work: Replay, letters: LetterGroup) -> DeadLetterSource:

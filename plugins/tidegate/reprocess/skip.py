@@ -52,10 +52,10 @@ def propose_skips(ports: Ports, at: RecordAddress, name: str | None = None) -> l
         raise GiveUp(f"pipeline={ports.pipeline.name} {at.words}: it decodes for tables={names}; nothing is skipped")
     topic_id = ports.broker.read_log((at.topic,), ports.pipeline.source.isolation).topic_ids.get(at.topic, "")
     # a table that came later meets what was set aside of the others long ago
-    meant = [verdict for verdict in bad if not _has_passed(ports, at, verdict.table)] or bad
-    for verdict in meant:
+    skippable = [verdict for verdict in bad if not _has_passed(ports, at, verdict.table)] or bad
+    for verdict in skippable:
         _check_ahead(ports, at, verdict.table)
-    return [ProposedSkip(at, verdict, topic_id) for verdict in meant]
+    return [ProposedSkip(at, verdict, topic_id) for verdict in skippable]
 
 
 def _has_passed(ports: Ports, at: RecordAddress, name: str) -> bool:
@@ -67,25 +67,25 @@ def _has_passed(ports: Ports, at: RecordAddress, name: str) -> bool:
 
 def _check_ahead(ports: Ports, at: RecordAddress, name: str) -> None:
     pipeline, table = ports.pipeline, find_table(ports, name)
-    where = f"pipeline={pipeline.name} table={name} {at.words}"
+    place = f"pipeline={pipeline.name} table={name} {at.words}"
     if table.errors.set_aside is not None:
-        raise GiveUp(f"{where}: errors.tolerance=all sets bad records aside already; flush the pipeline")
+        raise GiveUp(f"{place}: errors.tolerance=all sets bad records aside already; flush the pipeline")
     state = ports.tables.read_state(name, pipeline.name)
     refuse_rolled_back(ports, name, state)
     position = resolve_position(pipeline, table, state)
-    reached = get_offset(position.offsets, at.topic, at.partition) if position else None
-    if reached is not None and at.offset < reached:
-        raise GiveUp(f"{where}: the table has passed it: position={reached}; nothing is skipped")
+    reached_offset = get_offset(position.offsets, at.topic, at.partition) if position else None
+    if reached_offset is not None and at.offset < reached_offset:
+        raise GiveUp(f"{place}: the table has passed it: position={reached_offset}; nothing is skipped")
 
 
-def skip_record(ports: Ports, proposed: list[ProposedSkip], by: str) -> None:
+def skip_record(ports: Ports, skips: list[ProposedSkip], by: str) -> None:
     """Note for each table that the record is to be set aside, and `by` whom; a repeat call notes it once.
 
     A compare-and-swap beside the position, which stays. A table that its first batch would make is made now.
     """
-    for skip in proposed:
-        where = f"pipeline={ports.pipeline.name} table={skip.verdict.table}"
-        retry_commits(ports, where, partial(_note_skip, ports, skip, by))
+    for skip in skips:
+        place = f"pipeline={ports.pipeline.name} table={skip.verdict.table}"
+        retry_commits(ports, place, partial(_note_skip, ports, skip, by))
 
 
 def _note_skip(ports: Ports, skip: ProposedSkip, by: str) -> None:
@@ -103,11 +103,11 @@ def _note_skip(ports: Ports, skip: ProposedSkip, by: str) -> None:
 
 def _create_table(ports: Ports, name: str) -> TableState:
     """The table as its first batch would find it: empty, with the position at which that batch starts."""
-    planned = plan(ports)
-    first = next((batch for batch in planned.tables if batch.table == name), None)
+    flush_plan = plan(ports)
+    first = next((batch for batch in flush_plan.tables if batch.table == name), None)
     if first is None:
         raise ConfigurationError(f"pipeline={ports.pipeline.name} table={name}: no batch can be planned for it now")
-    topic_ids = {topic: one for topic, one in planned.topic_ids.items() if topic in first.ranges.by_topic}
+    topic_ids = {topic: topic_id for topic, topic_id in flush_plan.topic_ids.items() if topic in first.ranges.by_topic}
     batch = StagedBatch(
         table=name,
         batch=0,
@@ -115,9 +115,9 @@ def _create_table(ports: Ports, name: str) -> TableState:
         snapshot_id=0,
         ranges=first.ranges,
         counts=Counts(),
-        cluster_id=planned.cluster_id,
+        cluster_id=flush_plan.cluster_id,
         topic_ids=topic_ids,
-        epochs=planned.epochs,
+        epochs=flush_plan.epochs,
     )
     return prepare_table(MergeContext(ports, find_table(ports, name), replace(batch, watermark=first.watermark), 0))
 
@@ -125,14 +125,14 @@ def _create_table(ports: Ports, name: str) -> TableState:
 def _build_properties(ports: Ports, state: TableState, skip: ProposedSkip, by: str) -> dict[str, str]:
     check_not_rolled_back(ports, skip.verdict.table, state)
     pipeline, position = ports.pipeline.name, state.recorded.offsets if state.recorded else {}
-    listed = add_skipped_record(list_skipped_records(pipeline, state), _build_record(skip), position)
-    if listed is None:
+    skipped_records = add_skipped_record(list_skipped_records(pipeline, state), _build_record(skip), position)
+    if skipped_records is None:
         raise GiveUp(
             f"pipeline={pipeline} table={skip.verdict.table}: {MAX_SKIPPED_RECORDS} records ahead are skipped already; "
             "correct the schema in the pipeline file, or set errors.tolerance: all"
         )
     details = f"{skip.at.words} reason={json.dumps(skip.verdict.reason)}"
-    return {**build_property(pipeline, listed), **add_action(ports, state, ACTION, by, details)}
+    return {**build_property(pipeline, skipped_records), **add_action(ports, state, ACTION, by, details)}
 
 
 def _build_record(skip: ProposedSkip) -> SkippedRecord:

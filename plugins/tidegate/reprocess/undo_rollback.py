@@ -47,18 +47,18 @@ def _refuse_without_snapshots(ports: Ports, table: Table) -> None:
 
 
 def _propose_undo(ports: Ports, table: Table) -> ProposedUndo:
-    where, rollback = _describe_table(ports, table), ports.commits.find_rollback(table.name, ports.pipeline.name)
+    place, rollback = _describe_table(ports, table), ports.commits.find_rollback(table.name, ports.pipeline.name)
     if rollback is None:
         state = ports.tables.read_state(table.name, ports.pipeline.name)
         if state is not None and not state.rolled_back:
-            raise RetryLater(f"{where}: another writer was faster, it is rolled back no more; look at the status")
+            raise RetryLater(f"{place}: another writer was faster, it is rolled back no more; look at the status")
         raise GiveUp(
-            f"{where}: nothing to go back to: the tag {resource_names.name_tag(ports.pipeline.name)} is gone, or "
+            f"{place}: nothing to go back to: the tag {resource_names.name_tag(ports.pipeline.name)} is gone, or "
             f"{table.branch} has no snapshot; {_name_other_ways(ports, table)}"
         )
     if not rollback.is_traceable:
         raise GiveUp(
-            f"{where}: the last published snapshot={rollback.tagged} and {table.branch} at snapshot={rollback.head} "
+            f"{place}: the last published snapshot={rollback.tagged} and {table.branch} at snapshot={rollback.head} "
             "share no snapshot that is still there: the table was replaced, or expiry took what lay between them; so "
             f"nobody can tell what would be lost; {_name_other_ways(ports, table)}"
         )
@@ -73,26 +73,26 @@ def _name_other_ways(ports: Ports, table: Table) -> str:
     )
 
 
-def undo_rollbacks(ports: Ports, proposed: list[ProposedUndo], by: str, *, discard_foreign: bool = False) -> None:
+def undo_rollbacks(ports: Ports, undos: list[ProposedUndo], by: str, *, discard_foreign: bool = False) -> None:
     """Undo each rollback as proposed, if table and tag still stand where they stood then.
 
     `GiveUp`, before anything is changed, where that would lose rows that others wrote since and nobody said they may
     be lost. Like a publish, each is one compare-and-swap; it notes `by` whom it was done. A repeat call finds it done.
     """
     if not discard_foreign:
-        for undo in proposed:
+        for undo in undos:
             _refuse_loss(ports, undo)
-    for undo in proposed:
-        where = _describe_table(ports, undo.table)
-        retry_commits(ports, where, partial(_undo_rollback, ports, undo, by))
+    for undo in undos:
+        place = _describe_table(ports, undo.table)
+        retry_commits(ports, place, partial(_undo_rollback, ports, undo, by))
 
 
 def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
-    lost = undo.rollback.lost_changes
-    if lost:
-        counts = [snapshot.rows for snapshot in lost if snapshot.rows is not None]
-        rows = f"up to rows={sum(counts)}" if len(counts) == len(lost) else "rows that nobody has counted"
-        numbers = ", ".join(str(snapshot.snapshot_id) for snapshot in lost)
+    lost_changes = undo.rollback.lost_changes
+    if lost_changes:
+        counts = [snapshot.rows for snapshot in lost_changes if snapshot.rows is not None]
+        rows = f"up to rows={sum(counts)}" if len(counts) == len(lost_changes) else "rows that nobody has counted"
+        numbers = ", ".join(str(snapshot.snapshot_id) for snapshot in lost_changes)
         raise GiveUp(
             f"{_describe_table(ports, undo.table)}: others wrote to {undo.table.branch} after the rollback, and "
             f"undoing it would lose snapshots={numbers} with {rows}; "
@@ -104,19 +104,24 @@ def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
 def _undo_rollback(ports: Ports, undo: ProposedUndo, by: str) -> None:
     """One try; `CommitRefused` asks for another look at the table."""
     name, pipeline, previewed = undo.table.name, ports.pipeline.name, undo.rollback
-    found, state = ports.commits.find_rollback(name, pipeline), ports.tables.read_state(name, pipeline)
+    found_rollback, state = ports.commits.find_rollback(name, pipeline), ports.tables.read_state(name, pipeline)
     if state is not None and state.snapshot_id == previewed.tagged:
         return  # also by somebody else, since the look before this one
-    if state is None or found is None or (found.head, found.tagged) != (previewed.head, previewed.tagged):
+    if (
+        state is None
+        or found_rollback is None
+        or (found_rollback.head, found_rollback.tagged) != (previewed.head, previewed.tagged)
+    ):
         raise RetryLater(
             f"{_describe_table(ports, undo.table)}: another writer was faster, nothing was undone: "
-            f"found={found and found.head} shown={previewed.head}; look at the status and undo the rollback again"
+            f"found={found_rollback and found_rollback.head} shown={previewed.head}; look at the status and undo the "
+            "rollback again"
         )
     details = f"snapshot={previewed.head} -> snapshot={previewed.tagged}"
     if previewed.lost_changes:
         details += f" discarded={','.join(str(snapshot.snapshot_id) for snapshot in previewed.lost_changes)}"
     try:
-        ports.commits.undo_rollback(name, pipeline, found, add_action(ports, state, ACTION, by, details))
+        ports.commits.undo_rollback(name, pipeline, found_rollback, add_action(ports, state, ACTION, by, details))
     except OutcomeUnknown as error:
         raise CommitRefused(str(error)) from error  # the next look finds it done, or does it
 

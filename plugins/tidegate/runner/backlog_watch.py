@@ -46,14 +46,14 @@ class BacklogWatch:
         return not self._thread.is_alive()
 
     def _loop(self) -> None:
-        pause, failed = 0.0, 0
+        pause, failures = 0.0, 0
         while not self._stop.wait(pause) and not self._retired.is_set():
             try:
                 self._poll()
-                pause, failed = POLL_SECONDS, 0
+                pause, failures = POLL_SECONDS, 0
             except Exception as fault:  # it must outlive whatever happens to brokers and connections
-                self._broker, pause, failed = None, RETRY_SECONDS, failed + 1
-                if is_worth_telling(failed):
+                self._broker, pause, failures = None, RETRY_SECONDS, failures + 1
+                if is_worth_telling(failures):
                     log.warning("the backlog cannot be read, next try in %.0f s: %s", RETRY_SECONDS, fault)
 
     def _poll(self) -> None:
@@ -62,9 +62,9 @@ class BacklogWatch:
             return
         if self._broker is None:
             self._broker = open_broker(self._kafka, self._resolve)
-        due = self._monitor.poll(self._broker, tuple(calls))
+        due_pipelines = self._monitor.poll(self._broker, tuple(calls))
         for pipeline, reason in self._monitor.failures.items():
             log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
-        for watched, call in calls.items():
-            if watched.pipeline in due:
+        for watched_pipeline, call in calls.items():
+            if watched_pipeline.pipeline in due_pipelines:
                 call()

@@ -38,20 +38,22 @@ class FilesReadTogether(Generic[Described]):
         """The one of that name; ConfigurationError where its file is wrong, or needs what another one has."""
         with self._lock:
             self._reread(name)
-            loaded = self._loaded.get(name)
-        if isinstance(loaded, ConfigurationError):
-            raise ConfigurationError(*loaded.problems)  # a kept one keeps the frames of each time that it is raised
-        if loaded is None:
+            load_result = self._loaded.get(name)
+        if isinstance(load_result, ConfigurationError):
+            raise ConfigurationError(
+                *load_result.problems
+            )  # a kept one keeps the frames of each time that it is raised
+        if load_result is None:
             find_file(self._include, self._kind, name)
             raise ConfigurationError(f"{self._kind}={name}: its file appeared just now; it is read again")
-        return loaded
+        return load_result
 
     def _reread(self, name: str) -> None:
         """Read all, where the file of that name has changed, or one that all share; or, once a second, any other."""
         now, known = time.monotonic(), self._stamps
-        near = (self._include / f"{self._kind}s" / f"{name}.yaml", *self._list_shared())
+        files = (self._include / f"{self._kind}s" / f"{name}.yaml", *self._list_shared())
         is_young = now - self._looked_at < LOOK_SECONDS
-        if known is not None and is_young and all(_read_stamp(file) == known.get(file) for file in near):
+        if known is not None and is_young and all(_read_stamp(file) == known.get(file) for file in files):
             return
         stamps, self._looked_at = {file: _read_stamp(file) for file in self._list_files()}, now
         if stamps != known:
@@ -83,7 +85,7 @@ class PublicationFiles(FilesReadTogether[Publication]):
 
 def _read_stamp(file: Path) -> FileStamp:
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size

@@ -81,17 +81,17 @@ class Supervisor:
         return [Publish]
 
     def _start_workers(self) -> None:
-        wanted = dict[str, Callable[[], Flush | Maintain | Publish]]()
+        wanted_workers = dict[str, Callable[[], Flush | Maintain | Publish]]()
         for name in self._names or self._list_all():
             with suppress(TidegateError):  # the file of a name went away while it was looked for
                 for kind in self._list_kinds(name):
-                    wanted[f"{kind.__name__} {name}"] = partial(kind, self._place, name)
+                    wanted_workers[f"{kind.__name__} {name}"] = partial(kind, self._place, name)
         for key, worker in list(self._workers.items()):
-            if key not in wanted and not self._names:
+            if key not in wanted_workers and not self._names:
                 worker.retire()
             if worker.join(0):
                 del self._workers[key]
-        for key, make in wanted.items():
+        for key, make in wanted_workers.items():
             if key not in self._workers:
                 with suppress(ConfigurationError):
                     self._workers[key] = Worker(make(), self._shared)
@@ -102,11 +102,11 @@ class Supervisor:
         return sorted({file.stem for folder in folders for file in list_named_files(folder)})
 
     def _start_watches(self) -> None:
-        clusters = [one.watched[0] for one in self._list_flushes() if one.watched]
-        wanted = {json.dumps(kafka, sort_keys=True): kafka for kafka in clusters}
-        for gone in self._watches.keys() - wanted.keys():
-            self._watches.pop(gone).retire()
-        for key, kafka in wanted.items():
+        clusters = [flush_work.watched[0] for flush_work in self._list_flushes() if flush_work.watched]
+        wanted_clusters = {json.dumps(kafka, sort_keys=True): kafka for kafka in clusters}
+        for old_key in self._watches.keys() - wanted_clusters.keys():
+            self._watches.pop(old_key).retire()
+        for key, kafka in wanted_clusters.items():
             if key not in self._watches:
                 self._watches[key] = BacklogWatch(
                     kafka, self._place.resolve, partial(self._list_calls, key), self._shared.stop
@@ -119,7 +119,7 @@ class Supervisor:
     def _list_calls(self, key: str) -> Mapping[MonitoredPipeline, Callable[[], None]]:
         calls = dict[MonitoredPipeline, Callable[[], None]]()
         for worker in list(self._workers.values()):
-            watched = worker.work.watched if isinstance(worker.work, Flush) else None
-            if watched is not None and json.dumps(watched[0], sort_keys=True) == key:
-                calls[watched[1]] = worker.call
+            watched_pipeline = worker.work.watched if isinstance(worker.work, Flush) else None
+            if watched_pipeline is not None and json.dumps(watched_pipeline[0], sort_keys=True) == key:
+                calls[watched_pipeline[1]] = worker.call
         return calls

@@ -108,12 +108,12 @@ class Flush:
         self._is_planned = False
         ports = self._assemble_ports()
         expanded_ports = expand_template(ports)
-        planned = plan_flush(expanded_ports, at_least)
+        flush_plan = plan_flush(expanded_ports, at_least)
         self._is_planned = True
-        done = flush_planned(ports, expanded_ports, planned, self._place.merges_at_once)
+        result = flush_planned(ports, expanded_ports, flush_plan, self._place.merges_at_once)
         if ports.pipeline.maintenance.follows_flushes:
-            compact(ports, [report.table for report in done.cleaned if report.needs_compaction])
-        return RunOutcome(done.published, is_behind=done.offsets_left > 0)
+            compact(ports, [report.table for report in result.cleaned if report.needs_compaction])
+        return RunOutcome(result.published, is_behind=result.offsets_left > 0)
 
     def digest_inputs(self) -> str:
         """See the protocol; empty also for a pipeline of several tables, whose others go on."""
@@ -167,15 +167,15 @@ class Publish:
 
     def read_schedule(self) -> Schedule:
         """See the protocol."""
-        own = self._place.publications.load(self._publication)
-        is_timed = own.interval_seconds > 0 or not own.on_table_change
-        self.awaited = () if is_timed else (own.table, *own.joined)
-        return build_publication_schedule(own)
+        publication = self._place.publications.load(self._publication)
+        is_timed = publication.interval_seconds > 0 or not publication.on_table_change
+        self.awaited = () if is_timed else (publication.table, *publication.joined)
+        return build_publication_schedule(publication)
 
     def run(self, at_least: int) -> RunOutcome:
         """See the protocol."""
-        place, own = self._place, self._place.publications.load(self._publication)
-        return RunOutcome(publication=publish(assemble_loaded_publication(place.include, own, place.resolve)))
+        place, publication = self._place, self._place.publications.load(self._publication)
+        return RunOutcome(publication=publish(assemble_loaded_publication(place.include, publication, place.resolve)))
 
     def digest_inputs(self) -> str:
         """See the protocol."""

@@ -104,9 +104,9 @@ class Worker:
         self._began = min(self._began, now)  # the clock was set back
         if self._schedule.cron is not None:
             self._last = min(self._last, now)
-        due = self._schedule.find_due(self._last if self._has_run else None, now, self._began)
-        if not is_called and (due is None or due > now):
-            return LOOK_SECONDS if due is None else min(LOOK_SECONDS, due - now)
+        due_seconds = self._schedule.find_due(self._last if self._has_run else None, now, self._began)
+        if not is_called and (due_seconds is None or due_seconds > now):
+            return LOOK_SECONDS if due_seconds is None else min(LOOK_SECONDS, due_seconds - now)
         if not self._shared.slots.acquire(self._must_end):
             return 0.0
         try:
@@ -184,8 +184,8 @@ class Worker:
         self._extend_streak(problem, message, self._digest_inputs() if isinstance(problem, GiveUp) else "")
 
     def _extend_streak(self, problem: Exception, message: str, inputs: str) -> None:
-        failed = FailedTask(self.work.name, type(problem).__name__, message)
-        failure = Failure(identify_reason(message, [failed]), message, inputs)
+        failed_task = FailedTask(self.work.name, type(problem).__name__, message)
+        failure = Failure(identify_reason(message, [failed_task]), message, inputs)
         self._streak = extend_streak(self._streak, failure, str(self._runs), self._shared.now())
         self._shared.reporter.report_failure(self.work, self._streak)
 

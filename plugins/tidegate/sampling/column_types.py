@@ -39,7 +39,9 @@ class Guess:
     def nested(self, name: str) -> "Guess":
         """The same as part of a column."""
         return Guess(
-            self.type, tuple(f"{name}: {one}" for one in self.remarks), tuple(f"{name}: {one}" for one in self.checks)
+            self.type,
+            tuple(f"{name}: {text}" for text in self.remarks),
+            tuple(f"{name}: {text}" for text in self.checks),
         )
 
 
@@ -187,7 +189,7 @@ def _guess_object(observed: Observed, keeps_text: bool) -> Guess:
         return Guess(Map(TEXT, inner.type), inner.remarks, (check, *inner.checks))
     parts = {name: guess_type(inner, name, keeps_text=keeps_text) for name, inner in observed.fields.items()}
     nested = [guess.nested(name) for name, guess in parts.items()]
-    checks = tuple(one for guess in nested for one in guess.checks)
+    checks = tuple(check for guess in nested for check in guess.checks)
     return Guess(Struct(tuple((name, guess.type) for name, guess in parts.items())), (), checks)
 
 
@@ -198,7 +200,7 @@ def _is_map(observed: Observed) -> bool:
 
 def _join(parts: Iterable[Observed]) -> Observed:
     """What was seen in several places, as if it were one."""
-    joined = Observed()
+    observed = Observed()
     for part in parts:
-        joined.merge(part)
-    return joined
+        observed.merge(part)
+    return observed

@@ -58,10 +58,10 @@ def render_ddl_type(data_type: DataType) -> str:
 
 def observe(rows: Iterable[Mapping[str, Any]]) -> Observed:
     """What was seen in rows, field by field."""
-    seen = Observed()
+    observed = Observed()
     for row in rows:
-        seen.add(dict(row))
-    return seen
+        observed.add(dict(row))
+    return observed
 
 
 def propose_columns(
@@ -73,10 +73,10 @@ def propose_columns(
     """
     columns, problems = list[ProposedColumn](), list[str]()
     names = [*stated, *(name for name in observed.fields if name not in stated)]
-    chosen = {name.casefold(): name for name in sorted(names, key=lambda one: _count(observed, one))}
+    chosen_names = {name.casefold(): name for name in sorted(names, key=lambda name: _count(observed, name))}
     for name in names:
-        if chosen[name.casefold()] != name:
-            problems.append(f"field {name!r} is left out: it differs from {chosen[name.casefold()]} only in case")
+        if chosen_names[name.casefold()] != name:
+            problems.append(f"field {name!r} is left out: it differs from {chosen_names[name.casefold()]} only in case")
         elif not name.strip() or not name.isprintable():
             problems.append(f"field {name!r} is left out: no column can have this name")
         else:

@@ -114,8 +114,8 @@ class _Reader:
         if length == 4:
             return Moment(struct.unpack(">I", data)[0] * 10**9)
         if length == 8:
-            both = struct.unpack(">Q", data)[0]
-            return Moment((both & (2**34 - 1)) * 10**9 + (both >> 34))
+            packed_time = struct.unpack(">Q", data)[0]
+            return Moment((packed_time & (2**34 - 1)) * 10**9 + (packed_time >> 34))
         nanoseconds, seconds = struct.unpack(">Iq", data)
         return Moment(seconds * 10**9 + nanoseconds)
 

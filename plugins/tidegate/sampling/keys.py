@@ -46,11 +46,11 @@ def propose_event_key(recognised: Recognition | None, rows: Sequence[Row]) -> Pr
     names = {name for row in rows for name in row.data}
     if isinstance(key_names, list) and key_names and set(key_names) <= names:
         return ProposedKey(tuple(map(str, key_names)), remarks=(f"{layout.key_names} of the messages",))
-    keys = [one.data for one in recognised.looks if isinstance(one.data, dict)] if recognised else []
+    keys = [look.data for look in recognised.looks if isinstance(look.data, dict)] if recognised else []
     fields = [str(name).removeprefix(layout.key_prefix) for name in keys[0]] if keys else []
-    found = tuple(name for name in fields if name in names)
-    if found:
-        return ProposedKey(found, remarks=("fields of the record's key that the rows have",))
+    key_fields = tuple(name for name in fields if name in names)
+    if key_fields:
+        return ProposedKey(key_fields, remarks=("fields of the record's key that the rows have",))
     return ProposedKey(
         checks=("the messages name no primary key: without key.fields each change is appended as a row",)
     )
@@ -69,27 +69,30 @@ def propose_record_key(
 
 
 def _propose_object(recognised: Recognition, columns: Mapping[str, ProposedColumn]) -> ProposedKey:
-    described = find_format(recognised.look.encoding)
+    record_format = find_format(recognised.look.encoding)
     objects = [look.data for look in recognised.looks if isinstance(look.data, dict)]
     extended = _read_extended_key(objects, columns)
     if extended is not None:
         return extended
     observed = observe(objects)
-    proposed, problems = propose_columns(observed, {}, keeps_text=described.encoding is Encoding.OBJECT)
+    key_columns, problems = propose_columns(observed, {}, keeps_text=record_format.encoding is Encoding.OBJECT)
     partial = [name for name in observed.fields if observed.count_missing(name)]
-    checks = [*problems, *(f"{name}: {one}" for column in proposed for name in (column.name,) for one in column.checks)]
+    checks = [
+        *problems,
+        *(f"{name}: {check}" for column in key_columns for name in (column.name,) for check in column.checks),
+    ]
     if partial:
         checks.append(f"not every key has {', '.join(partial)}; a key that lacks a field is bad")
-    nested = [c.name for c in proposed if "ARRAY<" in c.type or "MAP<" in c.type]
-    if nested or not proposed:
+    nested = [c.name for c in key_columns if "ARRAY<" in c.type or "MAP<" in c.type]
+    if nested or not key_columns:
         return ProposedKey(checks=(*checks, f"key field {', '.join(nested)} is a list or a map: rows cannot be found"))
-    key = ProposedKey(tuple(c.name for c in proposed), described.name, remarks=("fields of the record's key",))
-    return _settle_types(replace(key, columns=tuple(proposed), checks=tuple(checks)), columns)
+    key = ProposedKey(tuple(c.name for c in key_columns), record_format.name, remarks=("fields of the record's key",))
+    return _settle_types(replace(key, columns=tuple(key_columns), checks=tuple(checks)), columns)
 
 
 def _read_extended_key(objects: Sequence[dict[str, Any]], columns: Mapping[str, ProposedColumn]) -> ProposedKey | None:
     """MongoDB's key: one field whose text is extended JSON."""
-    texts = [one["id"] for one in objects if set(one) == {"id"} and isinstance(one["id"], str)]
+    texts = [document["id"] for document in objects if set(document) == {"id"} and isinstance(document["id"], str)]
     if len(texts) < len(objects) or "_id" not in columns or "id" in columns:
         return None
     options = {"json": {"extended": True}}
@@ -99,17 +102,21 @@ def _read_extended_key(objects: Sequence[dict[str, Any]], columns: Mapping[str, 
 def _settle_types(key: ProposedKey, columns: Mapping[str, ProposedColumn]) -> ProposedKey:
     """Key and value have one column of a name and so one type; else the key's columns get a prefix."""
     folded = {name.casefold(): name for name in columns}
-    both = [column for column in key.columns if column.name.casefold() in folded]
-    for column in both:
-        other = columns.get(column.name)
-        if other is None or not _is_readable(column.type, other.type):
-            why = f"{column.type} in the key, {other.type} in the value" if other else "another case in the value"
-            check = f"{column.name} is {why}, so the key's columns are called {PREFIX}…"
+    shared_columns = [column for column in key.columns if column.name.casefold() in folded]
+    for column in shared_columns:
+        value_column = columns.get(column.name)
+        if value_column is None or not _is_readable(column.type, value_column.type):
+            reason = (
+                f"{column.type} in the key, {value_column.type} in the value"
+                if value_column
+                else "another case in the value"
+            )
+            check = f"{column.name} is {reason}, so the key's columns are called {PREFIX}…"
             return replace(key, prefix=PREFIX, checks=(*key.checks, check))
-    if len(both) == len(key.columns):
+    if len(shared_columns) == len(key.columns):
         return replace(key, columns=())
-    own = {c.name: columns[c.name].type for c in both}
-    return replace(key, columns=tuple(replace(c, type=own.get(c.name, c.type)) for c in key.columns))
+    value_types = {c.name: columns[c.name].type for c in shared_columns}
+    return replace(key, columns=tuple(replace(c, type=value_types.get(c.name, c.type)) for c in key.columns))
 
 
 def _is_readable(sampled_type: str, target: str) -> bool:
@@ -137,16 +144,16 @@ def _propose_bytes(recognised: Recognition, columns: Mapping[str, ProposedColumn
 
 def _propose_bare(recognised: Recognition, rows: Sequence[Row], columns: Mapping[str, ProposedColumn]) -> ProposedKey:
     """One value without a name: called like the column that has the same value in every record, where there is one."""
-    same = _find_equal_column(recognised, rows, columns)
+    equal_column = _find_equal_column(recognised, rows, columns)
     data = [look.data for look in recognised.looks]
     is_quoted = recognised.look.kind == "a JSON text"
-    is_number = all(isinstance(one, int) and not isinstance(one, bool) for one in data)
-    if same and (is_quoted or (is_number and _is_readable("BIGINT", columns[same].type))):
-        remark = f"a bare value that equals {same} in each of {count(len(rows), 'row')}"
-        return ProposedKey((same,), find_format(Encoding.OBJECT).name, remarks=(remark,))
-    if same:
-        remark = f"a text that equals {same} in each of {count(len(rows), 'row')}"
-        return ProposedKey((same,), find_format(Encoding.TEXT).name, remarks=(remark,))
+    is_number = all(isinstance(item, int) and not isinstance(item, bool) for item in data)
+    if equal_column and (is_quoted or (is_number and _is_readable("BIGINT", columns[equal_column].type))):
+        remark = f"a bare value that equals {equal_column} in each of {count(len(rows), 'row')}"
+        return ProposedKey((equal_column,), find_format(Encoding.OBJECT).name, remarks=(remark,))
+    if equal_column:
+        remark = f"a text that equals {equal_column} in each of {count(len(rows), 'row')}"
+        return ProposedKey((equal_column,), find_format(Encoding.TEXT).name, remarks=(remark,))
     name = _find_free_name(columns)
     format_name = find_format(Encoding.OBJECT if is_quoted else Encoding.TEXT).name
     column = ProposedColumn(name, "STRING")

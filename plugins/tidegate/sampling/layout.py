@@ -35,7 +35,7 @@ def propose_partitioning(
             f"{sample.span} offsets in the log, rows are found by key",
         )
     plain = [c for c in columns if c.type in TIME_TYPES and PLAIN_NAME_PATTERN.fullmatch(c.name)]
-    times = [c for c in plain if any("never null" in one for one in c.remarks)]
+    times = [c for c in plain if any("never null" in remark for remark in c.remarks)]
     if len(times) != 1:
         return Proposal("", f"none: {len(times)} columns hold a time in every row; choose one, e.g. days(column)")
     return Proposal(

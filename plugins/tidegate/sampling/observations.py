@@ -59,15 +59,15 @@ class Numbers:
         self.integer_digits = max(self.integer_digits, len(sign_digits.digits) + exponent)
         self.digits = max(self.digits, len("".join(map(str, sign_digits.digits)).rstrip("0")))
 
-    def merge(self, other: "Numbers") -> None:
+    def merge(self, other_numbers: "Numbers") -> None:
         """Those that were seen elsewhere too."""
-        scales = [one.least_scale for one in (self, other) if one.least_scale is not None]
+        scales = [numbers.least_scale for numbers in (self, other_numbers) if numbers.least_scale is not None]
         self.least_scale = min(scales, default=None)
-        self.count += other.count
+        self.count += other_numbers.count
         for name in ("integer_digits", "scale", "digits"):
-            setattr(self, name, max(getattr(self, name), getattr(other, name)))
-        self.has_trailing_zero |= other.has_trailing_zero
-        self.has_exponent |= other.has_exponent
+            setattr(self, name, max(getattr(self, name), getattr(other_numbers, name)))
+        self.has_trailing_zero |= other_numbers.has_trailing_zero
+        self.has_exponent |= other_numbers.has_exponent
 
 
 @dataclass
@@ -144,21 +144,26 @@ class Observed:
         else:
             self.texts[find_text_kind(value)] += 1
 
-    def merge(self, other: "Observed") -> None:
+    def merge(self, other_numbers: "Observed") -> None:
         """All that was seen elsewhere, as if it had been seen here."""
         for name in ("count", "nulls", "booleans", "integers", "floats", "not_finite", "blobs", "moments"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.fine_moments, self.extensions = self.fine_moments + other.fine_moments, self.extensions + other.extensions
-        self.texts += other.texts
-        self.fractions.merge(other.fractions)
-        ends = [end for one in (self, other) for end in (one.least, one.greatest) if end is not None]
+            setattr(self, name, getattr(self, name) + getattr(other_numbers, name))
+        self.fine_moments, self.extensions = (
+            self.fine_moments + other_numbers.fine_moments,
+            self.extensions + other_numbers.extensions,
+        )
+        self.texts += other_numbers.texts
+        self.fractions.merge(other_numbers.fractions)
+        ends = [
+            end for observed in (self, other_numbers) for end in (observed.least, observed.greatest) if end is not None
+        ]
         self.least, self.greatest = (min(ends), max(ends)) if ends else (None, None)
-        self.objects, self.lists = self.objects + other.objects, self.lists + other.lists
-        for name, inner in other.fields.items():
+        self.objects, self.lists = self.objects + other_numbers.objects, self.lists + other_numbers.lists
+        for name, inner in other_numbers.fields.items():
             self.fields.setdefault(name, Observed()).merge(inner)
-        if other.element is not None:
+        if other_numbers.element is not None:
             self.element = self.element or Observed()
-            self.element.merge(other.element)
+            self.element.merge(other_numbers.element)
 
 
 def find_text_kind(text: str) -> TextKind:

@@ -35,36 +35,36 @@ class ProposedPipeline:
         )
 
 
-def render_pipeline(proposed: ProposedPipeline) -> str:
+def render_pipeline(proposal: ProposedPipeline) -> str:
     """The file's text."""
-    lines = _render_head(proposed)
-    only = proposed.tables[0] if len(proposed.tables) == 1 else None
-    topics = [table.sample.topic for table in proposed.tables]
+    lines = _render_head(proposal)
+    only = proposal.tables[0] if len(proposal.tables) == 1 else None
+    topics = [table.sample.topic for table in proposal.tables]
     lines += [
         f"description: {render_scalar('From ' + ', '.join(topics))}",
         "source:",
-        f"  kafka: {render_flow(proposed.kafka)}",
+        f"  kafka: {render_flow(proposal.kafka)}",
     ]
-    for table in proposed.tables:
+    for table in proposal.tables:
         lines += _indent(_render_checks(c for c in table.checks if c.place == f"topic={table.sample.topic}"), 1)
     lines.append(f"  topics: {render_flow(topics)}")
     if only is not None:
         lines += _indent([*_render_key(only), *_render_value(only.value)], 1)
     lines.append("tables:")
-    for table in proposed.tables:
+    for table in proposal.tables:
         lines += _render_table(table, is_alone=only is not None)
-    interval = proposed.tables[0].interval if only else min(table.interval for table in proposed.tables)
+    interval = proposal.tables[0].interval if only else min(table.interval for table in proposal.tables)
     lines += ["merge:", f"  interval: {interval.value}{render_comment(interval.reason)}"]
     return "\n".join(lines) + "\n"
 
 
-def _render_head(proposed: ProposedPipeline) -> list[str]:
-    looked = "; ".join(f"{table.sample.topic}: {table.sample.size}" for table in proposed.tables)
-    lines = _wrap(f"Proposed by `tidegate init` from a sample. {looked}.")
-    if not proposed.checks:
+def _render_head(proposal: ProposedPipeline) -> list[str]:
+    sample_sizes = "; ".join(f"{table.sample.topic}: {table.sample.size}" for table in proposal.tables)
+    lines = _wrap(f"Proposed by `tidegate init` from a sample. {sample_sizes}.")
+    if not proposal.checks:
         return lines
-    lines += _wrap(f"{count(len(proposed.checks), 'point')} that a sample cannot tell, and that may be wrong. CHECK:")
-    for number, check in enumerate(proposed.checks, 1):
+    lines += _wrap(f"{count(len(proposal.checks), 'point')} that a sample cannot tell, and that may be wrong. CHECK:")
+    for number, check in enumerate(proposal.checks, 1):
         lines += _wrap(f"{number}. {check}", "#   ", "#      ")
     return lines
 
@@ -84,8 +84,8 @@ def _render_table(table: ProposedTable, *, is_alone: bool) -> list[str]:
         lines += [f"upsert: false{render_comment('no key: each record is appended')}", "delete: false"]
     if table.delete_when:
         lines.append(f"delete_when: {render_scalar(table.delete_when)}{render_comment('flattened change events')}")
-    by, why = table.partitioning
-    lines += ["create:", f"  partition_by: {render_flow([by] if by else [])}{render_comment(why)}"]
+    partition, reason = table.partitioning
+    lines += ["create:", f"  partition_by: {render_flow([partition] if partition else [])}{render_comment(reason)}"]
     return [f"  - {lines[0]}", *_indent(lines[1:], 2)]
 
 
@@ -150,7 +150,7 @@ def _wrap(text: str, first: str = "# ", more: str = "#   ") -> list[str]:
 
 def clean(text: str) -> str:
     """One line of printable text: names of fields may hold anything."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 def render_comment(text: str) -> str:

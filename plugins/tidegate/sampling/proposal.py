@@ -85,7 +85,7 @@ def propose_table(sample: TopicSample, name: str, lookup: Lookup, key_fields: Se
     key = _propose_key(sample, value, by_name, lookup, key_fields)
     keys = [c for c in (*key.columns, *value.columns) if c.name in key.fields]
     delete_when = _find_delete_condition(value, key)
-    proposed = ProposedTable(
+    table = ProposedTable(
         name=name,
         sample=sample,
         value=value,
@@ -95,34 +95,34 @@ def propose_table(sample: TopicSample, name: str, lookup: Lookup, key_fields: Se
         tombstones=tombstones,
         delete_when=delete_when,
     )
-    return replace(proposed, checks=(*_list_sample_checks(proposed), *value.checks, *_list_key_checks(proposed)))
+    return replace(table, checks=(*_list_sample_checks(table), *value.checks, *_list_key_checks(table)))
 
 
 def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup) -> ProposedValue:
     values = sum(record.value is not None for record in sample.records)
     look, share = recognised.look, f"{len(recognised.looks)} of {count(values, 'value')}: "
     if look.encoding is Encoding.SCHEMA:
-        found = lookup(sample, "value", recognised)
-        said = (*recognised.checks, *(PlacedCheck("value", one) for one in found.checks))
-        return ProposedValue(
-            found.format, found.columns, found.options, is_stated=True, remark=share + look.kind, checks=said
-        )
-    texts = [one.text for one in recognised.looks] if look.encoding is Encoding.TEXT else []
-    is_line = bool(texts) and not any(isinstance(one.data, list) for one in recognised.looks)
+        registered = lookup(sample, "value", recognised)
+        placed_checks = (*recognised.checks, *(PlacedCheck("value", check) for check in registered.checks))
+        source, remark = (registered.format, registered.columns, registered.options), share + look.kind
+        return ProposedValue(*source, is_stated=True, remark=remark, checks=placed_checks)
+    texts = [look.text for look in recognised.looks] if look.encoding is Encoding.TEXT else []
+    is_line = bool(texts) and not any(isinstance(look.data, list) for look in recognised.looks)
     delimiter, width = find_delimiter(texts) if is_line else ("", 0)
-    described = look.event or find_format(Encoding.SEPARATED if delimiter else look.encoding)
+    record_format = look.event or find_format(Encoding.SEPARATED if delimiter else look.encoding)
     rows = tuple(list_rows(recognised, delimiter, width))
     columns, problems = _propose_columns(rows, recognised)
-    checks: list[PlacedCheck] = [*recognised.checks, *(PlacedCheck("value.schema", one) for one in problems)]
-    checks += [PlacedCheck(f"value.schema {column.name}", one) for column in columns for one in column.checks]
+    checks: list[PlacedCheck] = [*recognised.checks, *(PlacedCheck("value.schema", problem) for problem in problems)]
+    checks += [PlacedCheck(f"value.schema {column.name}", check) for column in columns for check in column.checks]
     options: dict[str, Any] = {}
     if look.is_enveloped and look.event is None:
         options = {"json": {"envelope": True}}
     if delimiter:
         options = {"csv": {"delimiter": delimiter}} if delimiter != "," else {}
         checks += _list_line_checks(sample, len(texts) - len(rows), len(texts), width)
-    checks += [*_list_event_checks(rows, described), *_list_opaque_checks(recognised)]
-    return ProposedValue(described, tuple(columns), options, remark=share + look.kind, rows=rows, checks=tuple(checks))
+    checks += [*_list_event_checks(rows, record_format), *_list_opaque_checks(recognised)]
+    remark = share + look.kind
+    return ProposedValue(record_format, tuple(columns), options, remark=remark, rows=rows, checks=tuple(checks))
 
 
 def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list[ProposedColumn], list[str]]:
@@ -143,33 +143,33 @@ def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list
 def _read_stated(rows: Sequence[Row]) -> dict[str, Guess]:
     """The types that the source states, the newest first: in the envelope's schema, or in a message's own field."""
     stated: dict[str, Guess] = {}
-    for row in sorted(rows, key=lambda one: one.record.timestamp_ms, reverse=True):
+    for row in sorted(rows, key=lambda row: row.record.timestamp_ms, reverse=True):
         layout = row.look.event.event if row.look.event else None
         if row.look.schema:
-            found = read_connect_columns(row.look.schema, *(layout.rows[:1] if layout else ()))
+            guesses = read_connect_columns(row.look.schema, *(layout.rows[:1] if layout else ()))
         else:
             words = row.look.data.get(layout.column_types) if layout and layout.column_types else None
-            found = {str(n): read_mysql_type(str(t)) for n, t in words.items()} if isinstance(words, dict) else {}
-        for name, guess in found.items():
+            guesses = {str(n): read_mysql_type(str(t)) for n, t in words.items()} if isinstance(words, dict) else {}
+        for name, guess in guesses.items():
             known = stated.setdefault(name, guess)
             if known.type != guess.type and not known.checks:
                 stated[name] = replace(known, checks=("older records state another type; those may be bad",))
     return stated
 
 
-def _list_line_checks(sample: TopicSample, others: int, number: int, width: int) -> list[PlacedCheck]:
+def _list_line_checks(sample: TopicSample, misfit_count: int, number: int, width: int) -> list[PlacedCheck]:
     problem = f"taken for CSV without names: the {width} columns are called c1 to c{width}; rename them"
     checks = [PlacedCheck("value.schema", f"{problem}, or set format: string if this is plain text")]
-    if others:
+    if misfit_count:
         checks.append(
-            PlacedCheck(f"topic={sample.topic} value", f"{others} of {number} lines have not {width} columns")
+            PlacedCheck(f"topic={sample.topic} value", f"{misfit_count} of {number} lines have not {width} columns")
         )
     return checks
 
 
-def _list_event_checks(rows: Sequence[Row], described: RecordFormat) -> list[PlacedCheck]:
+def _list_event_checks(rows: Sequence[Row], record_format: RecordFormat) -> list[PlacedCheck]:
     """A topic with the changes of several source tables would mix their rows."""
-    layout = described.event
+    layout = record_format.event
     if layout is None:
         return []
     tables = {str(name) for row in rows if (name := _find_in(row.look.data, layout.table)) is not None}
@@ -187,10 +187,10 @@ def _list_opaque_checks(recognised: Recognition) -> list[PlacedCheck]:
     look, looks = recognised.look, recognised.looks
     if look.encoding is Encoding.BYTES:
         problem = "no format explains these bytes: bare Avro needs avro.schema, bare Protobuf protobuf.descriptor"
-        widths = {len(one.data) for one in looks}
+        widths = {len(look.data) for look in looks}
         number = "; all are of one length: a number is declared by its type, e.g. BIGINT or DOUBLE"
         return [PlacedCheck("value", problem + (number if widths <= {1, 2, 4, 8} and len(widths) == 1 else ""))]
-    lists = sum(isinstance(one.data, list) for one in looks) if look.encoding is Encoding.TEXT else 0
+    lists = sum(isinstance(look.data, list) for look in looks) if look.encoding is Encoding.TEXT else 0
     return (
         [PlacedCheck("value", f"{lists} values are JSON lists, of which no format makes rows; kept as text")]
         if lists
@@ -215,22 +215,24 @@ def _propose_key(
     if fields:
         key_data = recognised.look.data if recognised else None
         is_in_key = isinstance(key_data, dict) and {*fields} <= key_data.keys() and {*fields} <= columns.keys()
-        named = propose_named_key(fields, columns, is_in_key)
-        return replace(named, from_value=not is_in_key and not value.format.holds_several_rows)
+        named_key = propose_named_key(fields, columns, is_in_key)
+        return replace(named_key, from_value=not is_in_key and not value.format.holds_several_rows)
     if value.format.holds_several_rows and value.rows:
         return propose_event_key(recognised, value.rows)
     if recognised is None:
         return ProposedKey()
-    lacking = sum(record.key is None for record in sample.records)
-    if 2 * lacking > len(sample.records):
-        check = f"{lacking} of {count(len(sample.records), 'record')} have no key, so that none is used"
+    keyless_records = sum(record.key is None for record in sample.records)
+    if 2 * keyless_records > len(sample.records):
+        check = f"{keyless_records} of {count(len(sample.records), 'record')} have no key, so that none is used"
         return ProposedKey(checks=(check,))
-    checks = tuple(f"{one.text}" for one in recognised.checks)
+    checks = tuple(f"{check.text}" for check in recognised.checks)
     if recognised.look.encoding is Encoding.SCHEMA:
-        found = lookup(sample, "key", recognised)
-        names = tuple(column.name for column in found.columns)
-        key = ProposedKey(names, found.format.name, found.options, (), remarks=("the key's registered schema",))
-        return _settle_registered(replace(key, checks=(*checks, *found.checks)), found, value)
+        registered = lookup(sample, "key", recognised)
+        names = tuple(column.name for column in registered.columns)
+        key = ProposedKey(
+            names, registered.format.name, registered.options, (), remarks=("the key's registered schema",)
+        )
+        return _settle_registered(replace(key, checks=(*checks, *registered.checks)), registered, value)
     key = propose_record_key(recognised, value.rows, columns)
     return replace(key, checks=(*checks, *key.checks))
 
@@ -239,9 +241,9 @@ def _settle_registered(key: ProposedKey, registered: Registered, value: Proposed
     """A registered key's column and the value's of that name need one type and one spelling, or a prefix."""
     types = {column.name.casefold(): (column.name, column.type) for column in value.columns}
     for column in registered.columns:
-        other = types.get(column.name.casefold(), (column.name, column.type))
-        if other != (column.name, column.type):
-            check = f"{column.name} is {column.type} in the key and {other[0]} {other[1]} in the value"
+        value_column = types.get(column.name.casefold(), (column.name, column.type))
+        if value_column != (column.name, column.type):
+            check = f"{column.name} is {column.type} in the key and {value_column[0]} {value_column[1]} in the value"
             return replace(key, prefix="key_", checks=(*key.checks, f"{check}; the key's columns are called key_…"))
     return key
 
@@ -272,18 +274,18 @@ def _list_sample_checks(table: ProposedTable) -> list[PlacedCheck]:
 def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
     """What upserts or appends would do that may not be meant."""
     sample, key = table.sample, table.key
-    checks = [PlacedCheck("key", one) for one in key.checks]
+    checks = [PlacedCheck("key", check) for check in key.checks]
     records = [record for record in sample.records if record.key is not None]
-    lacking = len(sample.records) - len(records)
+    keyless_records = len(sample.records) - len(records)
     if not table.is_keyed:
-        where = "is used" if key.checks else f"in {sample.size}"
-        problem = f"no key {where}: every record is appended, and none is ever updated or deleted"
+        basis = "is used" if key.checks else f"in {sample.size}"
+        problem = f"no key {basis}: every record is appended, and none is ever updated or deleted"
         checks.append(PlacedCheck("tables.upsert", f"{problem}; name the key with --key, if the values have one"))
         if table.tombstones:
             checks.append(PlacedCheck("tables.delete", f"{table.tombstones} tombstones were seen, and there is no key"))
         return checks
-    if lacking and not key.from_value and not table.value.format.holds_several_rows:
-        checks.append(PlacedCheck("key", f"{lacking} of {count(len(sample.records), 'record')} have no key"))
+    if keyless_records and not key.from_value and not table.value.format.holds_several_rows:
+        checks.append(PlacedCheck("key", f"{keyless_records} of {count(len(sample.records), 'record')} have no key"))
     distinct = len({record.key for record in records})
     is_log = not (table.value.format.is_change_event or table.tombstones or sample.compacted)
     if is_log and 0 < distinct < len(records):

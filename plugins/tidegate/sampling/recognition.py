@@ -70,52 +70,57 @@ def recognise(sample: TopicSample, part: str) -> Recognition | None:
     _join_numbers(groups, part)
     _join_texts(groups, part)
     most = max(groups, key=lambda kind: len(groups[kind]))
-    chosen = groups[most]
+    chosen_group = groups[most]
     total = sum(map(len, groups.values()))
     checks = tuple(
         PlacedCheck(
             f"topic={sample.topic} {part}",
-            f"{len(others)} of {count(total, part)} look different: {kind}, not {most}; at "
-            f"{list_record_addresses(record for record, _ in others)}; a flush stops at a record that it cannot read",
+            f"{len(other_looks)} of {count(total, part)} look different: {kind}, not {most}; at "
+            f"{list_record_addresses(record for record, _ in other_looks)}; a flush stops at a record that it cannot "
+            "read",
         )
-        for kind, others in sorted(groups.items())
+        for kind, other_looks in sorted(groups.items())
         if kind != most
     )
-    return Recognition(chosen[0][1], tuple(look for _, look in chosen), tuple(record for record, _ in chosen), checks)
+    return Recognition(
+        chosen_group[0][1], tuple(look for _, look in chosen_group), tuple(record for record, _ in chosen_group), checks
+    )
 
 
 def _join_objects(groups: dict[str, list[tuple[KafkaRecord, Look]]]) -> None:
     """An event with the schema in an envelope and one without are of one format."""
-    for described in EVENT_FORMATS:
-        plain = described.event.noun if described.event else ""
+    for record_format in EVENT_FORMATS:
+        plain = record_format.event.noun if record_format.event else ""
         if plain in groups and f"{plain} with its schema" in groups:
             groups[f"{plain} with its schema"] += groups.pop(plain)
 
 
 def _join_numbers(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) -> None:
     """Numbers of eight bytes, of which the larger ones look as if the id of a schema stood ahead of three bytes."""
-    found = groups.get(REGISTERED, [])
-    parts = [(record, record.value if part == "value" else record.key) for record, _ in found]
-    ids = {look.schema_id for _, look in found}
+    registered = groups.get(REGISTERED, [])
+    parts = [(record, record.value if part == "value" else record.key) for record, _ in registered]
+    ids = {look.schema_id for _, look in registered}
     number = f"{NUMBER_WIDTHS[0]} bytes that are no text"
     if (
-        found
+        registered
         and all(len(data or b"") == NUMBER_WIDTHS[0] for _, data in parts)
         and (number in groups or len(ids) > MAX_KEY_SCHEMA_IDS)
     ):
         groups.pop(REGISTERED, None)
-        joined = [(record, Look(number, Encoding.BYTES, data=data)) for record, data in parts]
-        groups[number] = sorted([*groups.get(number, []), *joined], key=lambda one: (one[0].partition, one[0].offset))
+        number_looks = [(record, Look(number, Encoding.BYTES, data=data)) for record, data in parts]
+        groups[number] = sorted(
+            [*groups.get(number, []), *number_looks], key=lambda entry: (entry[0].partition, entry[0].offset)
+        )
 
 
 def _join_texts(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) -> None:
     """Where some keys are no JSON, or some values no longer JSON, all of them are text."""
-    words = [kind for kind, found in groups.items() if found[0][1].encoding is Encoding.TEXT]
+    words = [kind for kind, entries in groups.items() if entries[0][1].encoding is Encoding.TEXT]
     if len(words) > 1 or part == "value":
-        joined = [one for kind in words for one in groups.pop(kind)]
-        if joined:
-            joined.sort(key=lambda one: (one[0].partition, one[0].offset))
-            groups["text"] = joined
+        text_looks = [entry for kind in words for entry in groups.pop(kind)]
+        if text_looks:
+            text_looks.sort(key=lambda entry: (entry[0].partition, entry[0].offset))
+            groups["text"] = text_looks
 
 
 def look_at(data: bytes, headers: tuple[tuple[str, bytes | None], ...] = (), part: str = "value") -> Look:
@@ -127,7 +132,7 @@ def look_at(data: bytes, headers: tuple[tuple[str, bytes | None], ...] = (), par
         text = data.decode()
     except UnicodeDecodeError:
         return _look_at_bytes(data)
-    if not all(one.isprintable() or one.isspace() for one in text):
+    if not all(character.isprintable() or character.isspace() for character in text):
         return _look_at_bytes(data)
     return _look_at_text(text)
 
@@ -193,15 +198,19 @@ def _look_at_payload(envelope: dict[str, Any]) -> Look:
 
 def find_event_format(value: dict[str, Any]) -> RecordFormat | None:
     """The format of change events that an object's fields show; None for a plain object."""
-    for described in EVENT_FORMATS:
-        if described.event is not None and any(value.keys() >= {*words} for words in described.event.marks):
-            return described
+    for record_format in EVENT_FORMATS:
+        if record_format.event is not None and any(value.keys() >= {*words} for words in record_format.event.marks):
+            return record_format
     return None
 
 
 def find_format(encoding: Encoding) -> RecordFormat:
     """The plain format that is written so."""
-    return next(one for one in FORMATS.values() if one.encoding is encoding and not one.is_change_event)
+    return next(
+        record_format
+        for record_format in FORMATS.values()
+        if record_format.encoding is encoding and not record_format.is_change_event
+    )
 
 
 def find_delimiter(texts: Sequence[str]) -> tuple[str, int]:
@@ -209,7 +218,7 @@ def find_delimiter(texts: Sequence[str]) -> tuple[str, int]:
     best = ("", 0, 0.0)
     for delimiter in DELIMITERS:
         widths = Counter(len(split_line(text, delimiter) or ()) for text in texts)
-        width, number = max(widths.items(), key=lambda one: (one[0] > 1, one[1]))
+        width, number = max(widths.items(), key=lambda entry: (entry[0] > 1, entry[1]))
         if width > 1 and number / len(texts) >= LINE_SHARE and number / len(texts) > best[2]:
             best = (delimiter, width, number / len(texts))
     return best[:2]

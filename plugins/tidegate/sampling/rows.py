@@ -35,27 +35,27 @@ class Row:
 
 def list_rows(recognised: Recognition, delimiter: str = "", width: int = 0) -> list[Row]:
     """The rows that the records hold; a record of an event may hold several, or none. Lines have columns c1, c2, …"""
-    found: list[Row] = []
+    rows: list[Row] = []
     for record, look in zip(recognised.records, recognised.looks, strict=True):
         if delimiter:
-            found += _read_line(record, look, delimiter, width)
+            rows += _read_line(record, look, delimiter, width)
         elif look.event is not None and look.event.event is not None:
-            found += _read_event(record, look, look.event.event)
+            rows += _read_event(record, look, look.event.event)
         elif look.encoding in {Encoding.OBJECT, Encoding.PACKED} and isinstance(look.data, dict):
-            found.append(Row(record, look, look.data))
+            rows.append(Row(record, look, look.data))
         elif look.encoding is Encoding.TEXT:
-            found.append(Row(record, look, {"value": look.text}))
+            rows.append(Row(record, look, {"value": look.text}))
         elif look.encoding is Encoding.BYTES:
-            found.append(Row(record, look, {"value": look.data}))
-    return found
+            rows.append(Row(record, look, {"value": look.data}))
+    return rows
 
 
 def _read_event(record: KafkaRecord, look: Look, layout: EventLayout) -> Iterable[Row]:
     """The newer state; of a delete what is told of the row."""
     is_deleted = look.data.get(layout.operation) in layout.deletes
     states = next((look.data[name] for name in layout.rows if look.data.get(name)), None)
-    for one in states if isinstance(states, list) else [states]:
-        row = read_mongodb_document(one) if isinstance(one, str) else one
+    for document in states if isinstance(states, list) else [states]:
+        row = read_mongodb_document(document) if isinstance(document, str) else document
         if isinstance(row, dict):
             yield Row(record, look, row, is_deleted)
 
@@ -88,7 +88,7 @@ def read_mongodb_document(text: str) -> Any:
 def unwrap_extended(value: Any) -> Any:
     """The value that extended JSON stands for, at every depth."""
     if isinstance(value, list):
-        return [unwrap_extended(one) for one in value]
+        return [unwrap_extended(item) for item in value]
     if not isinstance(value, dict):
         return value
     word = next(iter(value), "")

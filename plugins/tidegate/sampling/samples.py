@@ -60,5 +60,5 @@ def count(number: int, noun: str) -> str:
 def list_record_addresses(records: Iterable[KafkaRecord]) -> str:
     """The first few records' places as `tidegate record --at` takes them."""
     all_records = list(records)
-    addresses = ", ".join(f"{one.topic}:{one.partition}:{one.offset}" for one in all_records[:MAX_EXAMPLES])
+    addresses = ", ".join(f"{record.topic}:{record.partition}:{record.offset}" for record in all_records[:MAX_EXAMPLES])
     return addresses + (" and others" if len(all_records) > MAX_EXAMPLES else "")

@@ -40,10 +40,10 @@ def read_connect_columns(schema: Any, *path: str) -> dict[str, Guess]:
     """The columns of Kafka Connect's struct, or of the struct in its first field of these names; empty without one."""
     for name in path:
         fields = schema.get("fields") if isinstance(schema, dict) else None
-        schema = next((one for one in fields or () if isinstance(one, dict) and one.get("field") == name), None)
+        schema = next((field for field in fields or () if isinstance(field, dict) and field.get("field") == name), None)
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
         return {}
-    return {str(one["field"]): _read_connect(one) for one in schema["fields"] if isinstance(one, dict)}
+    return {str(field["field"]): _read_connect(field) for field in schema["fields"] if isinstance(field, dict)}
 
 
 def _read_connect(node: dict[str, Any]) -> Guess:
@@ -59,13 +59,13 @@ def _to_type(node: dict[str, Any]) -> DataType:
         return _to_decimal(node.get("parameters") or {})
     if name in _LOGICAL or name == _VARIABLE:
         return Primitive(_LOGICAL.get(name, "STRING"))
-    parts = {one: node.get(one) for one in ("items", "values", "fields")}
+    parts = {word: node.get(word) for word in ("items", "values", "fields")}
     if word == "array" and isinstance(parts["items"], dict):
         return Array(_to_type(parts["items"]))
     if word == "map" and isinstance(parts["values"], dict):
         return Map(_to_type(node.get("keys") or {}), _to_type(parts["values"]))
     if word == "struct" and parts["fields"]:
-        return Struct(tuple((str(one["field"]), _to_type(one)) for one in parts["fields"]))
+        return Struct(tuple((str(field["field"]), _to_type(field)) for field in parts["fields"]))
     return Primitive(_SIMPLE.get(str(word), "STRING"))
 
 

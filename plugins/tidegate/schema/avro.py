@@ -107,20 +107,22 @@ def to_spark_type(node: Any, names: Names, inside: tuple[str, ...] = ()) -> str:
 def merge_number_types(nodes: list[Any]) -> str:
     """The one type as which Spark reads a union of these; empty where each stays a member of its own."""
     words = {get_type_name(node) for node in nodes}
-    merged = {frozenset({"int", "long"}): "BIGINT", frozenset({"float", "double"}): "DOUBLE"}.get(frozenset(words), "")
-    if merged and any(get_logical_type(node) for node in nodes):
+    merged_type = {frozenset({"int", "long"}): "BIGINT", frozenset({"float", "double"}): "DOUBLE"}.get(
+        frozenset(words), ""
+    )
+    if merged_type and any(get_logical_type(node) for node in nodes):
         raise ConfigurationError(
             f"an Avro union of {' and '.join(sorted(words))} with a logical type cannot be distinguished by Spark; "
             "give the union one number"
         )
-    return merged
+    return merged_type
 
 
 def _format_union(types: list[str], nodes: list[Any]) -> str:
     """As Spark reads a union of more than one type and null."""
-    merged = merge_number_types(nodes)
-    if merged:
-        return merged
+    merged_type = merge_number_types(nodes)
+    if merged_type:
+        return merged_type
     return f"STRUCT<{', '.join(f'`member{n}`: {t}' for n, t in enumerate(types))}>"
 
 
@@ -206,11 +208,11 @@ def _register_types(node: Any, names: Names, space: str) -> None:
     if not isinstance(node, dict):
         return
     if node.get("type") in NAMED_TYPES:
-        own, short = _split_name(node, space)
-        names[f"{own}.{short}" if own else short] = node
+        namespace, short = _split_name(node, space)
+        names[f"{namespace}.{short}" if namespace else short] = node
         names.setdefault(short, node)
         for field in node.get("fields", ()):
-            _register_types(field["type"], names, own)
+            _register_types(field["type"], names, namespace)
         return
     for part in ("type", "items", "values"):
         _register_types(node.get(part), names, space)

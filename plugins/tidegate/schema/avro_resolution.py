@@ -57,18 +57,18 @@ def plan_decoding(latest: Any, writers: dict[int, Any], key_fields: Sequence[str
         str(number): find_lost_meaning(writer, reader) or find_missing_key_field(writer, reader, key_fields)
         for number, writer in writers.items()
     }
-    refused = {number: reason for number, reason in reasons.items() if reason}
-    texts = {str(n): json.dumps(simplify_types(w)) for n, w in writers.items() if str(n) not in refused}
-    return AvroDecoding(json.dumps(reader), texts, refused)
+    refused_versions = {number: reason for number, reason in reasons.items() if reason}
+    texts = {str(n): json.dumps(simplify_types(w)) for n, w in writers.items() if str(n) not in refused_versions}
+    return AvroDecoding(json.dumps(reader), texts, refused_versions)
 
 
 def find_missing_key_field(writer: Any, reader: Any, names: Sequence[str]) -> str:
     """Which field of a key the writer's record does not have; empty where it has them all, or is a bare value."""
     if not is_record(reader) or not is_record(writer):
         return ""
-    written = {field["name"]: field["type"] for field in writer["fields"]}
+    written_types = {field["name"]: field["type"] for field in writer["fields"]}
     fields = {field["name"]: field for field in reader["fields"]}
-    missing = (name for name in names if name in fields and find_written_type(fields[name], written) is None)
+    missing = (name for name in names if name in fields and find_written_type(fields[name], written_types) is None)
     name = next(missing, None)
     return f"record has no field {name} of key.fields" if name else ""
 
@@ -116,35 +116,35 @@ class _MeaningComparison:
     written: dict[str, Any]
     read: dict[str, Any]
 
-    def find_lost_meaning(self, theirs: Any, ours: Any, path: str) -> str:
+    def find_lost_meaning(self, writer: Any, reader: Any, path: str) -> str:
         """Why values of the writer's type would mean something else as the reader's; empty where they do not."""
-        pairs = pair_branches(_resolve_branches(theirs, self.written), _resolve_branches(ours, self.read))
+        pairs = pair_branches(_resolve_branches(writer, self.written), _resolve_branches(reader, self.read))
         return next((reason for old, new in pairs if (reason := self._find_lost_meaning_in_branch(old, new, path))), "")
 
-    def _find_lost_meaning_in_branch(self, theirs: Any, ours: Any, path: str) -> str:
-        parts = _list_common_parts(theirs, ours, path)
+    def _find_lost_meaning_in_branch(self, writer: Any, reader: Any, path: str) -> str:
+        parts = _list_common_parts(writer, reader, path)
         if parts is None:
-            return _find_lost_meaning_in_leaf(theirs, ours, path)
+            return _find_lost_meaning_in_leaf(writer, reader, path)
         return next((reason for part in parts if (reason := self.find_lost_meaning(*part))), "")
 
 
-def _list_common_parts(theirs: Any, ours: Any, path: str) -> list[tuple[Any, Any, str]] | None:
+def _list_common_parts(writer: Any, reader: Any, path: str) -> list[tuple[Any, Any, str]] | None:
     """The parts of two records, lists or maps that hold the same, each with its path; None for what has no parts."""
-    kind = get_type_name(ours)
-    if is_record(ours) and is_record(theirs):
-        fields = {f["name"]: f["type"] for f in theirs["fields"]}
-        parts = ((find_written_type(f, fields), f["type"], f"{path}.{f['name']}") for f in ours["fields"])
+    kind = get_type_name(reader)
+    if is_record(reader) and is_record(writer):
+        fields = {f["name"]: f["type"] for f in writer["fields"]}
+        parts = ((find_written_type(f, fields), f["type"], f"{path}.{f['name']}") for f in reader["fields"])
         return [part for part in parts if part[0] is not None]
-    if kind == get_type_name(theirs) and kind in ("array", "map"):
+    if kind == get_type_name(writer) and kind in ("array", "map"):
         inner = "items" if kind == "array" else "values"
-        return [(theirs[inner], ours[inner], path)]
+        return [(writer[inner], reader[inner], path)]
     return None
 
 
-def _find_lost_meaning_in_leaf(theirs: Any, ours: Any, path: str) -> str:
-    before, after = _get_meaning(theirs), _get_meaning(ours)
-    if before == after and get_type_name(ours) in ROUNDED_PROMOTIONS.get(get_type_name(theirs), {}):
-        before, after = (NUMBER_NAMES[get_type_name(node)] for node in (theirs, ours))
+def _find_lost_meaning_in_leaf(writer: Any, reader: Any, path: str) -> str:
+    before, after = _get_meaning(writer), _get_meaning(reader)
+    if before == after and get_type_name(reader) in ROUNDED_PROMOTIONS.get(get_type_name(writer), {}):
+        before, after = (NUMBER_NAMES[get_type_name(node)] for node in (writer, reader))
     return "" if before == after else f"field {path.removeprefix('.')} was {before} and is {after}"
 
 

@@ -49,12 +49,12 @@ def join_records(newest: Sequence[Any]) -> Any:
     """
     whole = [_inline_types(schema, collect_named_types(schema)) for schema in newest]
     fields_by_record = [{field["name"]: field for field in schema["fields"]} for schema in whole]
-    for other, fields in zip(whole[1:], fields_by_record[1:], strict=True):
+    for record, fields in zip(whole[1:], fields_by_record[1:], strict=True):
         for name in fields_by_record[0].keys() & fields.keys():
-            ours, theirs = (to_spark_type(of[name]["type"], {}) for of in (fields_by_record[0], fields))
-            if ours != theirs:
-                first = f"field={name} is {ours} in record={get_full_name(whole[0])}"
-                second = f"{theirs} in record={get_full_name(other)}"
+            first_type, second_type = (to_spark_type(of[name]["type"], {}) for of in (fields_by_record[0], fields))
+            if first_type != second_type:
+                first = f"field={name} is {first_type} in record={get_full_name(whole[0])}"
+                second = f"{second_type} in record={get_full_name(record)}"
                 raise ConfigurationError(f"{first} and {second}; read them into tables of their own")
     shared = set.intersection(*(set(fields) for fields in fields_by_record))
     joined_fields = [field if field["name"] in shared else _make_optional(field) for field in whole[0]["fields"]]
@@ -65,55 +65,57 @@ def _make_optional(field: Any) -> Any:
     return {"name": field["name"], "type": ["null", *list_branches(field["type"])], "default": None}
 
 
-def _adopt_fields(ours: Any, theirs: Any) -> Any:
-    """`ours` with what `theirs` has more, at every depth; both with each type written out."""
-    if isinstance(ours, list) or isinstance(theirs, list):
-        pairs = pair_branches(list_branches(theirs), list_branches(ours))
+def _adopt_fields(newest: Any, older: Any) -> Any:
+    """`newest` with what `older` has more, at every depth; both with each type written out."""
+    if isinstance(newest, list) or isinstance(older, list):
+        pairs = pair_branches(list_branches(older), list_branches(newest))
 
         def adopt(branch: Any) -> Any:
             return reduce(_adopt_fields, (old for old, new in pairs if new is branch), branch)
 
-        return [adopt(branch) for branch in ours] if isinstance(ours, list) else adopt(ours)
-    if is_record(ours) and is_record(theirs):
-        return {**ours, "fields": [*_adopt_record_fields(ours, theirs), *_list_dropped_fields(ours, theirs)]}
-    part = {"array": "items", "map": "values"}.get(get_type_name(ours))
-    if part and get_type_name(ours) == get_type_name(theirs):
-        return {**ours, part: _adopt_fields(ours[part], theirs[part])}
-    return ours
+        return [adopt(branch) for branch in newest] if isinstance(newest, list) else adopt(newest)
+    if is_record(newest) and is_record(older):
+        return {**newest, "fields": [*_adopt_record_fields(newest, older), *_list_dropped_fields(newest, older)]}
+    part = {"array": "items", "map": "values"}.get(get_type_name(newest))
+    if part and get_type_name(newest) == get_type_name(older):
+        return {**newest, part: _adopt_fields(newest[part], older[part])}
+    return newest
 
 
-def _adopt_record_fields(ours: Any, theirs: Any) -> list[Any]:
-    written_types = {field["name"]: field["type"] for field in theirs["fields"]}
-    pairs = ((field, find_written_type(field, written_types)) for field in ours["fields"])
+def _adopt_record_fields(newest: Any, older: Any) -> list[Any]:
+    written_types = {field["name"]: field["type"] for field in older["fields"]}
+    pairs = ((field, find_written_type(field, written_types)) for field in newest["fields"])
     return [field if old is None else {**field, "type": _adopt_fields(field["type"], old)} for field, old in pairs]
 
 
-def find_written_type(field: Any, written: dict[str, Any]) -> Any:
+def find_written_type(field: Any, written_types: dict[str, Any]) -> Any:
     """The type that a writer has for a reader's field, under its name or one of its aliases; None for none."""
-    return next((written[name] for name in (field["name"], *field.get("aliases", ())) if name in written), None)
+    return next(
+        (written_types[name] for name in (field["name"], *field.get("aliases", ())) if name in written_types), None
+    )
 
 
-def pair_branches(theirs: list[Any], ours: list[Any]) -> list[tuple[Any, Any]]:
+def pair_branches(writers: list[Any], readers: list[Any]) -> list[tuple[Any, Any]]:
     """Each type that a writer has in a union, or alone, with the reader's type that Avro reads it as, if there is one.
 
     Nothing is null here, and no type a name of another. One type alone on both sides is always a pair.
     """
-    if len(theirs) == len(ours) == 1:
-        return [(theirs[0], ours[0])]
-    pairs = ((old, _find_branch(old, ours)) for old in theirs)
+    if len(writers) == len(readers) == 1:
+        return [(writers[0], readers[0])]
+    pairs = ((old, _find_branch(old, readers)) for old in writers)
     return [(old, new) for old, new in pairs if new is not None]
 
 
-def _find_branch(written: Any, branches: list[Any]) -> Any:
+def _find_branch(writer: Any, branches: list[Any]) -> Any:
     """Named types by name, else records by their kind; others by their kind, else the first that Avro promotes to."""
-    word = get_type_name(written)
+    word = get_type_name(writer)
     alike = [branch for branch in branches if get_type_name(branch) == word]
     if word not in NAMED_TYPES:
         promoted = (branch for branch in branches if get_type_name(branch) in PROMOTIONS.get(word, ()))
         return alike[0] if alike else next(promoted, None)
-    named = [branch for branch in alike if get_full_name(written) in _list_names(branch)]
-    short = [branch for branch in alike if _shorten(written["name"]) in map(_shorten, _list_names(branch))]
-    return next(iter([*named, *short, *(alike if word == "record" else [])]), None)
+    named_branches = [branch for branch in alike if get_full_name(writer) in _list_names(branch)]
+    short = [branch for branch in alike if _shorten(writer["name"]) in map(_shorten, _list_names(branch))]
+    return next(iter([*named_branches, *short, *(alike if word == "record" else [])]), None)
 
 
 def _list_names(node: Any) -> list[str]:
@@ -141,15 +143,15 @@ def _join_symbols(node: Any, older: Sequence[Names]) -> Any:
 
 def _change_inner_types(node: dict[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
     """The schema with another type for its elements, its values, and each of its fields."""
-    made = {k: change(v) if k in ("items", "values") else v for k, v in node.items()}
+    changed_node = {k: change(v) if k in ("items", "values") else v for k, v in node.items()}
     if "fields" in node:
-        made["fields"] = [{**f, "type": change(f["type"])} for f in node["fields"]]
-    return made
+        changed_node["fields"] = [{**f, "type": change(f["type"])} for f in node["fields"]]
+    return changed_node
 
 
-def _list_dropped_fields(ours: Any, theirs: Any) -> list[Any]:
-    known_names = {name for field in ours["fields"] for name in (field["name"], *field.get("aliases", ()))}
-    return [_make_optional(field) for field in theirs["fields"] if field["name"] not in known_names]
+def _list_dropped_fields(newest: Any, older: Any) -> list[Any]:
+    known_names = {name for field in newest["fields"] for name in (field["name"], *field.get("aliases", ()))}
+    return [_make_optional(field) for field in older["fields"] if field["name"] not in known_names]
 
 
 def _inline_types(node: Any, names: dict[str, Any], space: str = "", inside: tuple[str, ...] = ()) -> Any:

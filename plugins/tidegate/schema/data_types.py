@@ -72,8 +72,8 @@ class Struct:
 
     def find_name(self, name: str) -> str | None:
         """The field that goes by this name, without case: its own name before any other."""
-        own = {field.casefold(): field for field, _ in self.fields}
-        fields_by_name = {alias.casefold(): field for alias, field in self.aliases} | own
+        own_fields = {field.casefold(): field for field, _ in self.fields}
+        fields_by_name = {alias.casefold(): field for alias, field in self.aliases} | own_fields
         return fields_by_name.get(name.casefold())
 
 
@@ -161,20 +161,20 @@ _SYNONYMS = {
 def parse_type(text: str) -> DataType:
     """Read one Spark type; `ValueError` names what is wrong with it."""
     body = text.strip()
-    head, opening, rest = body.partition("<")
+    head, opening, inner_text = body.partition("<")
     if not opening:
         return Primitive(_parse_primitive(body))
-    if not rest.endswith(">"):
+    if not inner_text.endswith(">"):
         raise ValueError(f"type={text} has no closing '>'")
-    parts, name = _split_fields(rest[:-1]), head.strip().upper()
+    parts, name = _split_fields(inner_text[:-1]), head.strip().upper()
     if name == "ARRAY" and len(parts) == 1:
         return Array(parse_type(parts[0]))
     if name == "MAP" and len(parts) == 2:
         return Map(parse_type(parts[0]), parse_type(parts[1]))
     if name == "STRUCT":
         fields = [_parse_field(part) for part in parts]
-        required = frozenset(name for name, _, is_required in fields if is_required)
-        return Struct(tuple((name, inner) for name, inner, _ in fields), required)
+        required_names = frozenset(name for name, _, is_required in fields if is_required)
+        return Struct(tuple((name, inner) for name, inner, _ in fields), required_names)
     raise ValueError(f"type={text} is not one that Spark knows")
 
 
@@ -204,11 +204,11 @@ def _parse_field(text: str) -> tuple[str, DataType, bool]:
     body = text.strip()
     if body.startswith("`"):
         end = body[1:].replace("``", "\0\0").index("`") + 1  # the first one opens, whatever the name begins with
-        name, rest = body[1:end].replace("``", "`"), body[end + 1 :]
+        name, type_text = body[1:end].replace("``", "`"), body[end + 1 :]
     else:
-        cut = min(i for i in (body.find(":"), body.find(" "), len(body)) if i > 0)
-        name, rest = body[:cut], body[cut:]
-    body = rest.strip().removeprefix(":").strip()
+        name_end = min(i for i in (body.find(":"), body.find(" "), len(body)) if i > 0)
+        name, type_text = body[:name_end], body[name_end:]
+    body = type_text.strip().removeprefix(":").strip()
     ending = NOT_NULL_PATTERN.search(body)
     return name, parse_type(body[: ending.start()] if ending else body), ending is not None
 

@@ -71,15 +71,17 @@ class _Compared:
     table: str
     rules: EvolutionRules
 
-    def build_error(self, path: Path, why: str, remedy: str) -> IncompatibleSchema:
-        return IncompatibleSchema(f"table={self.table} column={'.'.join(path)}: {why}; nothing was written; {remedy}")
+    def build_error(self, path: Path, problem: str, remedy: str) -> IncompatibleSchema:
+        return IncompatibleSchema(
+            f"table={self.table} column={'.'.join(path)}: {problem}; nothing was written; {remedy}"
+        )
 
 
 def to_struct(columns: Iterable[Column]) -> Struct:
     """Columns as one struct."""
     ready = tuple(columns)
-    required = frozenset(c.name for c in ready if not c.nullable)
-    return Struct(tuple((c.name, parse_type(c.type)) for c in ready), required)
+    required_names = frozenset(c.name for c in ready if not c.nullable)
+    return Struct(tuple((c.name, parse_type(c.type)) for c in ready), required_names)
 
 
 def replace_map_types(columns: Iterable[Column]) -> tuple[Column, ...]:
@@ -106,73 +108,83 @@ def find_schema_changes(
 
     `IncompatibleSchema` names the column, both types, and the way out, where no allowed change is enough.
     """
-    compared, expected = _Compared(table, rules), to_struct(columns)
-    changes = tuple(_compare_structs(compared, (), current, expected))
-    filled = {current.find_name(name) for name, _ in expected.fields}
-    for name in sorted(current.required - current.defaulted - filled):
+    compared, expected_struct = _Compared(table, rules), to_struct(columns)
+    changes = tuple(_compare_structs(compared, (), current, expected_struct))
+    filled_columns = {current.find_name(name) for name, _ in expected_struct.fields}
+    for name in sorted(current.required - current.defaulted - filled_columns):
         raise _check_unfilled(compared, (name,), current, "make it optional, or add it to value.schema")
     return changes
 
 
-def _compare_structs(compared: _Compared, path: Path, current: Struct, expected: Struct) -> Iterable[SchemaChange]:
+def _compare_structs(
+    compared: _Compared, path: Path, current: Struct, expected_struct: Struct
+) -> Iterable[SchemaChange]:
     types = dict(current.fields)
-    for name, data_type in expected.fields:
-        own = current.find_name(name)
-        if own is None:
+    for name, data_type in expected_struct.fields:
+        own_name = current.find_name(name)
+        if own_name is None:
             yield _check_added(compared, (*path, name), data_type)
             continue
-        here = (*path, own)
-        yield from _compare_types(compared, here, types[own], data_type)
-        is_relaxed = own in current.required and name not in expected.required and own not in current.identifying
+        field_path = (*path, own_name)
+        yield from _compare_types(compared, field_path, types[own_name], data_type)
+        is_relaxed = (
+            own_name in current.required
+            and name not in expected_struct.required
+            and own_name not in current.identifying
+        )
         if is_relaxed and compared.rules.relax:
-            yield SchemaChange(ChangeKind.RELAX, here, format_type(types[own]))
-    missing = current.required - {current.find_name(name) for name, _ in expected.fields} if path else frozenset()
-    for own in sorted(missing):
-        if own in current.identifying or not compared.rules.relax:
-            raise _check_unfilled(compared, (*path, own), current, "make it optional, or allow evolve.relax")
-        yield SchemaChange(ChangeKind.RELAX, (*path, own), format_type(types[own]))
+            yield SchemaChange(ChangeKind.RELAX, field_path, format_type(types[own_name]))
+    missing = (
+        current.required - {current.find_name(name) for name, _ in expected_struct.fields} if path else frozenset()
+    )
+    for own_name in sorted(missing):
+        if own_name in current.identifying or not compared.rules.relax:
+            raise _check_unfilled(compared, (*path, own_name), current, "make it optional, or allow evolve.relax")
+        yield SchemaChange(ChangeKind.RELAX, (*path, own_name), format_type(types[own_name]))
 
 
-def _compare_types(compared: _Compared, path: Path, current: DataType, expected: DataType) -> Iterable[SchemaChange]:
-    match current, expected:
+def _compare_types(
+    compared: _Compared, path: Path, current: DataType, expected_type: DataType
+) -> Iterable[SchemaChange]:
+    match current, expected_type:
         case Struct(), Struct():
-            yield from _compare_structs(compared, path, current, expected)
+            yield from _compare_structs(compared, path, current, expected_type)
         case Array(), Array():
-            yield from _compare_types(compared, (*path, ELEMENT), current.element, expected.element)
+            yield from _compare_types(compared, (*path, ELEMENT), current.element, expected_type.element)
             if current.required and compared.rules.relax:
                 yield SchemaChange(ChangeKind.RELAX, (*path, ELEMENT), format_type(current.element))
-        case Map(), Map() if _is_wider(current.key, expected.key) or _is_same_type(current.key, expected.key):
-            yield from _compare_types(compared, (*path, VALUE), current.value, expected.value)
+        case Map(), Map() if _is_wider(current.key, expected_type.key) or _is_same_type(current.key, expected_type.key):
+            yield from _compare_types(compared, (*path, VALUE), current.value, expected_type.value)
             if current.required and compared.rules.relax:
                 yield SchemaChange(ChangeKind.RELAX, (*path, VALUE), format_type(current.value))
-        case Primitive(), Primitive() if _is_wider(current, expected):
+        case Primitive(), Primitive() if _is_wider(current, expected_type):
             return
-        case Primitive(), Primitive() if _is_wider(expected, current) and compared.rules.widen:
-            yield SchemaChange(ChangeKind.WIDEN, path, format_type(expected), format_type(current))
+        case Primitive(), Primitive() if _is_wider(expected_type, current) and compared.rules.widen:
+            yield SchemaChange(ChangeKind.WIDEN, path, format_type(expected_type), format_type(current))
         case _:
-            raise _refuse_change(compared, path, current, expected)
+            raise _refuse_change(compared, path, current, expected_type)
 
 
 def _check_added(compared: _Compared, path: Path, data_type: DataType) -> SchemaChange:
     if compared.rules.add:
         return SchemaChange(ChangeKind.ADD, path, format_type(data_type))
-    why = f"the table has no such column and evolve.add_columns=false: type={format_type(data_type)}"
-    raise compared.build_error(path, why, "add the column by hand, or allow it")
+    problem = f"the table has no such column and evolve.add_columns=false: type={format_type(data_type)}"
+    raise compared.build_error(path, problem, "add the column by hand, or allow it")
 
 
 def _check_unfilled(compared: _Compared, path: Path, current: Struct, remedy: str) -> IncompatibleSchema:
     if path[-1] not in current.identifying:
         return compared.build_error(path, "required, and the pipeline does not fill it", remedy)
-    why = "one of the table's identifier fields, so it is required, and the pipeline does not fill it"
-    return compared.build_error(path, why, "add it to value.schema, or drop the table's identifier fields")
+    problem = "one of the table's identifier fields, so it is required, and the pipeline does not fill it"
+    return compared.build_error(path, problem, "add it to value.schema, or drop the table's identifier fields")
 
 
-def _refuse_change(compared: _Compared, path: Path, current: DataType, expected: DataType) -> IncompatibleSchema:
-    why = f"incompatible change from type={format_type(current)} to type={format_type(expected)}"
-    if _is_wider(expected, current):
-        return compared.build_error(path, f"{why}, and evolve.widen=false", "widen it by hand, or allow it")
+def _refuse_change(compared: _Compared, path: Path, current: DataType, expected_type: DataType) -> IncompatibleSchema:
+    problem = f"incompatible change from type={format_type(current)} to type={format_type(expected_type)}"
+    if _is_wider(expected_type, current):
+        return compared.build_error(path, f"{problem}, and evolve.widen=false", "widen it by hand, or allow it")
     remedy = "correct the schema in the pipeline file, change the column by hand, or write to another table"
-    return compared.build_error(path, why, remedy)
+    return compared.build_error(path, problem, remedy)
 
 
 def _is_wider(wide: DataType, narrow: DataType) -> bool:
@@ -181,8 +193,8 @@ def _is_wider(wide: DataType, narrow: DataType) -> bool:
         return False
     if wide.decimal and narrow.decimal:
         return _is_wider_decimal(wide, narrow)
-    one, other = _get_stored_type(wide.name), _get_stored_type(narrow.name)
-    return one == other or (other, one) in (("INT", "BIGINT"), ("FLOAT", "DOUBLE"))
+    wide_type, narrow_type = _get_stored_type(wide.name), _get_stored_type(narrow.name)
+    return wide_type == narrow_type or (narrow_type, wide_type) in (("INT", "BIGINT"), ("FLOAT", "DOUBLE"))
 
 
 def _is_wider_decimal(wide: Primitive, narrow: Primitive) -> bool:
@@ -197,26 +209,26 @@ def _get_stored_type(name: str) -> str:
     return "INT" if name in ("TINYINT", "SMALLINT") else name
 
 
-def _is_same_type(one: DataType, other: DataType) -> bool:
-    return format_type(one).casefold() == format_type(other).casefold()
+def _is_same_type(first_type: DataType, second_type: DataType) -> bool:
+    return format_type(first_type).casefold() == format_type(second_type).casefold()
 
 
-def render_aligned(expr: str, staged: DataType, target: DataType) -> str:
+def render_aligned(expr: str, staged_type: DataType, target: DataType) -> str:
     """SQL text: `expr`, staged as one type, as the other: by the table's names and order, what is missing as NULL.
 
     A UUID is the text that the table shows it as.
     """
-    if _is_same_type(staged, target) and not has_leaf(target, _is_uuid):
+    if _is_same_type(staged_type, target) and not has_leaf(target, _is_uuid):
         return expr
-    match staged, target:
+    match staged_type, target:
         case Primitive(), Primitive() if _is_uuid(target):
             return f"lower({expr})"
         case Struct(), Struct():
-            return _render_aligned_struct(expr, staged, target)
+            return _render_aligned_struct(expr, staged_type, target)
         case Array(), Array():
-            return f"transform({expr}, e -> {render_aligned('e', staged.element, target.element)})"
+            return f"transform({expr}, e -> {render_aligned('e', staged_type.element, target.element)})"
         case Map(), Map():
-            return f"transform_values({expr}, (k, v) -> {render_aligned('v', staged.value, target.value)})"
+            return f"transform_values({expr}, (k, v) -> {render_aligned('v', staged_type.value, target.value)})"
     return f"CAST({expr} AS {format_type(target)})"
 
 
@@ -224,21 +236,21 @@ def _is_uuid(leaf: Primitive) -> bool:
     return leaf.form == UUID_FORM
 
 
-def _render_aligned_struct(expr: str, staged: Struct, target: Struct) -> str:
+def _render_aligned_struct(expr: str, staged_struct: Struct, target: Struct) -> str:
     parts = []
     for name, data_type in target.fields:
-        field_sql = render_aligned_field(expr, staged, target, name) or f"CAST(NULL AS {format_type(data_type)})"
+        field_sql = render_aligned_field(expr, staged_struct, target, name) or f"CAST(NULL AS {format_type(data_type)})"
         parts.append(f"{render_literal(name)}, {field_sql}")
     return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
 
 
-def render_aligned_field(expr: str, staged: Struct, target: Struct, name: str) -> str | None:
+def render_aligned_field(expr: str, staged_struct: Struct, target: Struct, name: str) -> str | None:
     """SQL text: the table's field `name` out of a staged struct, None where nothing of it is staged.
 
     Under several of its names the field's own comes first, then the older ones.
     """
     types = dict(target.fields)
-    sources = [(n, t) for n, t in staged.fields if target.find_name(n) == name]
+    sources = [(n, t) for n, t in staged_struct.fields if target.find_name(n) == name]
     sources.sort(key=lambda source: source[0].casefold() != name.casefold())
     expressions = [render_aligned(f"{expr}.{quote(n)}", t, types[name]) for n, t in sources]
     return f"coalesce({', '.join(expressions)})" if len(expressions) > 1 else next(iter(expressions), None)
@@ -248,17 +260,17 @@ def find_own_path(schema: Struct, path: Path) -> Path:
     """The path to a field by the table's own names; what the table does not have stays as it is."""
     if not path:
         return ()
-    own, types = schema.find_name(path[0]), dict(schema.fields)
-    below = types.get(own or "")
-    return (own or path[0], *(find_own_path(below, path[1:]) if isinstance(below, Struct) else path[1:]))
+    own_name, types = schema.find_name(path[0]), dict(schema.fields)
+    below = types.get(own_name or "")
+    return (own_name or path[0], *(find_own_path(below, path[1:]) if isinstance(below, Struct) else path[1:]))
 
 
 def add_old_names(schema: Struct) -> Struct:
     """What a table holds, as records may be read into it: with every old name of a field beside its own."""
     fields = [(name, _add_names_in_type(inner)) for name, inner in schema.fields]
     types = dict(fields)
-    own = {name.casefold() for name in types}
-    fields += [(old, types[name]) for old, name in schema.aliases if old.casefold() not in own]
+    own_names = {name.casefold() for name in types}
+    fields += [(old, types[name]) for old, name in schema.aliases if old.casefold() not in own_names]
     return Struct(tuple(fields))
 
 

@@ -46,8 +46,10 @@ def describe_logical_types(text: str) -> dict[str, dict[str, Any]]:
     """The properties that Connect's logical types stand behind: name and parameters, as in Connect's own schema, and
     the same of a list's `items`, a map's `values` and a struct's `fields`."""
     schema = json.loads(text)
-    found = ((name, _describe_kinds(_Node(node, schema, (name,)))) for name, node in _find_properties(schema).items())
-    return {name: kinds for name, kinds in found if kinds}
+    kinds_by_name = (
+        (name, _describe_kinds(_Node(node, schema, (name,)))) for name, node in _find_properties(schema).items()
+    )
+    return {name: kinds for name, kinds in kinds_by_name if kinds}
 
 
 def _find_properties(schema: Any) -> dict[str, Any]:
@@ -73,9 +75,12 @@ def _describe_kinds(schema: "_Node") -> dict[str, Any]:
             parts[word] = _describe_kinds(place.go_below(node[inside], step))
     properties = node.get("properties")
     inner = properties.items() if isinstance(properties, dict) else ()
-    fields = {name: _describe_kinds(place.go_below(one, name)) for name, one in inner}
+    fields = {name: _describe_kinds(place.go_below(inner_node, name)) for name, inner_node in inner}
     parts["fields"] = [{"field": name, **kinds} for name, kinds in fields.items() if kinds]
-    return {**(_find_logical_kind(node) or {}), **{word: found for word, found in parts.items() if found}}
+    return {
+        **(_find_logical_kind(node) or {}),
+        **{word: part_kinds for word, part_kinds in parts.items() if part_kinds},
+    }
 
 
 def _find_logical_kind(node: Any) -> dict[str, Any] | None:
@@ -115,11 +120,13 @@ class _Node(NamedTuple):
         """What the value is where it is not null: the other one of a choice with null, or the one that stands alone."""
         place = self.resolve()
         node = place.node if isinstance(place.node, dict) else {}
-        branches = [place.go_below(one).resolve() for word in ("oneOf", "anyOf") for one in node.get(word, ())]
+        branches = [place.go_below(branch).resolve() for word in ("oneOf", "anyOf") for branch in node.get(word, ())]
         alone = node.get("allOf", ())
         if len(alone) == 1 and not branches and not node.keys() & {"type", "properties"}:
             return place.go_below(alone[0]).drop_null()
-        real = [one for one in branches if not (isinstance(one.node, dict) and one.node.get("type") == "null")]
+        real = [
+            branch for branch in branches if not (isinstance(branch.node, dict) and branch.node.get("type") == "null")
+        ]
         return real[0].drop_null() if branches and len(real) == 1 else place
 
     def build_open_type_error(self) -> ConfigurationError:
@@ -136,7 +143,7 @@ def _to_type(schema_node: _Node) -> str:
         raise place.build_open_type_error()
     if place.is_logical and (logical_type := _find_logical_type(place)):
         return logical_type
-    is_text = all(one is None or isinstance(one, str) for one in node.get("enum", (0,)))
+    is_text = all(choice is None or isinstance(choice, str) for choice in node.get("enum", (0,)))
     words = node.get("type", "string" if is_text else None)
     kinds = [word for word in (words if isinstance(words, list) else [words]) if word != "null"]
     kind = kinds[0] if len(kinds) == 1 else None

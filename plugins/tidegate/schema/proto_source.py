@@ -30,27 +30,27 @@ class ProtoSyntaxError(ValueError):
 def parse_proto(text: str) -> dict[str, Any]:
     """The file's descriptor, in Protobuf's JSON form. ProtoSyntaxError for what is no such file, or of an edition."""
     words = _Words(text)
-    made: dict[str, Any] = {"syntax": "proto2", "dependency": [], "messageType": [], "enumType": []}
+    file_descriptor: dict[str, Any] = {"syntax": "proto2", "dependency": [], "messageType": [], "enumType": []}
     while (word := words.take()) is not None:
         if word == "syntax":
             words.expect("=")
-            made["syntax"] = _unquote(words.take_any())
+            file_descriptor["syntax"] = _unquote(words.take_any())
             words.expect(";")
         elif word == "package":
-            made["package"] = words.take_any()
+            file_descriptor["package"] = words.take_any()
             words.expect(";")
         elif word == "import":
-            _read_import(words, made)
+            _read_import(words, file_descriptor)
         elif word == "message":
-            made["messageType"].append(_read_message(words, made["syntax"]))
+            file_descriptor["messageType"].append(_read_message(words, file_descriptor["syntax"]))
         elif word == "enum":
-            made["enumType"].append(_read_enum(words))
+            file_descriptor["enumType"].append(_read_enum(words))
         elif word in SKIPPED:
             words.skip_statement()
         elif word != ";":
             raise ProtoSyntaxError(f"line={words.line}: {word!r} begins nothing that is read here")
-    _resolve_names(made)
-    return made
+    _resolve_names(file_descriptor)
+    return file_descriptor
 
 
 class _Words:
@@ -64,13 +64,13 @@ class _Words:
     def _split(self, text: str) -> Iterator[str]:
         place = 0
         while place < len(text):
-            found = TOKEN.match(text, place)
-            if found is None:
+            match = TOKEN.match(text, place)
+            if match is None:
                 raise ProtoSyntaxError(f"line={self.line}: {text[place : place + 10]!r} is no word of the language")
-            place = found.end()
-            if found.lastgroup != "skip":
-                yield found.group()
-            self.line += found.group().count("\n")
+            place = match.end()
+            if match.lastgroup != "skip":
+                yield match.group()
+            self.line += match.group().count("\n")
 
     def see(self) -> str | None:
         """The word to come, None at the end."""
@@ -88,10 +88,10 @@ class _Words:
             raise ProtoSyntaxError(f"line={self.line}: the text ends too early")
         return word
 
-    def expect(self, wanted: str) -> None:
+    def expect(self, wanted_word: str) -> None:
         """Take exactly this word."""
-        if (word := self.take_any()) != wanted:
-            raise ProtoSyntaxError(f"line={self.line}: {word!r} stands where {wanted!r} must")
+        if (word := self.take_any()) != wanted_word:
+            raise ProtoSyntaxError(f"line={self.line}: {word!r} stands where {wanted_word!r} must")
 
     def skip_statement(self) -> None:
         """Read over everything up to the semicolon, or to the end of the braces, that ends a statement."""
@@ -112,28 +112,28 @@ def _read_import(words: _Words, file: dict[str, Any]) -> None:
 
 
 def _read_message(words: _Words, syntax: str) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": words.take_any(), "field": [], "nestedType": [], "enumType": [], "oneofDecl": []}
+    message: dict[str, Any] = {"name": words.take_any(), "field": [], "nestedType": [], "enumType": [], "oneofDecl": []}
     words.expect("{")
     while (word := words.take_any()) != "}":
         if word == "message":
-            made["nestedType"].append(_read_message(words, syntax))
+            message["nestedType"].append(_read_message(words, syntax))
         elif word == "enum":
-            made["enumType"].append(_read_enum(words))
+            message["enumType"].append(_read_enum(words))
         elif word == "oneof":
-            _read_oneof(words, made)
+            _read_oneof(words, message)
         elif word == "map" and words.see() == "<":
-            _read_map(words, made)
+            _read_map(words, message)
         elif word == "reserved":
-            _read_reserved(words, made)
+            _read_reserved(words, message)
         elif word in SKIPPED:
             words.skip_statement()
         elif word != ";":
-            _read_labelled_field(words, made, word, syntax)
-    for field in made["field"]:
+            _read_labelled_field(words, message, word, syntax)
+    for field in message["field"]:
         if field.get("proto3Optional"):  # a choice of one, and these come last
-            field["oneofIndex"] = len(made["oneofDecl"])
-            made["oneofDecl"].append({"name": f"_{field['name']}"})
-    return made
+            field["oneofIndex"] = len(message["oneofDecl"])
+            message["oneofDecl"].append({"name": f"_{field['name']}"})
+    return message
 
 
 def _read_reserved(words: _Words, message: dict[str, Any]) -> None:
@@ -187,42 +187,42 @@ def _read_field(words: _Words, kind: str, label: str) -> dict[str, Any]:
     """`name = number [options];` behind a type."""
     if kind == "group":
         raise ProtoSyntaxError(f"line={words.line}: a group is not read here")
-    made: dict[str, Any] = {"name": words.take_any(), "label": label, **_name_type(kind)}
+    field: dict[str, Any] = {"name": words.take_any(), "label": label, **_name_type(kind)}
     words.expect("=")
-    made["number"] = _to_number(words)
+    field["number"] = _to_number(words)
     if words.see() == "[":
-        made |= _read_options(words)
+        field |= _read_options(words)
     words.expect(";")
-    return made
+    return field
 
 
 def _read_options(words: _Words) -> dict[str, Any]:
     """What of a field's options says how its bytes are read: its default."""
     words.expect("[")
-    made: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     depth, name = 1, ""
     while depth:
         word = words.take_any()
         depth += (word in ("[", "{")) - (word in ("]", "}"))
         if word == "=" and name == "default" and depth == 1:
-            made["defaultValue"] = _unquote(words.take_any())
+            options["defaultValue"] = _unquote(words.take_any())
         name = word
-    return made
+    return options
 
 
 def _read_enum(words: _Words) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": words.take_any(), "value": []}
+    enum: dict[str, Any] = {"name": words.take_any(), "value": []}
     words.expect("{")
     while (word := words.take_any()) != "}":
         if word == "option" and words.see() == "allow_alias":
-            made["options"] = {"allowAlias": True}
+            enum["options"] = {"allowAlias": True}
         if word in (*SKIPPED, "reserved"):
             words.skip_statement()
         elif word != ";":
             words.expect("=")
-            made["value"].append({"name": word, "number": _to_number(words)})
+            enum["value"].append({"name": word, "number": _to_number(words)})
             words.skip_statement()  # the value's options
-    return made
+    return enum
 
 
 def _resolve_names(file: dict[str, Any]) -> None:

@@ -21,10 +21,14 @@ INTEGER_RANKS = {"INT": 0, "BIGINT": 1, "DECIMAL(20,0)": 2}
 
 def make_truncated_shape(shape: Shape) -> Shape:
     """The shape with times that may be finer than a microsecond, at every depth."""
-    made: dict[str, Any] = {word: make_truncated_shape(shape[word]) for word in ("element", "value") if word in shape}
+    truncated_shape: dict[str, Any] = {
+        word: make_truncated_shape(shape[word]) for word in ("element", "value") if word in shape
+    }
     if "fields" in shape:
-        made["fields"] = [{**field, "shape": make_truncated_shape(field["shape"])} for field in shape["fields"]]
-    return {**shape, **made, **({"truncated": True} if shape["kind"] in ("timestamp", "duration") else {})}
+        truncated_shape["fields"] = [
+            {**field, "shape": make_truncated_shape(field["shape"])} for field in shape["fields"]
+        ]
+    return {**shape, **truncated_shape, **({"truncated": True} if shape["kind"] in ("timestamp", "duration") else {})}
 
 
 def to_column_type(shape: Shape) -> str:
@@ -50,14 +54,14 @@ def restore_dropped_fields(newest: Shape, older: Shape) -> Shape:
     """
     match newest["kind"], older["kind"]:
         case "message", "message":
-            theirs = {field["number"]: field["shape"] for field in older["fields"]}
-            own = [
-                {**f, "shape": restore_dropped_fields(f["shape"], theirs.get(f["number"], f["shape"]))}
+            older_shapes = {field["number"]: field["shape"] for field in older["fields"]}
+            own_fields = [
+                {**f, "shape": restore_dropped_fields(f["shape"], older_shapes.get(f["number"], f["shape"]))}
                 for f in newest["fields"]
             ]
-            numbers, words = {f["number"] for f in own}, {f["name"] for f in own}
+            numbers, words = {f["number"] for f in own_fields}, {f["name"] for f in own_fields}
             more = [f for f in older["fields"] if f["number"] not in numbers and f["name"] not in words]
-            return {**newest, "fields": [*own, *more]}
+            return {**newest, "fields": [*own_fields, *more]}
         case "list", "list":
             return {**newest, "element": restore_dropped_fields(newest["element"], older["element"])}
         case "map", "map":
@@ -65,47 +69,49 @@ def restore_dropped_fields(newest: Shape, older: Shape) -> Shape:
     return newest
 
 
-def find_incompatibility(written: Shape, read: Shape, path: str = "") -> str:
+def find_incompatibility(written_shape: Shape, read: Shape, path: str = "") -> str:
     """Why values of one shape cannot be read as another without changing what they mean; empty where they can.
 
     Fields are the same by their number. Each record is decoded with its own schema, so how a number is encoded is free.
     """
-    if written["kind"] == read["kind"] == "message":
-        theirs = {field["number"]: field["shape"] for field in written["fields"]}
+    if written_shape["kind"] == read["kind"] == "message":
+        written_fields = {field["number"]: field["shape"] for field in written_shape["fields"]}
         pairs = [
-            (theirs[f["number"]], f["shape"], f"{path}.{f['name']}") for f in read["fields"] if f["number"] in theirs
+            (written_fields[f["number"]], f["shape"], f"{path}.{f['name']}")
+            for f in read["fields"]
+            if f["number"] in written_fields
         ]
         numbers, names = {f["number"] for f in read["fields"]}, {f["name"] for f in read["fields"]}
-        for field in written["fields"]:
+        for field in written_shape["fields"]:
             if field["number"] not in numbers and field["name"] in names:
                 return f"field {path}.{field['name']} had number={field['number']} and has another".replace(" .", " ")
         return next((reason for pair in pairs if (reason := find_incompatibility(*pair))), "")
-    if written["kind"] == read["kind"] == "list":
-        return find_incompatibility(written["element"], read["element"], path)
-    if written["kind"] == read["kind"] == "map":
-        return find_incompatibility(written["key"], read["key"], path) or find_incompatibility(
-            written["value"], read["value"], path
+    if written_shape["kind"] == read["kind"] == "list":
+        return find_incompatibility(written_shape["element"], read["element"], path)
+    if written_shape["kind"] == read["kind"] == "map":
+        return find_incompatibility(written_shape["key"], read["key"], path) or find_incompatibility(
+            written_shape["value"], read["value"], path
         )
-    if _fits_type(written, read):
+    if _fits_type(written_shape, read):
         return ""
-    return f"field {path.removeprefix('.')} was {_describe_shape(written)} and is {_describe_shape(read)}"
+    return f"field {path.removeprefix('.')} was {_describe_shape(written_shape)} and is {_describe_shape(read)}"
 
 
-def find_missing_field(written: Shape, read: Shape, names: Sequence[str]) -> str:
+def find_missing_field(written_shape: Shape, read: Shape, names: Sequence[str]) -> str:
     """Which of the reader's fields of a key, by their `names`, the writer's message does not have; empty for none."""
-    numbers = {field["number"] for field in written["fields"]}
+    numbers = {field["number"] for field in written_shape["fields"]}
     missing = (f["name"] for f in read["fields"] if f["name"] in names and f["number"] not in numbers)
     name = next(missing, None)
     return f"message has no field {name} of key.fields" if name else ""
 
 
-def _fits_type(written: Shape, read: Shape) -> bool:
-    if "fields" in written or "fields" in read or {"list", "map"} & {written["kind"], read["kind"]}:
+def _fits_type(written_shape: Shape, read: Shape) -> bool:
+    if "fields" in written_shape or "fields" in read or {"list", "map"} & {written_shape["kind"], read["kind"]}:
         return False
-    meaning = {written["kind"], read["kind"]}
+    meaning = {written_shape["kind"], read["kind"]}
     if len(meaning) > 1 and meaning & {"timestamp", "duration", "json", "empty"}:
         return False  # a number of microseconds is no plain number
-    before, after = to_column_type(written), to_column_type(read)
+    before, after = to_column_type(written_shape), to_column_type(read)
     wider = before in INTEGER_RANKS and after in INTEGER_RANKS and INTEGER_RANKS[before] <= INTEGER_RANKS[after]
     return before == after or wider or (before, after) == ("FLOAT", "DOUBLE")
 

@@ -53,6 +53,6 @@ class ValueFormat:
 
     def truncates(self, column: str) -> bool:
         """Whether what is finer than a microsecond is cut off in this column."""
-        given = self.nanoseconds
-        words = {} if isinstance(given, str) else {name.casefold(): word for name, word in given.items()}
-        return (given if isinstance(given, str) else words.get(column.casefold())) == "truncate"
+        nanoseconds = self.nanoseconds
+        words = {} if isinstance(nanoseconds, str) else {name.casefold(): word for name, word in nanoseconds.items()}
+        return (nanoseconds if isinstance(nanoseconds, str) else words.get(column.casefold())) == "truncate"

@@ -135,14 +135,16 @@ class Pipeline:
     @property
     def entries(self) -> tuple[Table, ...]:
         """The destinations as the file names them, the template last."""
-        own = tuple(table for table in self.tables if table.naming is None)
-        return own if self.template is None else (*own, self.template)
+        own_tables = tuple(table for table in self.tables if table.naming is None)
+        return own_tables if self.template is None else (*own_tables, self.template)
 
     @property
     def catalogs(self) -> tuple[str, ...]:
         """The catalogs that are written to, and those of the dimension tables that are joined."""
-        joined = [d.table for table in self.entries if table.select for d in table.select.dimensions]
-        return tuple(sorted({*(table.catalog for table in self.entries), *(name.split(".", 1)[0] for name in joined)}))
+        joined_tables = [d.table for table in self.entries if table.select for d in table.select.dimensions]
+        return tuple(
+            sorted({*(table.catalog for table in self.entries), *(name.split(".", 1)[0] for name in joined_tables)})
+        )
 
     @property
     def has_several(self) -> bool:

@@ -122,16 +122,16 @@ def parse_projection(data: dict) -> Projection:  # type: ignore[type-arg]
     )
 
 
-def resolve_projection(select: Select, record: Sequence[Field], where: str) -> tuple[Selected, ...]:
+def resolve_projection(select: Select, record: Sequence[Field], place: str) -> tuple[Selected, ...]:
     """The columns of the projection in its order. ConfigurationError for one that is not there, or is there twice.
 
     `record` are the columns that a star stands for; what is known of every record may be named beside them.
     """
-    columns = [column for item in select.items for column in _resolve_item(select, item, record, where)]
+    columns = [column for item in select.items for column in _resolve_item(select, item, record, place)]
     names: set[str] = set()
     for column in columns:
         if column.name.casefold() in names:
-            raise ConfigurationError(f"{where}: select has two columns of one name: {column.name}; rename one with AS")
+            raise ConfigurationError(f"{place}: select has two columns of one name: {column.name}; rename one with AS")
         names.add(column.name.casefold())
     return tuple(columns)
 
@@ -142,12 +142,12 @@ def list_record_fields(record: Sequence[Field]) -> tuple[Field, ...]:
     return tuple(field for field in RECORD_FIELDS if field.name not in names)
 
 
-def _resolve_item(select: Select, item: Item, record: Sequence[Field], where: str) -> Iterable[Selected]:
+def _resolve_item(select: Select, item: Item, record: Sequence[Field], place: str) -> Iterable[Selected]:
     if item.name is None:
         left_out = {name.casefold() for name in item.left_out}
         unknown = left_out - {c.name.casefold() for c in record}
         if unknown:
-            raise ConfigurationError(f"{where}: EXCEPT ({', '.join(sorted(unknown))}) are no columns of the record")
+            raise ConfigurationError(f"{place}: EXCEPT ({', '.join(sorted(unknown))}) are no columns of the record")
         star_columns = [c for c in record if c.name.casefold() not in left_out]
         return [Selected(c.name, _format_path(select.alias, (c.name,)), c.type, c.nullable) for c in star_columns]
     if not item.path:
@@ -156,25 +156,25 @@ def _resolve_item(select: Select, item: Item, record: Sequence[Field], where: st
         ]
     dimension = next((d for d in select.dimensions if d.alias.casefold() == item.alias.casefold()), None)
     columns = (*record, *list_record_fields(record)) if dimension is None else dimension.columns or ()
-    data_type, required = _find_column(
-        columns, item.path, f"{where}: select column={'.'.join((item.alias, *item.path))}"
+    data_type, is_required = _find_column(
+        columns, item.path, f"{place}: select column={'.'.join((item.alias, *item.path))}"
     )
-    nullable = dimension is not None or len(item.path) > 1 or not required
+    nullable = dimension is not None or len(item.path) > 1 or not is_required
     reads = () if _is_passed(select, item) else item.reads
     return [Selected(item.name, _format_path(item.alias, item.path), format_type(data_type), nullable, reads=reads)]
 
 
-def _find_column(columns: Sequence[Field], path: tuple[str, ...], where: str) -> tuple[DataType, bool]:
+def _find_column(columns: Sequence[Field], path: tuple[str, ...], place: str) -> tuple[DataType, bool]:
     columns_by_name = {c.name.casefold(): c for c in columns}
     column = columns_by_name.get(path[0].casefold())
     if column is None:
-        raise ConfigurationError(f"{where}: there is no such column; there are {', '.join(c.name for c in columns)}")
+        raise ConfigurationError(f"{place}: there is no such column; there are {', '.join(c.name for c in columns)}")
     data_type = parse_type(column.type)
     for step in path[1:]:
         inner = dict(data_type.fields) if isinstance(data_type, Struct) else {}
         name = next((name for name in inner if name.casefold() == step.casefold()), None)
         if name is None:
-            raise ConfigurationError(f"{where}: {step} is no field of a struct; write CAST(... AS TYPE) AS name")
+            raise ConfigurationError(f"{place}: {step} is no field of a struct; write CAST(... AS TYPE) AS name")
         data_type = inner[name]
     return data_type, not column.nullable
 
@@ -207,5 +207,5 @@ def list_unusable_columns(select: Select) -> tuple[str, ...]:
 
 
 def _is_passed(select: Select, item: Item) -> bool:
-    own = item.alias.casefold() == select.alias.casefold() and len(item.path) == 1
-    return own and item.name is not None and item.name.casefold() == item.path[0].casefold()
+    is_own = item.alias.casefold() == select.alias.casefold() and len(item.path) == 1
+    return is_own and item.name is not None and item.name.casefold() == item.path[0].casefold()

@@ -124,7 +124,7 @@ class Publication:
     @property
     def digest(self) -> str:
         """Changes with everything that decides what a row looks like in the topic."""
-        said: list[object] = [
+        digest_parts: list[object] = [
             self.table,
             self.topics,
             asdict(self.key),
@@ -133,5 +133,5 @@ class Publication:
             self.sql,
         ]
         if any(get_format(part.format).column_types for part in (self.key, self.value)):
-            said.append(RAW_NUMBERS)
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+            digest_parts.append(RAW_NUMBERS)
+        return hashlib.sha256(json.dumps(digest_parts, sort_keys=True).encode()).hexdigest()[:16]

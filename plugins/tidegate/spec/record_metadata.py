@@ -12,7 +12,7 @@ KAFKA_TYPES = {
     "timestamp": "TIMESTAMP",
     "timestamp-type": "STRING",
 }
-_ALL_WORDS = (KAFKA_TYPES, *(described.metadata for described in FORMATS.values()))
+_ALL_WORDS = (KAFKA_TYPES, *(record_format.metadata for record_format in FORMATS.values()))
 METADATA_TYPES = {word: kind for words in _ALL_WORDS for word, kind in words.items()}
 
 

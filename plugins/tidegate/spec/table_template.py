@@ -66,8 +66,8 @@ class TableTemplate:
 
 def split_template(template: str) -> tuple[str, str]:
     """Namespace and table of ``namespace.table``; dots in braces belong to a field's name."""
-    hidden = FIELD_PATTERN.sub(lambda m: m[0].replace(".", "\0"), template)
-    namespace, _, table = hidden.rpartition(".")
+    hidden_dots = FIELD_PATTERN.sub(lambda m: m[0].replace(".", "\0"), template)
+    namespace, _, table = hidden_dots.rpartition(".")
     return namespace.replace("\0", "."), table.replace("\0", ".")
 
 

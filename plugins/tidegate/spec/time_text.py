@@ -10,12 +10,12 @@ EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo
 EXAMPLE = "2026-01-01T00:00:00Z"
 
 
-def parse_timestamp_ms(name: str, text: str, instead: str = f"not a time; write e.g. {EXAMPLE}") -> int:
+def parse_timestamp_ms(name: str, text: str, advice: str = f"not a time; write e.g. {EXAMPLE}") -> int:
     """`text` as milliseconds; ConfigurationError calls it `name`, and tells what may stand there."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise ConfigurationError(f"{name}={text}: {instead}") from error
+        raise ConfigurationError(f"{name}={text}: {advice}") from error
     if moment.tzinfo is None:
         raise ConfigurationError(f"{name}={text}: a time without a zone; write e.g. {moment.isoformat()}Z")
     return round(moment.timestamp() * 1000)

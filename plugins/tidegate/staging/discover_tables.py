@@ -22,20 +22,20 @@ from tidegate.tables.partial_updates import find_retracting_answers
 from tidegate.tables.templated_tables import make_concrete_table
 
 
-def build_name_finder(ports: Ports, table: Table, planned: PlannedBatch) -> StageTable:
+def build_name_finder(ports: Ports, table: Table, planned_batch: PlannedBatch) -> StageTable:
     """What the stage job is asked, to list the names in a batch.
 
     It leaves them in a property of the table of names, or in a folder if Spark does not write that table.
     """
     pipeline, attempt = ports.pipeline, ports.new_attempt()
     folder = ports.staging.find_landing_folder(
-        resource_names.name_intermediate_table(pipeline, table), planned.batch, attempt
+        resource_names.name_intermediate_table(pipeline, table), planned_batch.batch, attempt
     )
     create = _render_registry_creation(
-        ports, table, planned, "create_intermediate" if folder is None else "create_names"
+        ports, table, planned_batch, "create_intermediate" if folder is None else "create_names"
     )
     if folder is not None and create:
-        ports.engine.run(MergeJob(pipeline.name, planned.batch, create, table=table.name))
+        ports.engine.run(MergeJob(pipeline.name, planned_batch.batch, create, table=table.name))
     return StageTable(
         intermediate=table.name,
         attempt=attempt,
@@ -44,7 +44,7 @@ def build_name_finder(ports: Ports, table: Table, planned: PlannedBatch) -> Stag
         value=replace(table.value, columns=None),
         value_columns=list_value_columns(table),
         metadata=pipeline.source.metadata,
-        epochs=read_epochs(ports, planned),  # a condition may look at them
+        epochs=read_epochs(ports, planned_batch),  # a condition may look at them
         ignore_deletes=True,  # to a table that does not exist yet a delete does nothing
         when=table.when,
         route=table.route,
@@ -59,10 +59,12 @@ def build_name_finder(ports: Ports, table: Table, planned: PlannedBatch) -> Stag
     )
 
 
-def _render_registry_creation(ports: Ports, table: Table, planned: PlannedBatch, statement: str) -> tuple[str, ...]:
+def _render_registry_creation(
+    ports: Ports, table: Table, planned_batch: PlannedBatch, statement: str
+) -> tuple[str, ...]:
     """Statements that make the table of names, none where it is there."""
-    own = describe_name_registry(ports.pipeline)
-    if ports.tables.claim(table.name, own) is not None:
+    owner = describe_name_registry(ports.pipeline)
+    if ports.tables.claim(table.name, owner) is not None:
         return ()
     values = {
         "table": table.name,
@@ -73,102 +75,107 @@ def _render_registry_creation(ports: Ports, table: Table, planned: PlannedBatch,
         "dead_letters": False,
         "kept": False,
         "properties": {},
-        "own": own,
+        "own": owner,
         "shape": "names",
-        "batch": planned.batch,
+        "batch": planned_batch.batch,
     }
     return tuple(ports.sql_for(table.name).render(name, **values) for name in ("create_namespace", statement))
 
 
-def discover_tables(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> list[Table]:
+def discover_tables(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable) -> list[Table]:
     """The new tables that records of the batch name. Creates nothing.
 
     BadRecord with the first record that names no table. GiveUp for more tables than `max_tables`. RetryLater if the
     job's list of names is gone.
     """
-    pipeline, where = ports.pipeline, f"pipeline={ports.pipeline.name} batch={planned.batch}"
-    names = _require_names(ports, planned, stage_table, where)
+    pipeline, place = ports.pipeline, f"pipeline={ports.pipeline.name} batch={planned_batch.batch}"
+    names = _require_names(ports, planned_batch, stage_table, place)
     known_names = {table.identifier for table in pipeline.tables}
-    catalog = planned.table.partition(".")[0]
+    catalog = planned_batch.table.partition(".")[0]
     new = [name for name in names if name not in known_names]
     existing = [table for table in pipeline.tables if table.naming and not table.discovers_names]
-    table = next(table for table in pipeline.tables if table.name == planned.table)
+    table = next(table for table in pipeline.tables if table.name == planned_batch.table)
     if len(existing) + len(new) > table.max_tables:
         raise GiveUp(
-            f"{where}: records name {len(new)} new tables beside {len(existing)}, more than "
+            f"{place}: records name {len(new)} new tables beside {len(existing)}, more than "
             f"max_tables={table.max_tables}, e.g. {', '.join(new[:3])}; nothing was merged; raise tables[].max_tables "
             "if they are meant"
         )
     return [make_concrete_table(pipeline, f"{catalog}.{name}") for name in new]
 
 
-def _require_names(ports: Ports, planned: PlannedBatch, stage_table: StageTable, where: str) -> tuple[str, ...]:
+def _require_names(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable, place: str) -> tuple[str, ...]:
     """The names that the job found in the batch; raises unless each record of it names a table."""
-    discovered = _read_discovered_names(ports, planned, stage_table)
+    discovered = _read_discovered_names(ports, planned_batch, stage_table)
     if discovered is None or discovered.attempt != stage_table.attempt:
-        raise RetryLater(f"{where}: the names of attempt={stage_table.attempt} are not there; stage again")
+        raise RetryLater(f"{place}: the names of attempt={stage_table.attempt} are not there; stage again")
     if discovered.bad:
-        first = require_first_bad(discovered, where)
+        first = require_first_bad(discovered, place)
         raise BadRecord(
-            f"{where}: {discovered.bad} records name no table or cannot be decoded; the first: topic={first.topic} "
+            f"{place}: {discovered.bad} records name no table or cannot be decoded; the first: topic={first.topic} "
             f"partition={first.partition} offset={first.offset} reason={first.reason}; nothing was merged; "
             "correct the producer, or tables[].name and tables[].namespaces"
         )
     return discovered.names
 
 
-def _read_discovered_names(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> DiscoveredNames | None:
+def _read_discovered_names(
+    ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable
+) -> DiscoveredNames | None:
     pipeline = ports.pipeline
     if stage_table.folder:
-        table = next(table for table in pipeline.tables if table.name == planned.table)
+        table = next(table for table in pipeline.tables if table.name == planned_batch.table)
         into = resource_names.name_intermediate_table(pipeline, table)
-        return ports.staging.read_discovered_names(into, planned.batch, stage_table.attempt)
-    state = ports.tables.read_state(planned.table, pipeline.name)
+        return ports.staging.read_discovered_names(into, planned_batch.batch, stage_table.attempt)
+    state = ports.tables.read_state(planned_batch.table, pipeline.name)
     property_value = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
     if not property_value:
         return None
-    return DiscoveredNames.from_json(property_value, f"pipeline={pipeline.name} table={planned.table}")
+    return DiscoveredNames.from_json(property_value, f"pipeline={pipeline.name} table={planned_batch.table}")
 
 
-def advance_registry(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
+def advance_registry(ports: Ports, plan: Plan, planned_batch: PlannedBatch) -> None:
     """Move the position of the table of names behind the batch, whose tables are all staged. One compare-and-swap."""
     retry_commits(
         ports,
-        f"pipeline={ports.pipeline.name} table={planned.table}",
-        partial(_commit_registry_advance, ports, plan, planned),
+        f"pipeline={ports.pipeline.name} table={planned_batch.table}",
+        partial(_commit_registry_advance, ports, plan, planned_batch),
     )
 
 
-def _commit_registry_advance(ports: Ports, plan: Plan, planned: PlannedBatch) -> None:
+def _commit_registry_advance(ports: Ports, plan: Plan, planned_batch: PlannedBatch) -> None:
     name, attempt = ports.pipeline.name, ports.new_attempt()
-    table = next(table for table in ports.pipeline.tables if table.name == planned.table)
-    ids = {topic: i for topic, i in plan.topic_ids.items() if topic in planned.ranges.by_topic}
+    table = next(table for table in ports.pipeline.tables if table.name == planned_batch.table)
+    ids = {topic: i for topic, i in plan.topic_ids.items() if topic in planned_batch.ranges.by_topic}
     end = Position(
-        planned.ranges.end, planned.batch, attempt, cluster_id=plan.cluster_id, topic_ids=ids, epochs=plan.epochs,
-        outside=planned.watermark == WatermarkSide.OUTSIDE,
+        planned_batch.ranges.end, planned_batch.batch, attempt,
+        cluster_id=plan.cluster_id, topic_ids=ids, epochs=plan.epochs,
+        outside=planned_batch.watermark == WatermarkSide.OUTSIDE,
     )  # fmt: skip
 
     def guard(state: TableState | None) -> None:
-        check_not_overtaken(ports.pipeline, table, state, planned.batch, planned.ranges)
+        check_not_overtaken(ports.pipeline, table, state, planned_batch.batch, planned_batch.ranges)
 
     state = ports.tables.read_state(table.name, name)
     guard(state)
     if state is not None and state.snapshot_id is None:
-        start = replace(end, offsets=planned.ranges.start, batch=0, outside=planned.watermark != WatermarkSide.INSIDE)
+        start = replace(
+            end, offsets=planned_batch.ranges.start, batch=0, outside=planned_batch.watermark != WatermarkSide.INSIDE
+        )
         ports.commits.seed(table.name, name, start)
         state = ports.tables.read_state(table.name, name)
     if state is None:
         raise RetryLater(f"pipeline={name} table={table.name}: it was created and is not there; stage again")
     swap = Swap(
         ports=ports,
-        where=f"pipeline={name} table={table.name} batch={planned.batch}",
+        where=f"pipeline={name} table={table.name} batch={planned_batch.batch}",
         table=table.name,
         state=state,
-        branch=resource_names.name_branch(name, planned.batch, attempt),
+        branch=resource_names.name_branch(name, planned_batch.batch, attempt),
         attempt=attempt,
         properties=end.to_properties(name),
         guard=guard,
-        summary={**end.to_properties(name), "tidegate.pipeline": name, "tidegate.batch": str(planned.batch)},
+        summary={**end.to_properties(name), "tidegate.pipeline": name, "tidegate.batch": str(planned_batch.batch)},
         tag=resource_names.name_tag(name),
     )
-    publish_head(swap, write_on_branch(swap, planned.batch))
+    publish_head(swap, write_on_branch(swap, planned_batch.batch))

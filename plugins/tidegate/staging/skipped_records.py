@@ -37,12 +37,12 @@ def list_skipped_records(pipeline: str, state: TableState | None) -> list[Skippe
     """The records that a person has skipped for the table, oldest first."""
     marks = state.marks if state else {}
     text = marks.get(resource_names.name_pipeline_property(pipeline, SKIPPED_PROPERTY), "[]")
-    return [SkippedRecord(**one) for one in json.loads(text)]
+    return [SkippedRecord(**entry) for entry in json.loads(text)]
 
 
 def build_property(pipeline: str, records: list[SkippedRecord]) -> dict[str, str]:
     """The property of the table that keeps the list."""
-    text = json.dumps([asdict(one) for one in records], separators=(",", ":"))
+    text = json.dumps([asdict(skipped_record) for skipped_record in records], separators=(",", ":"))
     return {resource_names.name_pipeline_property(pipeline, SKIPPED_PROPERTY): text}
 
 
@@ -54,16 +54,18 @@ def add_skipped_record(
     None where it is full without them.
     """
 
-    def is_over(skipped: SkippedRecord) -> bool:
-        is_old = skipped.topic == record.topic and skipped.topic_id != record.topic_id
-        return is_old or skipped.offset < (get_offset(position, skipped.topic, skipped.partition) or 0)
+    def is_over(skipped_record: SkippedRecord) -> bool:
+        is_old = skipped_record.topic == record.topic and skipped_record.topic_id != record.topic_id
+        return is_old or skipped_record.offset < (
+            get_offset(position, skipped_record.topic, skipped_record.partition) or 0
+        )
 
-    others = [one for one in known if one != record]
-    if sum(not is_over(one) for one in others) >= MAX_SKIPPED_RECORDS:
+    other_records = [skipped_record for skipped_record in known if skipped_record != record]
+    if sum(not is_over(skipped_record) for skipped_record in other_records) >= MAX_SKIPPED_RECORDS:
         return None
-    while len(others) >= MAX_SKIPPED_RECORDS:
-        others.remove(next(filter(is_over, others)))
-    return [*others, record]
+    while len(other_records) >= MAX_SKIPPED_RECORDS:
+        other_records.remove(next(filter(is_over, other_records)))
+    return [*other_records, record]
 
 
 def find_skipped_places(
@@ -72,13 +74,19 @@ def find_skipped_places(
     """Those that a batch of these ranges holds, None where the table has none at all."""
     known = list_skipped_records(pipeline, state)
     bounds = {(topic, partition): (start, end) for topic, partition, start, end in ranges}
-    found = [one for one in known if topic_ids.get(one.topic, "") == one.topic_id]
-    inside = [one for one in found if _lies_within(one, bounds.get((one.topic, one.partition)))]
-    return tuple(sorted(one.place for one in inside)) if known else None
+    current_records = [
+        skipped_record for skipped_record in known if topic_ids.get(skipped_record.topic, "") == skipped_record.topic_id
+    ]
+    inside = [
+        skipped_record
+        for skipped_record in current_records
+        if _lies_within(skipped_record, bounds.get((skipped_record.topic, skipped_record.partition)))
+    ]
+    return tuple(sorted(skipped_record.place for skipped_record in inside)) if known else None
 
 
-def _lies_within(skipped: SkippedRecord, bounds: tuple[int, int] | None) -> bool:
-    return bounds is not None and bounds[0] <= skipped.offset < bounds[1]
+def _lies_within(skipped_record: SkippedRecord, bounds: tuple[int, int] | None) -> bool:
+    return bounds is not None and bounds[0] <= skipped_record.offset < bounds[1]
 
 
 def make_room_for_letters(table: Table) -> Table:

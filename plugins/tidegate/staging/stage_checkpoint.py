@@ -75,5 +75,5 @@ class _CheckpointedEngine:
 def _compute_digest(job: StageJob) -> str:
     """What is asked of Spark; a table that was missing at first is there now."""
     finder = job.finder and replace(job.finder, create=())
-    same = replace(job, tables=tuple(replace(table, create=()) for table in job.tables), finder=finder)
-    return hashlib.sha256(same.to_json().encode()).hexdigest()
+    same_job = replace(job, tables=tuple(replace(table, create=()) for table in job.tables), finder=finder)
+    return hashlib.sha256(same_job.to_json().encode()).hexdigest()

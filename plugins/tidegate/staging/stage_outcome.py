@@ -9,27 +9,29 @@ from tidegate.ports.context import Ports
 from tidegate.tables.lookup import find_table
 
 
-def read_staged_batch(ports: Ports, planned: PlannedBatch, stage_table: StageTable) -> StagedBatch:
+def read_staged_batch(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable) -> StagedBatch:
     """What the job left behind for one table, which counts from now on; a bad record, or records that do not add up,
     are errors.
 
     Whatever says that the job has read other records than planned must come before.
     """
-    where = f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}"
+    place = f"pipeline={ports.pipeline.name} table={planned_batch.table} batch={planned_batch.batch}"
     outcome = ports.staging.complete_attempt(
-        stage_table.intermediate, planned.batch, stage_table.attempt, stage_table.summary
+        stage_table.intermediate, planned_batch.batch, stage_table.attempt, stage_table.summary
     )
     if outcome is None:
-        raise RetryLater(f"{where}: the stage job ended without a result: attempt={stage_table.attempt}; stage again")
+        raise RetryLater(f"{place}: the stage job ended without a result: attempt={stage_table.attempt}; stage again")
     if outcome.bad:
-        first = require_first_bad(outcome, where)
-        is_flush = stage_table.intermediate == name_intermediate_table(ports.pipeline, find_table(ports, planned.table))
+        first = require_first_bad(outcome, place)
+        is_flush = stage_table.intermediate == name_intermediate_table(
+            ports.pipeline, find_table(ports, planned_batch.table)
+        )
         problem_text = _describe_bad_records(ports.pipeline.name, outcome.bad, first, stage_table, can_skip=is_flush)
-        raise BadRecord(f"{where}: {problem_text}")
-    problem = outcome.count_records(planned.ranges.span).explain_imbalance()
+        raise BadRecord(f"{place}: {problem_text}")
+    problem = outcome.count_records(planned_batch.ranges.span).explain_imbalance()
     if problem:
-        raise GiveUp(f"{where}: {problem}")
-    return find_staged(ports, stage_table.intermediate, planned, stage_table.attempt)
+        raise GiveUp(f"{place}: {problem}")
+    return find_staged(ports, stage_table.intermediate, planned_batch, stage_table.attempt)
 
 
 def _describe_bad_records(
@@ -54,15 +56,15 @@ def _describe_bad_records(
     )
 
 
-def find_staged(ports: Ports, intermediate: str, planned: PlannedBatch, attempt: str) -> StagedBatch:
+def find_staged(ports: Ports, intermediate: str, planned_batch: PlannedBatch, attempt: str) -> StagedBatch:
     """The staged batch of one attempt, as its snapshot of the intermediate table has it.
 
     `RetryLater` where it is not there any more: another run has published or cleaned it up, and a new plan sees that.
     """
-    for staged in ports.staging.list_staged(intermediate, planned.table):
-        if staged.attempt == attempt:
-            return staged
+    for staged_batch in ports.staging.list_staged(intermediate, planned_batch.table):
+        if staged_batch.attempt == attempt:
+            return staged_batch
     raise RetryLater(
-        f"pipeline={ports.pipeline.name} table={planned.table} batch={planned.batch}: the staged attempt={attempt} "
-        "is no longer there; run the flush again, it will plan anew"
+        f"pipeline={ports.pipeline.name} table={planned_batch.table} batch={planned_batch.batch}: the staged "
+        f"attempt={attempt} is no longer there; run the flush again, it will plan anew"
     )

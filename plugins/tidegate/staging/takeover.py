@@ -55,19 +55,30 @@ def find_unfinished_batch(
     A plan that asks for this batch again takes its files over. Looks at numbers above `above` alone; of several batches
     takes the one that reaches farthest. None in a pipeline whose records name tables: their jobs are never taken over.
     """
-    if any(one.discovers_names for one in ports.pipeline.tables):
+    if any(table.discovers_names for table in ports.pipeline.tables):
         return None
     signed = ports.staging.list_signed_attempts(resource_names.name_intermediate_table(ports.pipeline, table))
-    fit = [one for one in signed if not one.is_landed and one.batch > above and one.ranges.continues(ahead)]
-    fit = [one for one in fit if all(end <= (get_offset(log_end, t, p) or 0) for t, p, _, end in one.ranges)]
-    best = max(fit, key=lambda one: (one.ranges.span, one.batch), default=None)
+    fit = [
+        unfinished
+        for unfinished in signed
+        if not unfinished.is_landed and unfinished.batch > above and unfinished.ranges.continues(ahead)
+    ]
+    fit = [
+        unfinished
+        for unfinished in fit
+        if all(end <= (get_offset(log_end, t, p) or 0) for t, p, _, end in unfinished.ranges)
+    ]
+    best = max(fit, key=lambda unfinished: (unfinished.ranges.span, unfinished.batch), default=None)
     return None if best is None else (best.batch, best.ranges)
 
 
 def _take_over(ports: Ports, job: StageJob, table: StageTable) -> StageTable | None:
     request = compute_request_digest(job, table)
     signed = ports.staging.list_signed_attempts(table.intermediate)
-    attempt = next((one.attempt for one in signed if (one.batch, one.request) == (job.batch, request)), None)
+    attempt = next(
+        (unfinished.attempt for unfinished in signed if (unfinished.batch, unfinished.request) == (job.batch, request)),
+        None,
+    )
     folder = None if attempt is None else ports.staging.find_landing_folder(table.intermediate, job.batch, attempt)
     outcome = None if attempt is None else ports.staging.read_job_outcome(table.intermediate, job.batch, attempt)
     if (

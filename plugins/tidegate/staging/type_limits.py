@@ -29,12 +29,12 @@ UUID_PATTERN = r"\A[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\z"
 Limit = tuple[str, str]  # a reason that begins with the column's name, and SQL that is true where it holds
 
 
-def check_adopted_types(declared: Table, table: Table) -> None:
+def check_adopted_types(declared_table: Table, table: Table) -> None:
     """`ConfigurationError` where the columns are the destination's, and Spark cannot hold the values of one of them.
 
-    `table` is the `declared` one with its columns resolved.
+    `table` is the `declared_table` one with its columns resolved.
     """
-    adopted = table.value.columns if declared.value.columns is None else None
+    adopted = table.value.columns if declared_table.value.columns is None else None
     for column in adopted or ():
         if has_leaf(parse_type(column.type), _is_unknown):
             raise ConfigurationError(
@@ -51,48 +51,48 @@ def _is_unknown(leaf: Primitive) -> bool:
 
 def list_key_limits(table: Table) -> tuple[Limit, ...]:
     """The limits of the staged `key_struct`. `table` has its columns resolved."""
-    target, found = table.target_schema, list[Limit]()
+    target, limits = table.target_schema, list[Limit]()
     if target is None or not table.key.fields:
         return ()
     for column in list_key_columns(table):
-        field, own = find_key_field(table, column.name), target.find_name(column.name)
+        field, own_name = find_key_field(table, column.name), target.find_name(column.name)
         expr = "key_struct" if field is None else f"key_struct.{quote(field)}"
-        if own is not None:
-            found += _list_limits(expr, parse_type(column.type), dict(target.fields)[own], column.name)
-    return tuple(found)
+        if own_name is not None:
+            limits += _list_limits(expr, parse_type(column.type), dict(target.fields)[own_name], column.name)
+    return tuple(limits)
 
 
 def list_value_limits(table: Table, metadata: dict[str, str]) -> tuple[Limit, ...]:
     """The limits of the staged `value_struct`."""
     if table.target_schema is None:
         return ()
-    staged = to_struct(list_staged_columns(table, metadata))
-    return tuple(_list_field_limits("value_struct", staged, table.target_schema, ""))
+    staged_schema = to_struct(list_staged_columns(table, metadata))
+    return tuple(_list_field_limits("value_struct", staged_schema, table.target_schema, ""))
 
 
-def _list_field_limits(expr: str, staged: Struct, target: Struct, above: str, depth: int = 0) -> Iterator[Limit]:
+def _list_field_limits(expr: str, staged_struct: Struct, target: Struct, above: str, depth: int = 0) -> Iterator[Limit]:
     types = dict(target.fields)
-    for name, kind in staged.fields:
-        own = target.find_name(name)
-        if own is not None:
-            yield from _list_limits(f"{expr}.{quote(name)}", kind, types[own], f"{above}{name}", depth)
+    for name, kind in staged_struct.fields:
+        own_name = target.find_name(name)
+        if own_name is not None:
+            yield from _list_limits(f"{expr}.{quote(name)}", kind, types[own_name], f"{above}{name}", depth)
 
 
-def _list_limits(expr: str, staged: DataType, target: DataType, name: str, depth: int = 0) -> Iterator[Limit]:
+def _list_limits(expr: str, staged_type: DataType, target: DataType, name: str, depth: int = 0) -> Iterator[Limit]:
     each = f"e{depth}"
-    match staged, target:
+    match staged_type, target:
         case Struct(), Struct():
-            yield from _list_field_limits(expr, staged, target, f"{name}.", depth)
+            yield from _list_field_limits(expr, staged_type, target, f"{name}.", depth)
         case Array(), Array():
-            yield from _list_each(expr, each, _list_limits(each, staged.element, target.element, name, depth + 1))
+            yield from _list_each(expr, each, _list_limits(each, staged_type.element, target.element, name, depth + 1))
         case Map(), Map():
-            inner = _list_limits(each, staged.value, target.value, name, depth + 1)
+            inner = _list_limits(each, staged_type.value, target.value, name, depth + 1)
             yield from _list_each(f"map_values({expr})", each, inner)
         case Map(), Array(Struct() as entry):
             types = dict(entry.fields)
-            for part, item in (("key", staged.key), ("value", staged.value)):
-                if (own := entry.find_name(part)) is not None:
-                    inner = _list_limits(each, item, types[own], name, depth + 1)
+            for part, item in (("key", staged_type.key), ("value", staged_type.value)):
+                if (own_name := entry.find_name(part)) is not None:
+                    inner = _list_limits(each, item, types[own_name], name, depth + 1)
                     yield from _list_each(f"map_{part}s({expr})", each, inner)
         case Primitive("STRING" | "BINARY" as kind), Primitive(form=MaxLength(limit)):
             function, unit = ("char_length", "characters") if kind == "STRING" else ("octet_length", "bytes")

@@ -79,8 +79,8 @@ class _TableCleaning:
             self._clean()
         except Exception as error:  # whatever it is, rows are published: leftovers must not fail the flush
             reason = f"{type(error).__name__}: {error}"
-            where = f"pipeline={self._ports.pipeline.name} table={self._table.name} batch={self.report.published}"
-            log.warning("not cleaned up, the next run will: %s: %s", where, reason)
+            place = f"pipeline={self._ports.pipeline.name} table={self._table.name} batch={self.report.published}"
+            log.warning("not cleaned up, the next run will: %s: %s", place, reason)
             self._note(failed=reason)
         return self.report
 
@@ -95,16 +95,16 @@ class _TableCleaning:
         self._note(published=batch)
         if table.errors.topic:  # first: batches that are still staged may have letters that were not sent
             self._note(sent_dead_letters=send_dead_letters(ports, table, batch))
-        removed = ports.staging.clean_up(*_find_leftovers(ports, table, batch))
-        published = removed.get("batches", 0) or _count_direct_batches(ports, table, state)
-        is_worn = is_due(ports.pipeline.maintenance, batch, published)
-        self._note(removed=removed, needs_compaction=is_worn)
+        removed_counts = ports.staging.clean_up(*_find_leftovers(ports, table, batch))
+        published_batches = removed_counts.get("batches", 0) or _count_direct_batches(ports, table, state)
+        is_worn = is_due(ports.pipeline.maintenance, batch, published_batches)
+        self._note(removed=removed_counts, needs_compaction=is_worn)
         self._note(branches=ports.commits.drop_branches(table.name, ports.pipeline.name, batch))
         if table.remembers:
             self._note(**_forget_old_deletes(ports, table, state))
 
-    def _note(self, **what: Any) -> None:
-        self.report = replace(self.report, **what)
+    def _note(self, **report_fields: Any) -> None:
+        self.report = replace(self.report, **report_fields)
 
 
 def _find_leftovers(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
@@ -128,15 +128,17 @@ def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[s
     The memory is shared by all pipelines that publish into the table, so the one that is farthest behind decides.
     """
     times = {ports.pipeline.name: _read_valid_through_ms(state)}
-    for other in ports.tables.list_pipelines(table.name):
-        other_state = ports.tables.read_state(table.name, other) if other != ports.pipeline.name else None
+    for other_pipeline in ports.tables.list_pipelines(table.name):
+        other_state = (
+            ports.tables.read_state(table.name, other_pipeline) if other_pipeline != ports.pipeline.name else None
+        )
         if other_state is not None and other_state.recorded is not None:
-            times[other] = _read_valid_through_ms(other_state)
-    reached = [ms for ms in times.values() if ms is not None]
-    if len(reached) < len(times):
+            times[other_pipeline] = _read_valid_through_ms(other_state)
+    known_times = [ms for ms in times.values() if ms is not None]
+    if len(known_times) < len(times):
         return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}
     kept_ms = table.tombstone_retention_seconds * 1000
-    before_ms, every_ms = min(reached) - kept_ms, kept_ms // FORGET_SHARE
+    before_ms, every_ms = min(known_times) - kept_ms, kept_ms // FORGET_SHARE
     return {
         "forgotten_deletes": ports.tables.forget_deletes(resource_names.name_memory_table(table), before_ms, every_ms)
     }

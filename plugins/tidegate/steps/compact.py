@@ -48,14 +48,14 @@ class CompactionReport:
         return {"table": self.table, "compacted": False, **failure}
 
 
-def is_due(settings: Maintenance, published: int, batches: int) -> bool:
-    """Whether one of the last `batches` batches, up to number `published`, was the table's tenth, twentieth …
+def is_due(settings: Maintenance, published_batches: int, batches: int) -> bool:
+    """Whether one of the last `batches` batches, up to number `published_batches`, was the table's tenth, twentieth …
 
     For a destination that keeps its files itself no batches are listed.
     """
     if not settings.follows_flushes:
         return False
-    return published // settings.compact_every > (published - batches) // settings.compact_every
+    return published_batches // settings.compact_every > (published_batches - batches) // settings.compact_every
 
 
 def compact(ports: Ports, tables: Iterable[str]) -> list[CompactionReport]:

@@ -31,30 +31,36 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
     - If several pipelines write the table, the one that is farthest behind decides.
     - Times after now do not count: one record from a wrong clock would complete all hours until then.
     """
-    seen = _read_table_progress(ports, table)
-    where = f"pipeline={ports.pipeline.name} table={table}"
-    position, through = seen.position, seen.valid_through_ms
-    if seen.error is not None or position is None or through is None or not _find_greatest_time(position):
-        raise NothingToDo(f"{where}: nobody can tell yet what is complete")
-    if not _knows_every_partition(position, seen):
-        raise NothingToDo(f"{where}: a partition has not been read yet")
-    begun = _find_greatest_time(position)
-    for other, recorded in _iterate_others(ports, table):
+    progress = _read_table_progress(ports, table)
+    place = f"pipeline={ports.pipeline.name} table={table}"
+    position, through = progress.position, progress.valid_through_ms
+    if progress.error is not None or position is None or through is None or not _find_greatest_time(position):
+        raise NothingToDo(f"{place}: nobody can tell yet what is complete")
+    if not _knows_every_partition(position, progress):
+        raise NothingToDo(f"{place}: a partition has not been read yet")
+    begin_ms = _find_greatest_time(position)
+    for other_pipeline, recorded in _iterate_others(ports, table):
         if recorded is None or recorded.valid_through_ms is None:
-            raise NothingToDo(f"{where}: nobody can tell yet what is complete of pipeline={other}, which writes it too")
+            raise NothingToDo(
+                f"{place}: nobody can tell yet what is complete of pipeline={other_pipeline}, which writes it too"
+            )
         if recorded.valid_through_ms < through:
-            log.info("%s: pipeline=%s writes it too, and holds hours back: it is complete to less", where, other)
-        begun, through = max(begun, _find_greatest_time(recorded)), min(through, recorded.valid_through_ms)
+            log.info(
+                "%s: pipeline=%s writes it too, and holds hours back: it is complete to less", place, other_pipeline
+            )
+        begin_ms, through = max(begin_ms, _find_greatest_time(recorded)), min(through, recorded.valid_through_ms)
     now = ports.now_ms()
-    return min(begun, now + MAX_AHEAD_MS), min(through, now)
+    return min(begin_ms, now + MAX_AHEAD_MS), min(through, now)
 
 
 def _read_table_progress(ports: Ports, table: str) -> TableProgress:
     """The one table beside the log; the others are not read: each has a task of its own."""
     check_table_is_known(ports, table)
-    wanted = replace(ports.pipeline, tables=tuple(one for one in ports.pipeline.tables if one.name == table))
-    (seen,) = measure_progress(ports, observe_tables(replace(ports, pipeline=wanted))).tables
-    return seen
+    table_pipeline = replace(
+        ports.pipeline, tables=tuple(candidate for candidate in ports.pipeline.tables if candidate.name == table)
+    )
+    (progress,) = measure_progress(ports, observe_tables(replace(ports, pipeline=table_pipeline))).tables
+    return progress
 
 
 def _find_greatest_time(position: Position) -> int:
@@ -64,15 +70,15 @@ def _find_greatest_time(position: Position) -> int:
 
 def _iterate_others(ports: Ports, table: str) -> Iterator[tuple[str, Position | None]]:
     """The other pipelines that have published into the table, by name; without a position where it was rolled back."""
-    for other in ports.tables.list_pipelines(table):
-        state = ports.tables.read_state(table, other) if other != ports.pipeline.name else None
+    for other_pipeline in ports.tables.list_pipelines(table):
+        state = ports.tables.read_state(table, other_pipeline) if other_pipeline != ports.pipeline.name else None
         if state is not None and state.recorded is not None:
-            yield other, None if state.rolled_back else state.recorded
+            yield other_pipeline, None if state.rolled_back else state.recorded
 
 
-def _knows_every_partition(position: Position, seen: TableProgress) -> bool:
+def _knows_every_partition(position: Position, progress: TableProgress) -> bool:
     return all(
-        get_offset(position.offsets, topic, part) is not None for topic, part, _ in iterate_offsets(seen.log.end)
+        get_offset(position.offsets, topic, part) is not None for topic, part, _ in iterate_offsets(progress.log.end)
     )
 
 

@@ -39,12 +39,12 @@ class FlushResult:
 def flush(
     ports: Ports,
     merges_at_once: int = 1,
-    until: Offsets | None = None,
+    stop_offsets: Offsets | None = None,
     report: Callable[[Plan], None] = lambda _: None,
 ) -> FlushResult:
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
-    Nothing is read beyond `until`, next offsets by topic and partition. `report` gets the plan before the work begins.
+    Nothing is read beyond `stop_offsets`, by topic and partition. `report` gets the plan before the work begins.
     `merges_at_once` tables are merged in parallel, each by its own thread. A repeat call goes on with what the one
     before has left: staged batches are published first, and what is published is not read again.
 
@@ -55,15 +55,15 @@ def flush(
     - `NothingToDo` is raised if there was no work. The heartbeat has run then.
     """
     expanded_ports = expand_template(ports)  # the tables that records have named are looked for once, not by every step
-    planned = plan_flush(expanded_ports, until=until)
-    report(planned)
-    return flush_planned(ports, expanded_ports, planned, merges_at_once)
+    flush_plan = plan_flush(expanded_ports, stop_offsets=stop_offsets)
+    report(flush_plan)
+    return flush_planned(ports, expanded_ports, flush_plan, merges_at_once)
 
 
-def plan_flush(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
+def plan_flush(ports: Ports, at_least: int = 0, stop_offsets: Offsets | None = None) -> Plan:
     """The first step of a flush. Without work it cleans up behind a run that was killed, and runs the heartbeat."""
     try:
-        return plan(ports, at_least, until)
+        return plan(ports, at_least, stop_offsets)
     except NothingToDo:
         clean_up(ports)  # of a run that was killed after its publish
         heartbeat(ports)
@@ -73,20 +73,20 @@ def plan_flush(ports: Ports, at_least: int = 0, until: Offsets | None = None) ->
         raise
 
 
-def flush_planned(ports: Ports, expanded_ports: Ports, planned: Plan, merges_at_once: int = 1) -> FlushResult:
+def flush_planned(ports: Ports, expanded_ports: Ports, flush_plan: Plan, merges_at_once: int = 1) -> FlushResult:
     """The other steps of a flush, see there. `expanded_ports` hold the tables that records have named."""
     try:
-        staged, refused_staging = stage_tables(expanded_ports, planned)
+        staged_batches, refused_staging = stage_tables(expanded_ports, flush_plan)
     except GiveUp:
         _clean_up_behind_failure(expanded_ports)  # attempts that nobody will merge
         raise
-    refused = [*planned.refused, *refused_staging]
+    refusals = [*flush_plan.refused, *refused_staging]
     ports = (
         expanded_ports
-        if {batch.table for batch in staged} <= {t.name for t in expanded_ports.pipeline.tables}
+        if {batch.table for batch in staged_batches} <= {t.name for t in expanded_ports.pipeline.tables}
         else expand_template(ports)
     )
-    flushed = replace(_merge_all(ports, staged, merges_at_once), offsets_left=planned.offsets_left)
+    flushed = replace(_merge_all(ports, staged_batches, merges_at_once), offsets_left=flush_plan.offsets_left)
     try:
         if flushed.published:
             with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
@@ -94,9 +94,9 @@ def flush_planned(ports: Ports, expanded_ports: Ports, planned: Plan, merges_at_
         flushed = replace(flushed, cleaned=tuple(clean_up(ports)))
         heartbeat(ports)
     except TidegateError:
-        _raise_failures(ports, flushed, refused)  # those of tables first: they tell what is published, too
+        _raise_failures(ports, flushed, refusals)  # those of tables first: they tell what is published, too
         raise
-    _raise_failures(ports, flushed, refused)
+    _raise_failures(ports, flushed, refusals)
     return flushed
 
 
@@ -110,21 +110,23 @@ def _clean_up_behind_failure(ports: Ports) -> None:
 
 
 def _merge_all(ports: Ports, batches: list[StagedBatch], at_once: int) -> FlushResult:
-    waiting = group_by_table(batches)
-    if at_once == 1 or len(waiting) == 1:
-        drained = [merge_queue(ports, queue) for queue in waiting]
+    queues = group_by_table(batches)
+    if at_once == 1 or len(queues) == 1:
+        drained = [merge_queue(ports, queue) for queue in queues]
     else:
-        drained = _merge_beside_each_other(ports, waiting, at_once)
-    published = tuple(batch for one in drained for batch in one.published)
-    return FlushResult(published, tuple((one.table, one.failure) for one in drained if one.failure is not None))
+        drained = _merge_beside_each_other(ports, queues, at_once)
+    published_batches = tuple(batch for queue in drained for batch in queue.published)
+    return FlushResult(
+        published_batches, tuple((queue.table, queue.failure) for queue in drained if queue.failure is not None)
+    )
 
 
-def _merge_beside_each_other(ports: Ports, waiting: list[list[StagedBatch]], at_once: int) -> list[QueueResult]:
+def _merge_beside_each_other(ports: Ports, queues: list[list[StagedBatch]], at_once: int) -> list[QueueResult]:
     """Merge in parallel. Ctrl-C does not wait for running merges."""
     workers = ThreadPoolExecutor(at_once, thread_name_prefix="tidegate-merge")
     is_awaited = True
     try:
-        return list(workers.map(partial(merge_queue, ports), waiting))
+        return list(workers.map(partial(merge_queue, ports), queues))
     except KeyboardInterrupt:
         is_awaited = False
         raise
@@ -132,18 +134,18 @@ def _merge_beside_each_other(ports: Ports, waiting: list[list[StagedBatch]], at_
         workers.shutdown(wait=is_awaited, cancel_futures=not is_awaited)
 
 
-def _raise_failures(ports: Ports, flushed: FlushResult, refused: Sequence[Refusal]) -> None:
+def _raise_failures(ports: Ports, flushed: FlushResult, refusals: Sequence[Refusal]) -> None:
     failures = [error for _, error in flushed.failures]
     lost_only = all(isinstance(error, PublishedElsewhere) for error in failures)
-    if failures and lost_only and flushed.published and not refused:
+    if failures and lost_only and flushed.published and not refusals:
         log.info("left to another run: %s", "; ".join(map(str, failures)))
         return
-    if failures and not refused and (not ports.pipeline.has_several or lost_only):
+    if failures and not refusals and (not ports.pipeline.has_several or lost_only):
         raise failures[0]
     messages = (
         [f"pipeline={ports.pipeline.name}: {len(failures)} tables failed:", *map(str, failures)] if failures else []
     )
-    messages += [format_refusals(ports, refused)] if refused else []
+    messages += [format_refusals(ports, refusals)] if refusals else []
     if messages:
-        kinds = [*map(type, failures), *(find_kind(one.kind) for one in refused)]
+        kinds = [*map(type, failures), *(find_kind(refusal.kind) for refusal in refusals)]
         raise join_tables("\n".join(messages), kinds, flushed.published)

@@ -59,11 +59,11 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
     ports = expand_template(ports)
     tables = observe_tables(ports)
     offsets, refusal = _compute_offsets(ports, tables)
-    reported = commit_to_group(ports, offsets)
-    beat = HeartbeatResult(reported.offsets)
-    if any(offsets.values()) and _is_due(ports, reported.beat_ms):
-        commit_to_group(ports, reported.offsets, ports.now_ms())
-        beat = _report_tables(ports, tables, reported.offsets)
+    group_report = commit_to_group(ports, offsets)
+    beat = HeartbeatResult(group_report.offsets)
+    if any(offsets.values()) and _is_due(ports, group_report.beat_ms):
+        commit_to_group(ports, group_report.offsets, ports.now_ms())
+        beat = _report_tables(ports, tables, group_report.offsets)
     if refusal is not None:
         raise refusal
     return beat
@@ -76,37 +76,37 @@ def _is_due(ports: Ports, before_ms: int | None) -> bool:
 
 
 def _compute_offsets(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Offsets, GiveUp | None]:
-    ignored = list_ignored_topics(ports)
-    quiet = ports.broker.read_log(ignored, ports.pipeline.source.isolation).end if ignored else {}
-    own = compute_low_watermark(ports, tables)
-    own = merge_offsets(_find_empty_start(ports, own), own)
+    ignored_topics = list_ignored_topics(ports)
+    quiet = ports.broker.read_log(ignored_topics, ports.pipeline.source.isolation).end if ignored_topics else {}
+    own_offsets = compute_low_watermark(ports, tables)
+    own_offsets = merge_offsets(_find_empty_start(ports, own_offsets), own_offsets)
     try:
-        return apply_offset_hook(ports, own, quiet), None
+        return apply_offset_hook(ports, own_offsets, quiet), None
     except GiveUp as refusal:
-        return merge_offsets(own, quiet), refusal
+        return merge_offsets(own_offsets, quiet), refusal
 
 
-def _find_empty_start(ports: Ports, own: Offsets) -> Offsets:
+def _find_empty_start(ports: Ports, own_offsets: Offsets) -> Offsets:
     """Offsets to keep for topics that no table has read from: where `start: latest` or `group` begins, and the ends of
     empty topics. The brokers would forget the group's offsets otherwise, and the table would begin elsewhere.
     """
-    if all(topic in own for topic in list_row_topics(ports)):
+    if all(topic in own_offsets for topic in list_row_topics(ports)):
         return {}
     log, kind = read_known_log(ports)[0], ports.pipeline.source.start.kind
-    unread = tuple(topic for topic in log.begin if topic not in own)
+    unread_topics = tuple(topic for topic in log.begin if topic not in own_offsets)
     if kind == StartKind.LATEST:
         start = resolve_latest_start(ports, log)
-        return {topic: start[topic] for topic in unread}
-    empty = tuple(topic for topic in unread if log.begin[topic] == log.end[topic])
-    asked_topics = unread if kind == StartKind.GROUP else empty
-    committed = ports.broker.read_committed(ports.pipeline.source.group, asked_topics) if asked_topics else {}
-    return merge_offsets({topic: log.end[topic] for topic in empty}, committed)
+        return {topic: start[topic] for topic in unread_topics}
+    empty = tuple(topic for topic in unread_topics if log.begin[topic] == log.end[topic])
+    asked_topics = unread_topics if kind == StartKind.GROUP else empty
+    committed_offsets = ports.broker.read_committed(ports.pipeline.source.group, asked_topics) if asked_topics else {}
+    return merge_offsets({topic: log.end[topic] for topic in empty}, committed_offsets)
 
 
 def _report_tables(ports: Ports, tables: Sequence[ObservedTable], offsets: Offsets) -> HeartbeatResult:
     records: list[HeartbeatRecord] = []
     warnings: list[str] = []
-    sent = 0
+    sent_records = 0
     try:
         progress = measure_progress(ports, tables)
         records = build_heartbeat_records(progress)
@@ -114,9 +114,11 @@ def _report_tables(ports: Ports, tables: Sequence[ObservedTable], offsets: Offse
         if ports.pipeline.heartbeat.produce and records:
             messages = encode_records((record.key, record.to_dict()) for record in records)
             ports.broker.send(ports.pipeline.heartbeat.topic, messages)
-            sent = len(records)
+            sent_records = len(records)
     except TidegateError as reason:
         warnings.append(f"pipeline={ports.pipeline.name}: this heartbeat could not tell everything: {reason}")
     for warning in warnings:
         log.warning(warning)
-    return HeartbeatResult(committed=offsets, due=True, sent=sent, tables=tuple(records), warnings=tuple(warnings))
+    return HeartbeatResult(
+        committed=offsets, due=True, sent=sent_records, tables=tuple(records), warnings=tuple(warnings)
+    )

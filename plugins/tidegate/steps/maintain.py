@@ -68,12 +68,12 @@ def list_maintained_tables(ports: Ports) -> list[str]:
     candidate_names = [resource_names.name_intermediate_table(pipeline, table) for table in pipeline.tables]
     candidate_names += [resource_names.name_memory_table(table) for table in pipeline.tables if table.remembers]
     candidate_names += [resource_names.name_dead_letter_table(pipeline), resource_names.name_control_table(pipeline)]
-    made = [
+    product_tables = [
         name
         for name in dict.fromkeys(candidate_names)
         if _finds_table(ports, ports.tables.read_property, name, KIND_PROPERTY)
     ]
-    return [name for name in (*destinations, *made) if _finds_table(ports, ports.tables.read_files, name)]
+    return [name for name in (*destinations, *product_tables) if _finds_table(ports, ports.tables.read_files, name)]
 
 
 def _finds_table(ports: Ports, look: Callable[..., object], *arguments: str) -> bool:
@@ -154,7 +154,8 @@ def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str
     if not _may_remove_orphans(ports, table, files):
         orphans = {}
     if table in {
-        resource_names.name_intermediate_table(ports.pipeline, own) for own in expand_template(ports).pipeline.tables
+        resource_names.name_intermediate_table(ports.pipeline, table)
+        for table in expand_template(ports).pipeline.tables
     }:
         return orphans
     # Expiry must not cut a branch off from a tagged snapshot: that could not be told from a rollback any more. How many
@@ -220,7 +221,7 @@ def build_renderer(ports: Ports, table: str) -> Callable[..., str]:
 
 def is_rewritten(ports: Ports, table: str) -> bool:
     """Whether its files may be rewritten: Iceberg's procedures rewrite main, and a table on a branch has another's."""
-    return table not in {own.name for own in ports.pipeline.tables if own.branch != "main"}
+    return table not in {table.name for table in ports.pipeline.tables if table.branch != "main"}
 
 
 def _render_rewrites(render: Callable[..., str], settings: Maintenance, files: TableFiles) -> dict[str, str]:
@@ -252,12 +253,12 @@ def has_many_manifests(files: TableFiles) -> bool:
 
 
 def _raise_failures(job: MaintainJob, steps: Mapping[str, ProcedureOutcome]) -> None:
-    failed = {name: step.failed for name, step in steps.items() if step.failed is not None}
-    for name, reason in failed.items():
+    failure_reasons = {name: step.failed for name, step in steps.items() if step.failed is not None}
+    for name, reason in failure_reasons.items():
         if refusal := find_refused_right(reason):
             raise build_refused_right_error(f"pipeline={job.pipeline} table={job.table}: maintenance: {name}", refusal)
-    if failed:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
+    if failure_reasons:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failure_reasons.items())
         raise RetryLater(
             f"pipeline={job.pipeline} table={job.table}: maintenance failed in part, it will be tried again: {reasons}"
         )

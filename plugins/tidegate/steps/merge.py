@@ -61,8 +61,8 @@ class Cut:
     attempt: str
 
 
-def merge(ports: Ports, staged: StagedBatch, marks: Mapping[str, str] | None = None) -> PublishedBatch:
-    """Publish `staged`, with `marks`, and return what changed; a batch that is published already is a success too.
+def merge(ports: Ports, staged_batch: StagedBatch, marks: Mapping[str, str] | None = None) -> PublishedBatch:
+    """Publish `staged_batch`, with `marks`, and return what changed; a batch published already is a success too.
 
     1. Create the table if it is missing, evolve its schema if needed; give it a first snapshot.
     2. Cut a branch from the snapshot that the position was read from.
@@ -72,24 +72,26 @@ def merge(ports: Ports, staged: StagedBatch, marks: Mapping[str, str] | None = N
 
     Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
     """
-    table = find_table(ports, staged.table)
-    work = MergeContext(ports=ports, table=table, staged=staged, started_ms=ports.now_ms(), marks=marks or {})
+    table = find_table(ports, staged_batch.table)
+    work = MergeContext(ports=ports, table=table, staged=staged_batch, started_ms=ports.now_ms(), marks=marks or {})
     return retry_commits(ports, work.where, partial(_run_round, work))
 
 
 def _run_round(work: MergeContext) -> PublishedBatch:
     """One cut; `CommitRefused` asks for the next."""
     state = prepare_table(work)
-    if done := find_published(work, state):
-        return done
+    if published_batch := find_published(work, state):
+        return published_batch
     if not work.staged.counts.to_write and not publishes_without_rows(work.ports, work.table, state, work.staged):
         return build_result(work, None, None, PublishOutcome.NO_ROWS)
     try:
         return _cut_merge_publish(work, state)
     except (RetryLater, AuditFailed):
         # the winner of a race removes the loser's branch: what Spark says of that would hide the reason
-        if (now := _read_state(work)) and (done := find_published(work, now)):  # by this very task, sent twice
-            return done
+        if (now := _read_state(work)) and (
+            published_batch := find_published(work, now)
+        ):  # by this very task, sent twice
+            return published_batch
         _check_still_staged(work)
         raise
 
@@ -155,8 +157,8 @@ def _create_table(work: MergeContext, *statement_names: str) -> None:
         "properties": table.create.properties,
         "pipeline": pipeline.name,
     }
-    chosen = [name for name in statement_names if name != "order_table" or table.create.cluster_by]
-    rendered = (work.ports.sql_for(table.name).render(name, **values) for name in chosen)
+    chosen_statements = [name for name in statement_names if name != "order_table" or table.create.cluster_by]
+    rendered = (work.ports.sql_for(table.name).render(name, **values) for name in chosen_statements)
     try:
         statements = tuple(statement for statement in rendered if statement)
         work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements, table=table.name))
@@ -193,54 +195,58 @@ def _check_same_table(work: MergeContext, state: TableState | None) -> None:
 
 def find_published(work: MergeContext, state: TableState) -> PublishedBatch | None:
     """A success if this batch stands in the table, None if it is next, an error if neither."""
-    staged = work.staged
+    staged_batch = work.staged
     pipeline = work.ports.pipeline
     position = resolve_position(pipeline, work.table, state)
-    if position is not None and position.offsets == staged.ranges.end and position.staged_attempt == staged.attempt:
+    if (
+        position is not None
+        and position.offsets == staged_batch.ranges.end
+        and position.staged_attempt == staged_batch.attempt
+    ):
         head = work.ports.commits.read_head(work.table.name, resource_names.name_tag(pipeline.name))
         return build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
-    check_not_overtaken(pipeline, work.table, state, staged.batch, staged.ranges)
+    check_not_overtaken(pipeline, work.table, state, staged_batch.batch, staged_batch.ranges)
     return None
 
 
 def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
-    ports, staged = work.ports, work.staged
-    write_mode.check_is_sole_writer(ports, work.where, staged)
+    ports, staged_batch = work.ports, work.staged
+    write_mode.check_is_sole_writer(ports, work.where, staged_batch)
     table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     attempt = ports.new_attempt()
-    branch = resource_names.name_branch(ports.pipeline.name, staged.batch, attempt)
+    branch = resource_names.name_branch(ports.pipeline.name, staged_batch.batch, attempt)
     intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
-    values = build_merge_input(ports.pipeline, table, staged, branch)
+    values = build_merge_input(ports.pipeline, table, staged_batch, branch)
     plan = _choose_write_plan(work, table, state, values)
     swap = replace(
         build_swap(work, Cut(table=table, state=state, plan=plan, branch=branch, attempt=attempt)),
-        audited=prepare_audits(ports, table, staged, branch, attempt),
-        source=StagedSource(intermediate, staged.batch, staged.attempt),
-        conf=write_mode.choose_spark_conf(staged, plan),
-        reparenting=write_mode.plan_reparenting(table, staged, values),
-        must_add=staged.counts.staged if write_mode.is_always_written(table, staged) else 0,
+        audited=prepare_audits(ports, table, staged_batch, branch, attempt),
+        source=StagedSource(intermediate, staged_batch.batch, staged_batch.attempt),
+        conf=write_mode.choose_spark_conf(staged_batch, plan),
+        reparenting=write_mode.plan_reparenting(table, staged_batch, values),
+        must_add=staged_batch.counts.staged if write_mode.is_always_written(table, staged_batch) else 0,
     )
-    rows = render_merge_statements(ports, table, staged, branch, plan) if staged.counts.staged else ()
-    letters = render_dead_letter_statements(ports, staged, state.highest_batch, intermediate)
-    head = write_on_branch(swap, staged.batch, *letters, *rows)
-    log.info("%s: %s snapshot=%s rows=%s", plan.written_as, work.where, head.snapshot_id, staged.counts.staged)
+    rows = render_merge_statements(ports, table, staged_batch, branch, plan) if staged_batch.counts.staged else ()
+    letters = render_dead_letter_statements(ports, staged_batch, state.highest_batch, intermediate)
+    head = write_on_branch(swap, staged_batch.batch, *letters, *rows)
+    log.info("%s: %s snapshot=%s rows=%s", plan.written_as, work.where, head.snapshot_id, staged_batch.counts.staged)
     return publish_batch(work, swap, head)
 
 
-def build_swap(work: MergeContext, cut: Cut) -> Swap:
+def build_swap(work: MergeContext, branch_cut: Cut) -> Swap:
     """The attempt to publish the batch: rows and position in one commit, and the check that it may still do so."""
-    name, position = work.ports.pipeline.name, _compute_position(work, cut.state)
-    numbered = replace(position, batch=max(work.staged.batch, cut.state.highest_batch)).to_properties(name)
+    name, position = work.ports.pipeline.name, _compute_position(work, branch_cut.state)
+    numbered = replace(position, batch=max(work.staged.batch, branch_cut.state.highest_batch)).to_properties(name)
     return Swap(
         ports=work.ports,
         where=work.where,
         table=work.table.name,
-        state=cut.state,
-        branch=cut.branch,
-        attempt=cut.attempt,
-        properties={**numbered, **build_row_properties(work.ports.pipeline, cut.table), **work.marks},
+        state=branch_cut.state,
+        branch=branch_cut.branch,
+        attempt=branch_cut.attempt,
+        properties={**numbered, **build_row_properties(work.ports.pipeline, branch_cut.table), **work.marks},
         guard=partial(check_fits, work),
-        summary={**numbered, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, cut.plan)},
+        summary={**numbered, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, branch_cut.plan)},
         tag=resource_names.name_tag(name),
     )
 
@@ -251,9 +257,9 @@ def _compute_position(work: MergeContext, state: TableState) -> Position:
 
 def publish_batch(work: MergeContext, swap: Swap, head: Head) -> PublishedBatch:
     """Make the written branch main, and say what that changed."""
-    published, position = publish_head(swap, head), _compute_position(work, swap.state)
+    published_head, position = publish_head(swap, head), _compute_position(work, swap.state)
     log.info("published: %s position=%s", work.where, format_offsets(position.offsets))
-    return build_result(work, published, position, PublishOutcome.PUBLISHED)
+    return build_result(work, published_head, position, PublishOutcome.PUBLISHED)
 
 
 def _choose_write_plan(work: MergeContext, table: Table, state: TableState, values: MergeInput) -> write_mode.WritePlan:

@@ -95,22 +95,22 @@ def _run_once(work: MergeContext) -> tuple[StagedBatch, PublishedBatch]:
     """One cut. Where its commit is refused the batch is staged: another round would read Kafka again."""
     # two runners may meet here over a table that is new
     state = retry_commits(work.ports, work.where, lambda: prepare_table(work))
-    done = _find_published(work, state)
-    if done is not None:
-        return work.staged, done
+    published_batch = _find_published(work, state)
+    if published_batch is not None:
+        return work.staged, published_batch
     name, batch = work.ports.pipeline.name, work.staged
     is_skipped = bool(find_skipped_places(name, state, batch.ranges, batch.topic_ids))
     if is_skipped or not can_merge_directly(work.ports.pipeline, work.table):
         raise _MustBeStaged("the pipeline file, or what is skipped, has changed since it was planned")
     try:
         return _cut_merge_publish(work, state)
-    except CommitRefused as refused:
-        raise _MustBeStaged(str(refused)) from refused
+    except CommitRefused as refusal:
+        raise _MustBeStaged(str(refusal)) from refusal
     except RetryLater:
         # the winner of a race removes the loser's branch: what Spark says of that would hide the reason
         current = work.ports.tables.read_state(work.table.name, name)
-        if current and (done := _find_published(work, current)):  # by this very task, which was sent twice
-            return work.staged, done
+        if current and (published_batch := _find_published(work, current)):  # by this very task, which was sent twice
+            return work.staged, published_batch
         raise
 
 
@@ -136,9 +136,9 @@ def _stage_instead(work: MergeContext, *, is_odd: bool) -> tuple[StagedBatch, Pu
     ports, direct = work.ports, work.staged
     state = ports.tables.read_state(work.table.name, ports.pipeline.name)
     check_fits(work, state)
-    if state and (done := _find_published(work, state)):
-        return direct, done
-    planned = PlannedBatch(
+    if state and (published_batch := _find_published(work, state)):
+        return direct, published_batch
+    planned_batch = PlannedBatch(
         table=direct.table,
         batch=direct.batch,
         ranges=direct.ranges,
@@ -148,9 +148,11 @@ def _stage_instead(work: MergeContext, *, is_odd: bool) -> tuple[StagedBatch, Pu
         superseded_share=0.0 if direct.keys_differ and not direct.last_per_key else None,
         refused=is_odd,
     )
-    (staged,) = stage(ports, Plan((planned,), direct.cluster_id, direct.topic_ids, epochs=direct.epochs))
-    staged = staged if direct.table_uuid is None else staged.for_table(direct.table_uuid)
-    return staged, merge(ports, staged, build_staged_instead(ports.pipeline.name, direct.batch, direct.attempt))
+    (staged_batch,) = stage(ports, Plan((planned_batch,), direct.cluster_id, direct.topic_ids, epochs=direct.epochs))
+    staged_batch = staged_batch if direct.table_uuid is None else staged_batch.for_table(direct.table_uuid)
+    return staged_batch, merge(
+        ports, staged_batch, build_staged_instead(ports.pipeline.name, direct.batch, direct.attempt)
+    )
 
 
 def _cut_merge_publish(work: MergeContext, state: TableState) -> tuple[StagedBatch, PublishedBatch]:
@@ -158,8 +160,8 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> tuple[StagedBat
     table, attempt = resolve_columns(work.table, ports.pipeline.source.metadata, state), ports.new_attempt()
     branch = resource_names.name_branch(ports.pipeline.name, direct.batch, attempt)
     plan = write_mode.choose_direct_write(ports, table, state)
-    cut = Cut(table=table, state=state, plan=plan, branch=branch, attempt=attempt)
-    swap, values = build_swap(work, cut), build_merge_input(ports.pipeline, table, direct, branch)
+    branch_cut = Cut(table=table, state=state, plan=plan, branch=branch, attempt=attempt)
+    swap, values = build_swap(work, branch_cut), build_merge_input(ports.pipeline, table, direct, branch)
     (statement,) = render_merge_statements(ports, table, direct, branch, plan)
     conf = {**write_mode.choose_spark_conf(direct, plan), **build_write_conf(swap)}
     with drop_branch_on_failure(swap):
@@ -168,16 +170,16 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> tuple[StagedBat
         outcome = ports.engine.run_direct(DirectJob(_describe_read(ports, table, direct), statement, conf))
         took_ms = ports.now_ms() - before_ms  # the job counts as staging, what is around it as the merge
         _check_same_topics(work)
-        counted = _read_counts(direct, outcome, took_ms)
-        work = replace(work, staged=counted, started_ms=work.started_ms + took_ms)
+        counted_batch = _read_counts(direct, outcome, took_ms)
+        work = replace(work, staged=counted_batch, started_ms=work.started_ms + took_ms)
         swap = replace(
-            build_swap(work, cut),  # the position has the times that the job counted
-            must_add=counted.counts.staged if write_mode.is_always_written(table, counted) else 0,
-            reparenting=write_mode.plan_reparenting(table, counted, values),
+            build_swap(work, branch_cut),  # the position has the times that the job counted
+            must_add=counted_batch.counts.staged if write_mode.is_always_written(table, counted_batch) else 0,
+            reparenting=write_mode.plan_reparenting(table, counted_batch, values),
         )
         head = _describe_head(swap, find_head(swap, is_written=True), values)
-    log.info("%s: %s snapshot=%s rows=%s", plan.written_as, work.where, head.snapshot_id, counted.counts.staged)
-    return counted, publish_batch(work, swap, head)
+    log.info("%s: %s snapshot=%s rows=%s", plan.written_as, work.where, head.snapshot_id, counted_batch.counts.staged)
+    return counted_batch, publish_batch(work, swap, head)
 
 
 def _describe_read(ports: Ports, table: Table, direct: StagedBatch) -> StageJob:
@@ -192,16 +194,16 @@ def _describe_read(ports: Ports, table: Table, direct: StagedBatch) -> StageJob:
 
 def _read_counts(direct: StagedBatch, outcome: DirectOutcome, took_ms: int) -> StagedBatch:
     """The batch with what the job counted; `_MustBeStaged` where its rows may not be right, or were none."""
-    counted = outcome.counted
-    if counted is None:
+    stage_counts = outcome.counted
+    if stage_counts is None:
         raise _CountsLost
-    counts = counted.count_records(direct.ranges.span)
-    odd_counts = {"bad": counted.bad, "dead_lettered": counted.dead_lettered, "unusual": outcome.unusual}
-    odd_counts |= {"kept": counted.kept or 0, "unexplained": int(counts.explain_imbalance() is not None)}
+    counts = stage_counts.count_records(direct.ranges.span)
+    odd_counts = {"bad": stage_counts.bad, "dead_lettered": stage_counts.dead_lettered, "unusual": outcome.unusual}
+    odd_counts |= {"kept": stage_counts.kept or 0, "unexplained": int(counts.explain_imbalance() is not None)}
     if any(odd_counts.values()) or not counts.staged:
         numbers = " ".join(f"{name}={number}" for name, number in {**odd_counts, "staged": counts.staged}.items())
         raise _MustBeStaged(numbers, is_odd=any(odd_counts.values()))
-    return replace(direct, counts=counts, timestamps=counted.timestamps, stage_seconds=round(took_ms / 1000, 2))
+    return replace(direct, counts=counts, timestamps=stage_counts.timestamps, stage_seconds=round(took_ms / 1000, 2))
 
 
 def _describe_head(swap: Swap, head: Head, values: MergeInput) -> Head:

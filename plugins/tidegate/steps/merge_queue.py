@@ -39,8 +39,8 @@ class QueueResult:
 def group_by_table(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
     """Staged batches by table, in the order of each one's queue; tables in the order of their first batch."""
     by_table: dict[str, list[StagedBatch]] = {}
-    for staged in batches:
-        by_table.setdefault(staged.table, []).append(staged)
+    for batch in batches:
+        by_table.setdefault(batch.table, []).append(batch)
     return list(by_table.values())
 
 
@@ -62,12 +62,12 @@ class MergeCheckpoint:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], now_seconds: float) -> "MergeCheckpoint":
         """What a deferred task stored: the batches it had published, its job, and since when it waits (Unix time)."""
-        published = [PublishedBatch.from_dict(one) for one in data.get("published", ())]
-        return cls(published, DeferredJob(data["job"], now_seconds - data["since"]) if "job" in data else None)
+        published_batches = [PublishedBatch.from_dict(entry) for entry in data.get("published", ())]
+        return cls(published_batches, DeferredJob(data["job"], now_seconds - data["since"]) if "job" in data else None)
 
     def to_dict(self) -> dict[str, Any]:
         """The batches; who defers the task adds the job."""
-        return {"published": [one.to_dict() for one in self.published]}
+        return {"published": [batch.to_dict() for batch in self.published]}
 
 
 def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint | None = None) -> QueueResult:
@@ -108,31 +108,33 @@ def _drain(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoi
 
 
 def _merge_remaining(ports: Ports, remaining: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
-    published = checkpoint.published
+    published_batches = checkpoint.published
     for group in iterate_merge_groups(remaining):
-        done = _claim_deferred(merge(ports, combine_batches(group)), checkpoint.awaited)
-        if done.batch in [one.batch for one in published]:
+        published_batch = _claim_deferred(merge(ports, combine_batches(group)), checkpoint.awaited)
+        if published_batch.batch in [batch.batch for batch in published_batches]:
             continue  # before the task was deferred
-        published.append(done)
-        for staged in group:
-            record_batch(ports, staged, done)
+        published_batches.append(published_batch)
+        for staged_batch in group:
+            record_batch(ports, staged_batch, published_batch)
 
 
 def _merge_direct(ports: Ports, direct: StagedBatch) -> QueueResult:
     """Merge a direct batch. It is alone in its queue."""
     try:
-        counted, published = merge_direct(ports, direct)
-        record_batch(ports, counted, published)
+        counted_batch, published_batch = merge_direct(ports, direct)
+        record_batch(ports, counted_batch, published_batch)
     except TidegateError as error:
         log.info("not merged: pipeline=%s table=%s direct batch=%s", ports.pipeline.name, direct.table, direct.batch)
         return QueueResult(direct.table, (), error)
-    return QueueResult(direct.table, (published,))
+    return QueueResult(direct.table, (published_batch,))
 
 
-def _claim_deferred(published: PublishedBatch, awaited: DeferredJob | None) -> PublishedBatch:
-    if awaited is None or published.job != awaited.job:
-        return published
-    return replace(published, outcome=PublishOutcome.PUBLISHED, seconds=round(published.seconds + awaited.seconds, 2))
+def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None) -> PublishedBatch:
+    if awaited is None or published_batch.job != awaited.job:
+        return published_batch
+    return replace(
+        published_batch, outcome=PublishOutcome.PUBLISHED, seconds=round(published_batch.seconds + awaited.seconds, 2)
+    )
 
 
 def _find_remaining(ports: Ports, queue: Sequence[StagedBatch], awaited: DeferredJob | None) -> Sequence[StagedBatch]:
@@ -140,8 +142,8 @@ def _find_remaining(ports: Ports, queue: Sequence[StagedBatch], awaited: Deferre
     table = find_table(ports, queue[0].table)
     state = ports.tables.read_state(table.name, ports.pipeline.name)
     position = resolve_position(ports.pipeline, table, state)
-    for index, staged in enumerate(queue):
-        if position and staged.attempt == position.staged_attempt and staged.ranges.end == position.offsets:
+    for index, staged_batch in enumerate(queue):
+        if position and staged_batch.attempt == position.staged_attempt and staged_batch.ranges.end == position.offsets:
             return queue[index:] if awaited else queue[index + 1 :] or queue[index:]
     return queue
 

@@ -62,36 +62,42 @@ def stage_tables(ports: Ports, plan: Plan) -> StageResult:
 def _stage_plan(ports: Ports, plan: Plan) -> tuple[list[StagedBatch], list[Failure]]:
     ports = expand_template(ports)
     plan = keep_known_tables(ports, plan)
-    staged = [_resume_batch(ports, table) for table in plan.tables if table.resumed]
-    staged += [build_direct_batch(ports, plan, table) for table in plan.tables if table.direct]
-    new, failures = _list_new_batches(ports, plan, staged)
+    staged_batches = [_resume_batch(ports, table) for table in plan.tables if table.resumed]
+    staged_batches += [build_direct_batch(ports, plan, table) for table in plan.tables if table.direct]
+    new, failures = _list_new_batches(ports, plan, staged_batches)
     for _, group in groupby(new, key=_get_group_key):
-        done, failed = _stage_group(ports, plan, tuple(group))
-        staged, failures = staged + done, failures + failed
+        group_batches, group_failures = _stage_group(ports, plan, tuple(group))
+        staged_batches, failures = staged_batches + group_batches, failures + group_failures
     order = {table.table: place for place, table in enumerate(plan.tables)}
-    return sorted(staged, key=lambda batch: (order.get(batch.table, len(order)), batch.table, batch.batch)), failures
+    return sorted(
+        staged_batches, key=lambda batch: (order.get(batch.table, len(order)), batch.table, batch.batch)
+    ), failures
 
 
 def _list_new_batches(ports: Ports, plan: Plan, resumed: list[StagedBatch]) -> tuple[list[PlannedBatch], list[Failure]]:
     """The batches to stage, sorted by group; not those that would drop waiting rows, which Kafka may have lost."""
-    waiting, new = {batch.table for batch in resumed if batch.counts.to_write}, list[PlannedBatch]()
+    waiting_tables, new = {batch.table for batch in resumed if batch.counts.to_write}, list[PlannedBatch]()
     failures = list[Failure]()
-    for planned in sorted((t for t in plan.tables if not t.resumed and not t.direct), key=_get_group_key):
-        with isolate_failure(planned.table, failures):
-            if planned.table in waiting and drops_queue(ports, planned):
-                log.info("not staged before what waits is published: table=%s batch=%s", planned.table, planned.batch)
+    for planned_batch in sorted((t for t in plan.tables if not t.resumed and not t.direct), key=_get_group_key):
+        with isolate_failure(planned_batch.table, failures):
+            if planned_batch.table in waiting_tables and drops_queue(ports, planned_batch):
+                log.info(
+                    "not staged before what waits is published: table=%s batch=%s",
+                    planned_batch.table,
+                    planned_batch.batch,
+                )
                 continue
-            new.append(planned)
+            new.append(planned_batch)
     return new, failures
 
 
-def _get_group_key(planned: PlannedBatch) -> tuple[int, str]:
-    return planned.batch, str(planned.ranges.to_dict())
+def _get_group_key(planned_batch: PlannedBatch) -> tuple[int, str]:
+    return planned_batch.batch, str(planned_batch.ranges.to_dict())
 
 
-def _resume_batch(ports: Ports, planned: PlannedBatch) -> StagedBatch:
-    intermediate = names.name_intermediate_table(ports.pipeline, find_table(ports, planned.table))
-    return find_staged(ports, intermediate, planned, planned.attempt or "")
+def _resume_batch(ports: Ports, planned_batch: PlannedBatch) -> StagedBatch:
+    intermediate = names.name_intermediate_table(ports.pipeline, find_table(ports, planned_batch.table))
+    return find_staged(ports, intermediate, planned_batch, planned_batch.attempt or "")
 
 
 class _Request(NamedTuple):
@@ -107,11 +113,13 @@ def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> t
     if not requests and finder is None:
         return [], failures
     try:
-        staged, failed_behind = _stage_requests(ports, plan, requests, finder)
-        return staged, failures + failed_behind
+        staged_batches, failed_behind = _stage_requests(ports, plan, requests, finder)
+        return staged_batches, failures + failed_behind
     except GiveUp as error:  # of the job itself
-        failed = {name for name, _ in failures}
-        return [], failures + [(planned.table, error) for planned in group if planned.table not in failed]
+        failed_tables = {name for name, _ in failures}
+        return [], failures + [
+            (planned_batch.table, error) for planned_batch in group if planned_batch.table not in failed_tables
+        ]
     except RetryLater:
         _check_group_not_overtaken(ports, group)
         raise
@@ -122,13 +130,13 @@ def _build_requests(
 ) -> tuple[list[_Request], _Request | None, list[Failure]]:
     """The request for each table, the one that looks for new table names, if there is one, and what failed."""
     requests, finder, failures = list[_Request](), None, list[Failure]()
-    for planned in sorted(group, key=lambda one: find_table(ports, one.table).discovers_names):
-        table = find_table(ports, planned.table)
-        with isolate_failure(planned.table, failures):
+    for planned_batch in sorted(group, key=lambda batch: find_table(ports, batch.table).discovers_names):
+        table = find_table(ports, planned_batch.table)
+        with isolate_failure(planned_batch.table, failures):
             if table.discovers_names:
-                finder = _Request(planned, build_name_finder(ports, table, planned))
+                finder = _Request(planned_batch, build_name_finder(ports, table, planned_batch))
             else:
-                requests.append(_Request(planned, build_stage_table(ports, plan, planned)))
+                requests.append(_Request(planned_batch, build_stage_table(ports, plan, planned_batch)))
     return requests, finder, failures
 
 
@@ -137,26 +145,30 @@ def _stage_requests(
 ) -> tuple[list[StagedBatch], list[Failure]]:
     """Run the job and read its result for each table, new ones included."""
     planned_batches = [request.planned for request in (*requests, *([finder] if finder else []))]
-    stage_tables, took = _run_group(
+    stage_tables, stage_seconds = _run_group(
         ports, plan, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
     )
-    staged, failures = list[StagedBatch](), list[Failure]()
-    for (planned, _), stage_table in zip(requests, stage_tables, strict=True):
-        with isolate_failure(planned.table, failures):
-            staged.append(replace(read_staged_batch(ports, planned, stage_table), stage_seconds=took))
+    staged_batches, failures = list[StagedBatch](), list[Failure]()
+    for (planned_batch, _), stage_table in zip(requests, stage_tables, strict=True):
+        with isolate_failure(planned_batch.table, failures):
+            staged_batches.append(
+                replace(read_staged_batch(ports, planned_batch, stage_table), stage_seconds=stage_seconds)
+            )
     if finder is not None:
         with isolate_failure(finder.planned.table, failures):
-            staged += _stage_new_tables(ports, plan, *finder)
-    return staged, failures
+            staged_batches += _stage_new_tables(ports, plan, *finder)
+    return staged_batches, failures
 
 
 def _check_group_not_overtaken(ports: Ports, group: tuple[PlannedBatch, ...]) -> None:
     """`PublishedElsewhere` if another run published first: it removes what this run stages."""
-    for planned in group:
-        if planned.follows:
+    for planned_batch in group:
+        if planned_batch.follows:
             continue  # it starts behind the queue, where the position is not yet
-        state = ports.tables.read_state(planned.table, ports.pipeline.name)
-        check_not_overtaken(ports.pipeline, find_table(ports, planned.table), state, planned.batch, planned.ranges)
+        state = ports.tables.read_state(planned_batch.table, ports.pipeline.name)
+        check_not_overtaken(
+            ports.pipeline, find_table(ports, planned_batch.table), state, planned_batch.batch, planned_batch.ranges
+        )
 
 
 def _run_group(
@@ -166,7 +178,7 @@ def _run_group(
 
     Compares the topics with those of the plan before the job and behind it: a merge does not look at them again.
     """
-    where = f"pipeline={ports.pipeline.name} batch={first.batch}"
+    place = f"pipeline={ports.pipeline.name} batch={first.batch}"
     job = StageJob(
         pipeline=ports.pipeline.name,
         batch=first.batch,
@@ -177,21 +189,23 @@ def _run_group(
     )
     log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
     started_ms = ports.now_ms()
-    staged = run_or_take_over(
-        ports, job, lambda: check_same_topics(ports, where, first.ranges, plan.cluster_id, plan.topic_ids)
+    stage_tables = run_or_take_over(
+        ports, job, lambda: check_same_topics(ports, place, first.ranges, plan.cluster_id, plan.topic_ids)
     )
-    return staged, round((ports.now_ms() - started_ms) / 1000, 2)
+    return stage_tables, round((ports.now_ms() - started_ms) / 1000, 2)
 
 
-def _stage_new_tables(ports: Ports, plan: Plan, named: PlannedBatch, stage_table: StageTable) -> list[StagedBatch]:
+def _stage_new_tables(
+    ports: Ports, plan: Plan, planned_batch: PlannedBatch, stage_table: StageTable
+) -> list[StagedBatch]:
     """Stage what the batch holds for tables that it names first; only then are its names known."""
-    new = discover_tables(ports, named, stage_table)
-    staged: list[StagedBatch] = []
+    new = discover_tables(ports, planned_batch, stage_table)
+    staged_batches: list[StagedBatch] = []
     if new:
         wider = replace(ports, pipeline=replace(ports.pipeline, tables=(*ports.pipeline.tables, *new)))
-        group = (replace(named, table=table.name) for table in new)
-        staged, failures = _stage_group(wider, plan, tuple(group))
+        group = (replace(planned_batch, table=table.name) for table in new)
+        staged_batches, failures = _stage_group(wider, plan, tuple(group))
         if failures:  # while a new table is not staged its name stays unknown; else it would begin behind this batch
             raise join_failures(failures)
-    advance_registry(ports, plan, named)
-    return staged
+    advance_registry(ports, plan, planned_batch)
+    return staged_batches

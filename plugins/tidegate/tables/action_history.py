@@ -22,10 +22,10 @@ class Action:
 
 def add_action(ports: Ports, state: TableState, action: str, by: str, details: str) -> dict[str, str]:
     """The property that tells of this action and of those before it, for the commit that does it."""
-    done = Action(ports.now_ms(), by, action, details)
-    last_actions = [*list_actions(ports.pipeline.name, state), done][-MAX_KEPT_ACTIONS:]
-    short = [replace(one, by=_shorten(one.by), details=_shorten(one.details)) for one in last_actions]
-    text = json.dumps([asdict(one) for one in short], separators=(",", ":"))
+    new_action = Action(ports.now_ms(), by, action, details)
+    last_actions = [*list_actions(ports.pipeline.name, state), new_action][-MAX_KEPT_ACTIONS:]
+    short = [replace(action, by=_shorten(action.by), details=_shorten(action.details)) for action in last_actions]
+    text = json.dumps([asdict(action) for action in short], separators=(",", ":"))
     return {resource_names.name_pipeline_property(ports.pipeline.name, ACTIONS_PROPERTY): text}
 
 
@@ -38,4 +38,4 @@ def list_actions(pipeline: str, state: TableState | None) -> list[Action]:
     """The last actions, oldest first; none where the table or its properties are gone."""
     marks = state.marks if state else {}
     text = marks.get(resource_names.name_pipeline_property(pipeline, ACTIONS_PROPERTY), "[]")
-    return [Action(**one) for one in json.loads(text)]
+    return [Action(**entry) for entry in json.loads(text)]

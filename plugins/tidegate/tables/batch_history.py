@@ -23,48 +23,54 @@ TEXT_FIELDS = ("table", "attempt", "ranges", "backfill", "written_as")
 FRACTION_FIELDS = ("seconds", "stage_seconds")
 
 
-def record_batch(ports: Ports, staged: StagedBatch, published: PublishedBatch) -> None:
+def record_batch(ports: Ports, staged_batch: StagedBatch, published_batch: PublishedBatch) -> None:
     """Append one batch to the pipeline's control table; a failure is logged, the rows are published all the same.
 
     Nothing is written for a result that says that another attempt has published: so a retried merge appends no second
     row, and a crash right behind the publish leaves the row out.
     """
-    if published.outcome == PublishOutcome.PUBLISHED:
-        row = _build_row(ports, staged, published, staged.batch)
-        with _log_failure(ports, staged.batch, published.table):
-            _append_row(ports, {**row, "valid_through_ms": published.valid_through_ms})
+    if published_batch.outcome == PublishOutcome.PUBLISHED:
+        row = _build_row(ports, staged_batch, published_batch, staged_batch.batch)
+        with _log_failure(ports, staged_batch.batch, published_batch.table):
+            _append_row(ports, {**row, "valid_through_ms": published_batch.valid_through_ms})
 
 
-def record_slice(ports: Ports, staged: StagedBatch, applied: AppliedSlice) -> None:
+def record_slice(ports: Ports, staged_batch: StagedBatch, applied_slice: AppliedSlice) -> None:
     """Append one slice of a backfill, under the number of the batch that the table stood at; a failure is logged."""
-    if applied.outcome == PublishOutcome.PUBLISHED:
-        with _log_failure(ports, staged.batch, applied.table):
-            state = ports.tables.read_state(applied.table, ports.pipeline.name)
-            row = _build_row(ports, staged, applied, state.highest_batch if state else 0)
-            _append_row(ports, {**row, "backfill": f"{applied.backfill} {applied.slice}/{applied.slices}"})
+    if applied_slice.outcome == PublishOutcome.PUBLISHED:
+        with _log_failure(ports, staged_batch.batch, applied_slice.table):
+            state = ports.tables.read_state(applied_slice.table, ports.pipeline.name)
+            row = _build_row(ports, staged_batch, applied_slice, state.highest_batch if state else 0)
+            _append_row(
+                ports, {**row, "backfill": f"{applied_slice.backfill} {applied_slice.slice}/{applied_slice.slices}"}
+            )
 
 
 def find_last_advances(rows: list[HistoryRow]) -> dict[tuple[str, int], int]:
     """By topic and partition: when a batch last moved it, in milliseconds, as far as these rows of history tell."""
-    moved: dict[tuple[str, int], int] = {}
+    last_advances: dict[tuple[str, int], int] = {}
     for row in rows:
         if row["backfill"] is None:
             for topic, partition, start, end in Ranges.from_dict(json.loads(row["ranges"])):
                 if end > start:
-                    moved[topic, partition] = max(moved.get((topic, partition), 0), row["published_at_ms"])
-    return moved
+                    last_advances[topic, partition] = max(
+                        last_advances.get((topic, partition), 0), row["published_at_ms"]
+                    )
+    return last_advances
 
 
-def _build_row(ports: Ports, staged: StagedBatch, published: PublishedBatch | AppliedSlice, batch: int) -> HistoryRow:
+def _build_row(
+    ports: Ports, staged_batch: StagedBatch, published_batch: PublishedBatch | AppliedSlice, batch: int
+) -> HistoryRow:
     # batches without rows that went along changed none
-    is_last = isinstance(published, AppliedSlice) or staged.batch == published.batch
-    cost = published if is_last else NOTHING_PUBLISHED
-    counts = staged.counts
+    is_last = isinstance(published_batch, AppliedSlice) or staged_batch.batch == published_batch.batch
+    cost = published_batch if is_last else NOTHING_PUBLISHED
+    counts = staged_batch.counts
     return {
         "batch": batch,
-        "table": published.table,
-        "attempt": staged.attempt,
-        "ranges": json.dumps(staged.ranges.to_dict()),
+        "table": published_batch.table,
+        "attempt": staged_batch.attempt,
+        "ranges": json.dumps(staged_batch.ranges.to_dict()),
         "span": counts.span,
         "read": counts.read,
         "staged": counts.staged,
@@ -72,16 +78,16 @@ def _build_row(ports: Ports, staged: StagedBatch, published: PublishedBatch | Ap
         "filtered": counts.filtered,
         "ignored": counts.ignored,
         "dead_lettered": counts.dead_lettered,
-        "inserted": published.inserted if is_last else 0,
-        "updated": published.updated if is_last else 0,
-        "deleted": published.deleted if is_last else 0,
+        "inserted": published_batch.inserted if is_last else 0,
+        "updated": published_batch.updated if is_last else 0,
+        "deleted": published_batch.deleted if is_last else 0,
         **cost.to_counts(),
-        "seconds": published.seconds,
-        "stage_seconds": staged.stage_seconds,
-        "staged_bytes": staged.bytes,
-        "written_as": getattr(published, "written_as", ""),
-        "staged_snapshot_id": None if staged.direct else staged.snapshot_id,
-        "snapshot_id": published.snapshot_id,
+        "seconds": published_batch.seconds,
+        "stage_seconds": staged_batch.stage_seconds,
+        "staged_bytes": staged_batch.bytes,
+        "written_as": getattr(published_batch, "written_as", ""),
+        "staged_snapshot_id": None if staged_batch.direct else staged_batch.snapshot_id,
+        "snapshot_id": published_batch.snapshot_id,
         "published_at_ms": ports.now_ms(),
         "valid_through_ms": None,
         "backfill": None,
@@ -97,6 +103,6 @@ def _log_failure(ports: Ports, batch: int, table: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # history must not fail a flush or a slice whose rows are published
-        where = f"pipeline={ports.pipeline.name} batch={batch} table={table}"
-        log.warning("no history: %s: the batch is published, its row of history is lost: %s", where, error)
-        log.info("no history: %s", where, exc_info=error)
+        place = f"pipeline={ports.pipeline.name} batch={batch} table={table}"
+        log.warning("no history: %s: the batch is published, its row of history is lost: %s", place, error)
+        log.info("no history: %s", place, exc_info=error)

@@ -36,12 +36,12 @@ def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | 
         return table
     if table.value.columns is not None or table.select is not None:
         return replace(table, target_schema=state.struct)
-    ours = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])}
-    ours |= set(table.history.columns) if table.history else set()
-    ours |= {state.struct.find_name(name) for name in ours if name is not None}
-    own = {c.name: c for c in state.columns}  # one that was renamed may come under its old names too
-    fields = [(name, inner) for name, inner in add_old_names(state.struct).fields if name not in ours]
-    columns = tuple(_adopt_found_type(own.get(name), name, inner) for name, inner in fields)
+    product_columns = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])}
+    product_columns |= set(table.history.columns) if table.history else set()
+    product_columns |= {state.struct.find_name(name) for name in product_columns if name is not None}
+    own_columns = {c.name: c for c in state.columns}  # one that was renamed may come under its old names too
+    fields = [(name, inner) for name, inner in add_old_names(state.struct).fields if name not in product_columns]
+    columns = tuple(_adopt_found_type(own_columns.get(name), name, inner) for name, inner in fields)
     return replace(table, value=replace(table.value, columns=columns), target_schema=state.struct)
 
 
@@ -61,13 +61,13 @@ def list_key_columns(table: Table) -> tuple[Column, ...]:
 
 def list_flat_key_columns(table: Table) -> tuple[Column, ...]:
     """The key's fields with their prefix; a type that the key does not state is the value field's of that name."""
-    declared = {c.name: c for c in (*(table.value.columns or ()), *(table.key.columns or ()))}
-    missing = [name for name in table.key.fields if name not in declared]
+    declared_columns = {c.name: c for c in (*(table.value.columns or ()), *(table.key.columns or ()))}
+    missing = [name for name in table.key.fields if name not in declared_columns]
     if missing:
         raise ConfigurationError(
             f"key.fields={missing} of table={table.name} have no type: name them in key.schema or value.schema"
         )
-    return tuple(Column(table.key.prefix + name, declared[name].type) for name in table.key.fields)
+    return tuple(Column(table.key.prefix + name, declared_columns[name].type) for name in table.key.fields)
 
 
 def list_record_key_columns(table: Table) -> tuple[Column, ...]:
@@ -75,9 +75,9 @@ def list_record_key_columns(table: Table) -> tuple[Column, ...]:
 
     In the destination a key column may stay nullable, so that its schema need not change for that.
     """
-    required = {c.name for c in table.key.columns or () if not c.nullable}
+    required_names = {c.name for c in table.key.columns or () if not c.nullable}
     flat = zip(table.key.fields, list_flat_key_columns(table), strict=True)
-    return tuple(replace(column, nullable=name not in required) for name, column in flat)
+    return tuple(replace(column, nullable=name not in required_names) for name, column in flat)
 
 
 def list_key_leaves(table: Table) -> tuple[tuple[str, ...], ...]:
@@ -101,14 +101,14 @@ def _iterate_leaves(path: tuple[str, ...], data_type: DataType, table: Table) ->
 def list_verified_fields(table: Table) -> tuple[str, ...]:
     """The fields that key and value both have, and that `verify_integrity` compares."""
     keys = {c.name: c.type for c in list_flat_key_columns(replace(table, key=replace(table.key, prefix="")))}
-    both = [c for c in list_value_columns(table) if c.name in keys]
-    for column in both:
+    shared_columns = [c for c in list_value_columns(table) if c.name in keys]
+    for column in shared_columns:
         if keys[column.name] != column.type:
             raise ConfigurationError(
                 f"verify_integrity of table={table.name} cannot compare {column.name}: {keys[column.name]} in the key, "
                 f"{column.type} in the value; use one type in key.schema and value.schema"
             )
-    return tuple(column.name for column in both)
+    return tuple(column.name for column in shared_columns)
 
 
 def list_value_columns(table: Table) -> tuple[Column, ...]:
@@ -152,8 +152,8 @@ def list_unavailable_columns(table: Table) -> tuple[str, ...]:
 def stages_kept_columns(table: Table) -> bool:
     """Whether a staged row says which of its columns keep the destination's value. NULL alone says so already in
     partial updates, and with `sequence_by` or history such a record is bad."""
-    ordered = bool(table.sequence_by) or table.history is not None
-    return bool(list_unavailable_columns(table)) and not table.partial_updates and not ordered
+    is_ordered = bool(table.sequence_by) or table.history is not None
+    return bool(list_unavailable_columns(table)) and not table.partial_updates and not is_ordered
 
 
 def list_metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
@@ -198,8 +198,8 @@ def list_version_columns(table: Table, metadata: dict[str, str]) -> tuple[Column
     """
     if table.history is None:
         return ()
-    ordered = list_sequence_columns(table, metadata)
-    axis = ordered[0].type if ordered else "TIMESTAMP"
+    sequence_columns = list_sequence_columns(table, metadata)
+    axis = sequence_columns[0].type if sequence_columns else "TIMESTAMP"
     begin, end, current = table.history.columns
     return Column(begin, axis), Column(end, axis), Column(current, "BOOLEAN")
 
@@ -227,15 +227,16 @@ def _list_record_fields(table: Table, metadata: dict[str, str]) -> tuple[Field, 
 def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Selected, ...]:
     """What `select` makes, for a table that has one; rows are found and ordered by columns that it leaves alone."""
     assert table.select is not None
-    record, where = _list_record_fields(table, metadata), f"table={table.name}"
-    columns, passed = resolve_projection(table.select, record, where), list_passed_columns(table.select, record)
-    ordered = passed | set(find_derived_columns(table.select))
-    for what, names, usable in (("key.fields", table.key_columns, passed), ("sequence_by", table.sequence_by, ordered)):
-        changed = [name for name in names if name.casefold() not in usable]
-        if changed:
+    record, place = _list_record_fields(table, metadata), f"table={table.name}"
+    columns, passed_columns = resolve_projection(table.select, record, place), list_passed_columns(table.select, record)
+    ordered_columns = passed_columns | set(find_derived_columns(table.select))
+    usable_columns = {"key.fields": passed_columns, "sequence_by": ordered_columns}
+    for setting, names in {"key.fields": table.key_columns, "sequence_by": table.sequence_by}.items():
+        changed_columns = [name for name in names if name.casefold() not in usable_columns[setting]]
+        if changed_columns:
             raise ConfigurationError(
-                f"{where}: select leaves out or changes {', '.join(changed)} of {what}, by which rows are found and "
-                "ordered; select such columns as they are"
+                f"{place}: select leaves out or changes {', '.join(changed_columns)} of {setting}, by which rows are "
+                "found and ordered; select such columns as they are"
             )
     return columns
 
@@ -245,8 +246,8 @@ def build_projection(table: Table, metadata: dict[str, str]) -> Projection | Non
     if table.select is None:
         return None
     parts = tuple((c.name, find_key_field(table, c.name)) for c in list_key_columns(table))
-    placed = {name.casefold() for name in list_unavailable_columns(table)}
-    bad = tuple(name for name in list_unusable_columns(table.select) if name.casefold() in placed)
+    unavailable_columns = {name.casefold() for name in list_unavailable_columns(table)}
+    bad = tuple(name for name in list_unusable_columns(table.select) if name.casefold() in unavailable_columns)
     columns, select = _list_selected_columns(table, metadata), table.select
     return Projection(select.text, select.alias, columns, parts, dimensions=select.dimensions, unusable=bad)
 
@@ -259,10 +260,10 @@ def find_key_field(table: Table, column: str) -> str | None:
 def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
     names: dict[str, str] = {}
     for column in columns:
-        other = names.setdefault(column.name.casefold(), column.name)
-        if other is not column.name:
+        other_name = names.setdefault(column.name.casefold(), column.name)
+        if other_name is not column.name:
             raise ConfigurationError(
-                f"table={table.name} would have two columns of one name: {other} and {column.name}, and names are "
+                f"table={table.name} would have two columns of one name: {other_name} and {column.name}, and names are "
                 "compared without case; write them alike, use key.prefix, or choose another name in metadata"
             )
 

@@ -54,12 +54,14 @@ def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None
     if table.mode == TableMode.APPEND:
         return
     columns = (*state.columns, *list_destination_columns(table, pipeline.source.metadata))
-    taken = next((column.name for column in columns if column.name.casefold() in state.reserved_columns), None)
-    if taken is not None:
+    reserved_column = next(
+        (column.name for column in columns if column.name.casefold() in state.reserved_columns), None
+    )
+    if reserved_column is not None:
         raise IncompatibleSchema(
-            f"pipeline={pipeline.name} table={table.name} column={taken}: Iceberg keeps this name for a column of its "
-            "own in Spark, and cannot merge into a table that has it too; nothing was written; give the column another "
-            "name, by select, in metadata or as deleted_column, or rename it in the table"
+            f"pipeline={pipeline.name} table={table.name} column={reserved_column}: Iceberg keeps this name for a "
+            "column of its own in Spark, and cannot merge into a table that has it too; nothing was written; give the "
+            "column another name, by select, in metadata or as deleted_column, or rename it in the table"
         )
     if state.lost_partition and not state.rewrites_files:
         raise IncompatibleSchema(
@@ -71,14 +73,14 @@ def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None
 
 def _check_spelled_alike(pipeline: Pipeline, table: Table, state: TableState) -> None:
     """A name that we take for the table's, and Spark for another one: it compares `lower()`, where ß is not ss."""
-    declared = to_struct(list_destination_columns(table, pipeline.source.metadata))
-    for path, own in _list_own_paths(declared, state.struct):
-        ours, theirs = path[-1], own[-1]
-        if ours.casefold() == theirs.casefold() and ours.lower() != theirs.lower():
+    declared_struct = to_struct(list_destination_columns(table, pipeline.source.metadata))
+    for path, own_path in _list_own_paths(declared_struct, state.struct):
+        declared_name, table_name = path[-1], own_path[-1]
+        if declared_name.casefold() == table_name.casefold() and declared_name.lower() != table_name.lower():
             raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={'.'.join(path)}: the table has {'.'.join(own)}, "
-                "which differs in more than case, and nobody can tell whether one column is meant; nothing was "
-                "written; write the name alike in the pipeline file, or rename one of the two"
+                f"pipeline={pipeline.name} table={table.name} column={'.'.join(path)}: the table has "
+                f"{'.'.join(own_path)}, which differs in more than case, and nobody can tell whether one column is "
+                "meant; nothing was written; write the name alike in the pipeline file, or rename one of the two"
             )
 
 
@@ -99,10 +101,10 @@ def build_row_properties(pipeline: Pipeline, table: Table) -> dict[str, str]:
         DECIDED_BY_PROPERTY: _list_deciding(table),
         ROW_MARKS_PROPERTY: _list_marks(table),
     }
-    named = {
+    named_properties = {
         resource_names.name_pipeline_property(pipeline.name, name): of for name, of in key_properties.items() if of
     }
-    return {name: json.dumps(of) for name, of in named.items()}
+    return {name: json.dumps(of) for name, of in named_properties.items()}
 
 
 def _list_deciding(table: Table) -> list[str]:
@@ -151,40 +153,44 @@ def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> 
 
 def _check_names_kept(pipeline: Pipeline, table: Table, state: TableState) -> None:
     """What is remembered goes by the pipeline's names: `IncompatibleSchema` where the table's are others."""
-    declared = to_struct(list_destination_columns(table, pipeline.source.metadata)).fields
+    declared_fields = to_struct(list_destination_columns(table, pipeline.source.metadata)).fields
     keys = {name.casefold() for name in table.key_columns} if table.remembers else set[str]()
-    named_columns = {name: kind for name, kind in declared if table.history is not None or name.casefold() in keys}
-    ordered = {name: Primitive("") for name in table.sequence_by if name not in named_columns}
-    for path, own in _list_own_paths(Struct(tuple((ordered | named_columns).items())), state.struct):
-        if own[-1].casefold() != path[-1].casefold():
+    named_columns = {
+        name: kind for name, kind in declared_fields if table.history is not None or name.casefold() in keys
+    }
+    ordered_fields = {name: Primitive("") for name in table.sequence_by if name not in named_columns}
+    for path, own_path in _list_own_paths(Struct(tuple((ordered_fields | named_columns).items())), state.struct):
+        if own_path[-1].casefold() != path[-1].casefold():
             raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={'.'.join(own)}: it was called {'.'.join(path)}, "
-                "and with sequence_by or history such a column keeps its name; nothing was written; rename it back, or "
-                "name it so in the pipeline file and in the records"
+                f"pipeline={pipeline.name} table={table.name} column={'.'.join(own_path)}: it was called "
+                f"{'.'.join(path)}, and with sequence_by or history such a column keeps its name; nothing was written; "
+                "rename it back, or name it so in the pipeline file and in the records"
             )
 
 
-def _list_own_paths(declared: DataType, own: DataType, above: Path = (), at: Path = ()) -> Iterator[tuple[Path, Path]]:
+def _list_own_paths(
+    declared_type: DataType, own_type: DataType, above: Path = (), at: Path = ()
+) -> Iterator[tuple[Path, Path]]:
     """The fields of a type at any depth, by the pipeline's names and by the table's, as far as it has them."""
-    match declared, own:
+    match declared_type, own_type:
         case Struct(), Struct():
-            types = dict(own.fields)
-            for name, inner in declared.fields:
-                found = own.find_name(name)
-                if found is not None:
-                    yield (*above, name), (*at, found)
-                    yield from _list_own_paths(inner, types[found], (*above, name), (*at, found))
+            types = dict(own_type.fields)
+            for name, inner in declared_type.fields:
+                own_name = own_type.find_name(name)
+                if own_name is not None:
+                    yield (*above, name), (*at, own_name)
+                    yield from _list_own_paths(inner, types[own_name], (*above, name), (*at, own_name))
         case Array(), Array():
-            yield from _list_own_paths(declared.element, own.element, (*above, ELEMENT), (*at, ELEMENT))
+            yield from _list_own_paths(declared_type.element, own_type.element, (*above, ELEMENT), (*at, ELEMENT))
         case Map(), Map():
-            yield from _list_own_paths(declared.value, own.value, (*above, VALUE), (*at, VALUE))
+            yield from _list_own_paths(declared_type.value, own_type.value, (*above, VALUE), (*at, VALUE))
 
 
 def _check_key_there(pipeline: Pipeline, table: Table, before: list[Column], state: TableState) -> None:
     """Rows that are there have no key any more where somebody dropped a part of it, or renamed it beyond knowledge."""
     key = to_struct(before)
-    there = {path for path, _ in _list_own_paths(key, state.struct)}
-    missing = [path for path, _ in _list_own_paths(key, key) if path not in there]
+    existing_paths = {path for path, _ in _list_own_paths(key, state.struct)}
+    missing = [path for path, _ in _list_own_paths(key, key) if path not in existing_paths]
     if missing:
         raise IncompatibleSchema(
             f"pipeline={pipeline.name} table={table.name} column={'.'.join(missing[0])}: its rows were written by this "
@@ -217,11 +223,11 @@ def _check_marks_kept(pipeline: Pipeline, table: Table, state: TableState) -> No
         return
     mark_columns = {state.struct.find_name(name) for name in _list_marks(table)}
     for name in _read_names(pipeline, state, ROW_MARKS_PROPERTY).values():
-        if (own := state.struct.find_name(name)) is not None and own not in mark_columns:
+        if (own_name := state.struct.find_name(name)) is not None and own_name not in mark_columns:
             raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={own}: rows that are there were written with it, "
-                "and this file sets it no more: rows that are marked as deleted would stay so when they come back, or "
-                "lose their mark, and versions of a key be overwritten; nothing was written; set deletes, "
+                f"pipeline={pipeline.name} table={table.name} column={own_name}: rows that are there were written with "
+                "it, and this file sets it no more: rows that are marked as deleted would stay so when they come back, "
+                "or lose their mark, and versions of a key be overwritten; nothing was written; set deletes, "
                 "deleted_column and history back, or rename it in the table to the name that the file has now, or "
                 "delete the rows that are not current and drop it, or write to another table"
             )
@@ -245,16 +251,16 @@ def _check_history_is_begun(pipeline: Pipeline, table: Table, state: TableState)
 def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]) -> None:
     """Raise `IncompatibleSchema` where a column's struct has other fields than the table's."""
     current_types = dict(state.struct.fields)
-    for name, expected in to_struct(columns).fields:
+    for name, expected_type in to_struct(columns).fields:
         current = current_types.get(state.struct.find_name(name) or name)
         if (
-            isinstance(expected, Struct)
+            isinstance(expected_type, Struct)
             and isinstance(current, Struct)
-            and _list_field_names(expected) != _list_field_names(current)
+            and _list_field_names(expected_type) != _list_field_names(current)
         ):
             raise IncompatibleSchema(
                 f"table={table} column={name}: incompatible change from type={format_type(current)} to "
-                f"type={format_type(expected)}"
+                f"type={format_type(expected_type)}"
             )
 
 
@@ -263,32 +269,32 @@ def _list_field_names(struct: Struct) -> list[str]:
 
 
 def _check_column(pipeline: Pipeline, table: Table, old: Column, new: Column) -> None:
-    what = f"column={new.name} from type={_describe_column(old)} to type={_describe_column(new)}"
+    change = f"column={new.name} from type={_describe_column(old)} to type={_describe_column(new)}"
     if old.nullable and not new.nullable:
-        raise _describe_key_change(pipeline, table, what)
+        raise _describe_key_change(pipeline, table, change)
     try:
         changes = find_schema_changes(
             table.name, to_struct([Column(old.name, old.type)]), [Column(new.name, new.type)], EvolutionRules()
         )
     except IncompatibleSchema:
-        raise _describe_key_change(pipeline, table, what) from None
+        raise _describe_key_change(pipeline, table, change) from None
     if any(change.kind is ChangeKind.ADD for change in changes):
-        raise _describe_key_change(pipeline, table, what)
+        raise _describe_key_change(pipeline, table, change)
 
 
 def _describe_column(column: Column) -> str:
     return column.type if column.nullable else f"{column.type} NOT NULL"
 
 
-def _describe_key_change(pipeline: Pipeline, table: Table, what: str) -> IncompatibleSchema:
+def _describe_key_change(pipeline: Pipeline, table: Table, change: str) -> IncompatibleSchema:
     return IncompatibleSchema(
-        f"pipeline={pipeline.name} table={table.name}: incompatible change of the key: {what}; nothing was written; "
+        f"pipeline={pipeline.name} table={table.name}: incompatible change of the key: {change}; nothing was written; "
         "a key may gain nullable columns, relax and widen; set it back, or write to another table"
     )
 
 
 def _list_declared_key(table: Table) -> list[Column]:
     """The key's columns, required where the schema that declares them says so."""
-    declared = (*(table.value.columns or ()), *(table.key.columns or ()))
-    required = {table.key.prefix + c.name for c in declared if not c.nullable}
-    return [Column(c.name, c.type, c.name not in required) for c in list_key_columns(table)]
+    declared_columns = (*(table.value.columns or ()), *(table.key.columns or ()))
+    required_names = {table.key.prefix + c.name for c in declared_columns if not c.nullable}
+    return [Column(c.name, c.type, c.name not in required_names) for c in list_key_columns(table)]

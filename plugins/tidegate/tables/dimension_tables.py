@@ -11,11 +11,13 @@ from tidegate.spec.table import Table
 
 def describe_table(ports: Ports, table: Table) -> Table:
     """`table` as its schemas describe it, and the columns of the dimension tables that its `select` joins."""
-    described = ports.schemas.describe_table(table)
-    if described.select is None or not described.select.dimensions:
-        return described
-    joined = tuple(_look_up_columns(ports, described, dimension) for dimension in described.select.dimensions)
-    return replace(described, select=replace(described.select, dimensions=joined))
+    described_table = ports.schemas.describe_table(table)
+    if described_table.select is None or not described_table.select.dimensions:
+        return described_table
+    joined_dimensions = tuple(
+        _look_up_columns(ports, described_table, dimension) for dimension in described_table.select.dimensions
+    )
+    return replace(described_table, select=replace(described_table.select, dimensions=joined_dimensions))
 
 
 def _look_up_columns(ports: Ports, table: Table, dimension: Dimension) -> Dimension:
@@ -37,10 +39,10 @@ def pin_dimensions(ports: Ports, table: Table) -> Table:
     """`table` with each dimension at the snapshot that stands there now: all of a batch's records see the same rows."""
     if table.select is None:
         return table
-    joined = tuple(
+    pinned_dimensions = tuple(
         replace(d, snapshot_id=_read_dimension_state(ports, table, d).snapshot_id) for d in table.select.dimensions
     )
-    return replace(table, select=replace(table.select, dimensions=joined))
+    return replace(table, select=replace(table.select, dimensions=pinned_dimensions))
 
 
 def format_pins(select: Select | None) -> dict[str, str]:

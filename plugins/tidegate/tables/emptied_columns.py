@@ -16,10 +16,10 @@ def check_filled(pipeline: Pipeline, table: Table, state: TableState, deciding: 
     Each key of before would get a second row, or an older record would win. `table` changes rows by their key.
     """
     for path in (*list_key_leaves(table), *((name,) for name in deciding)) if state.emptied else ():
-        own = find_own_path(state.struct, path)
-        if own in state.emptied:
+        own_path = find_own_path(state.struct, path)
+        if own_path in state.emptied:
             raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={'.'.join(own)}: somebody has dropped it and "
+                f"pipeline={pipeline.name} table={table.name} column={'.'.join(own_path)}: somebody has dropped it and "
                 "added it again, so the rows of before have NULL there, and records would not find them, or older ones "
                 "overwrite them; nothing was written; fill it, e.g. from an older snapshot of the table, or write to "
                 "another table"

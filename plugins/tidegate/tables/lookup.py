@@ -33,11 +33,11 @@ def check_table_is_known(ports: Ports, name: str) -> None:
 
 def keep_known_tables(ports: Ports, plan: Plan) -> Plan:
     """The plan without the tables that the file names no more; TableRemoved where none is left."""
-    known = tuple(one for one in plan.tables if has_table(ports.pipeline, one.table))
-    removed = [_build_removed_error(ports.pipeline, one.table) for one in plan.tables if one not in known]
-    if removed and not known:
-        raise removed[0]
-    for reason in removed:
+    known = tuple(table for table in plan.tables if has_table(ports.pipeline, table.table))
+    errors = [_build_removed_error(ports.pipeline, table.table) for table in plan.tables if table not in known]
+    if errors and not known:
+        raise errors[0]
+    for reason in errors:
         log.warning("%s", reason)
     return replace(plan, tables=known)
 

@@ -26,15 +26,15 @@ def find_sequences(table: Table, columns: Iterable[str]) -> dict[str, str]:
 
     `ConfigurationError` for a group whose columns the destination does not have.
     """
-    named = table.target_schema.find_name if table.target_schema else lambda _: None
-    own = {name.casefold(): name for name in columns}
+    find_own_name = table.target_schema.find_name if table.target_schema else lambda _: None
+    own_names = {name.casefold(): name for name in columns}
 
     def find(name: str) -> str:
-        column = own.get((named(name) or name).casefold())
+        column = own_names.get((find_own_name(name) or name).casefold())
         if column is None:
             raise ConfigurationError(
                 f"table={table.name}: {name} of sequence_groups is no column of the table beside its key; there are "
-                f"{', '.join(own.values())}"
+                f"{', '.join(own_names.values())}"
             )
         return column
 

@@ -22,22 +22,22 @@ def expand_template(ports: Ports) -> Ports:
     if pipeline.template is None or any(table.discovers_names for table in pipeline.tables):
         return ports
     table_names = {table.name for table in pipeline.tables}
-    made = [
+    concrete_names = [
         name
         for name, intermediates in sorted(_list_candidates(ports, pipeline.template).items())
         if name not in table_names and _is_product_table(ports, name, intermediates)
     ]
     finder = replace(pipeline.template, name=resource_names.name_registry_table(pipeline), naming=get_naming(pipeline))
-    tables = (*pipeline.tables, *(make_concrete_table(pipeline, name) for name in made), finder)
+    tables = (*pipeline.tables, *(make_concrete_table(pipeline, name) for name in concrete_names), finder)
     return replace(ports, pipeline=replace(pipeline, tables=tables))
 
 
-def refuse_template(pipeline: Pipeline, what: str) -> None:
+def refuse_template(pipeline: Pipeline, feature: str) -> None:
     """Raise ConfigurationError for what cannot be done yet with tables that records name."""
     if pipeline.template is not None:
         raise ConfigurationError(
-            f"pipeline={pipeline.name} table={pipeline.template.name}: {what} does not know tables that records name; "
-            "rebase the pipeline to read their records again"
+            f"pipeline={pipeline.name} table={pipeline.template.name}: {feature} does not know tables that records "
+            "name; rebase the pipeline to read their records again"
         )
 
 

@@ -34,5 +34,5 @@ def _load_entry_point(entry_point: str) -> Callable[..., Any]:
         ) from fault
     if not callable(hook):
         raise ConfigurationError(f"heartbeat.hook={entry_point}: not a function; name one as module:function")
-    loaded: Callable[..., Any] = hook
-    return loaded
+    hook_function: Callable[..., Any] = hook
+    return hook_function

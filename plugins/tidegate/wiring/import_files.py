@@ -31,10 +31,10 @@ def check_files(include: Path, name: str, pipeline: str, entry: str) -> tuple[li
         path = copy / "pipelines" / f"{name}.yaml"
         path.write_text(pipeline, encoding="utf-8")
         try:
-            loaded = load_pipeline(path)
+            loaded_pipeline = load_pipeline(path)
         except ConfigurationError as fault:
             return [problem.replace(f"{copy}/", "") for problem in fault.problems], []
-        return [], list(loaded.warnings)
+        return [], list(loaded_pipeline.warnings)
 
 
 def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrite: bool) -> list[str]:
@@ -53,22 +53,22 @@ def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrit
             "--name, or "
             "replace it with --overwrite"
         )
-    written = [path]
+    written_files = [path]
     if entry:
         before = catalogs.read_text(encoding="utf-8") if catalogs.exists() else ""
         _replace_text(catalogs, f"{before.rstrip()}\n\n{entry}" if before.strip() else entry)
-        written.insert(0, catalogs)
+        written_files.insert(0, catalogs)
     _replace_text(path, pipeline)
-    return [format_path(one) for one in written]
+    return [format_path(file) for file in written_files]
 
 
 def _replace_text(path: Path, text: str) -> None:
     """All of it or nothing: a scheduler may read the folder at any moment."""
-    made = path.with_name(f".{path.name}.import")
+    temporary_file = path.with_name(f".{path.name}.import")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        made.write_text(text, encoding="utf-8")
-        os.replace(made, path)
+        temporary_file.write_text(text, encoding="utf-8")
+        os.replace(temporary_file, path)
     except OSError as fault:
         raise ConfigurationError(
             f"file={format_path(path)}: cannot be written: {fault.strerror}; give the folder of TIDEGATE_INCLUDE room "

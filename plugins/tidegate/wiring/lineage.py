@@ -34,13 +34,13 @@ def trace_flush(include: Path, ports: Ports, resolve: Resolve, topics: Mapping[s
         flushed = _look_up_table(include, ports, resolve, name)
         if flushed is None:
             continue
-        chosen = tuple(DatasetName(brokers, topic) for topic in sorted(read))
-        flushed = FlushedTable(**{**vars(flushed), "topics": chosen})
+        read_topics = tuple(DatasetName(brokers, topic) for topic in sorted(read))
+        flushed = FlushedTable(**{**vars(flushed), "topics": read_topics})
         outputs.append(describe_flushed_table(flushed))
-        for found in list_inputs(flushed):
-            known = inputs.get(found.name)
-            fields = dict.fromkeys((*(known.fields if known else ()), *found.fields))
-            inputs[found.name] = Dataset(found.name, tuple(fields))
+        for dataset in list_inputs(flushed):
+            known = inputs.get(dataset.name)
+            fields = dict.fromkeys((*(known.fields if known else ()), *dataset.fields))
+            inputs[dataset.name] = Dataset(dataset.name, tuple(fields))
     return TaskLineage(tuple(inputs.values()), tuple(outputs))
 
 
@@ -48,16 +48,16 @@ def trace_publication(include: Path, name: str, resolve: Resolve) -> TaskLineage
     """What a publication makes of its tables."""
     publication = load_publication(find_publication_file(include, name))
     tables = {table: _describe(include, resolve, table) for table in (publication.table, *publication.joined)}
-    found = {table: dataset for table, dataset in tables.items() if dataset is not None}
-    if len(found) < len(tables):
-        return TaskLineage(tuple(found.values()))
-    columns = {table: [field.name for field in dataset.fields] for table, dataset in found.items()}
+    found_datasets = {table: dataset for table, dataset in tables.items() if dataset is not None}
+    if len(found_datasets) < len(tables):
+        return TaskLineage(tuple(found_datasets.values()))
+    columns = {table: [field.name for field in dataset.fields] for table, dataset in found_datasets.items()}
     reads, aliases = read_publication(publication.sql, publication.table, columns)
     brokers = _find_broker_namespace(publication.kafka, resolve)
     topics = tuple(DatasetName(brokers, topic) for topic in publication.topics)
-    datasets = {alias: found[table] for alias, table in aliases.items()}
-    published = PublishedTopic(publication, topics, reads, datasets)
-    return TaskLineage(tuple(found.values()), describe_published_topics(published))
+    datasets = {alias: found_datasets[table] for alias, table in aliases.items()}
+    published_topic = PublishedTopic(publication, topics, reads, datasets)
+    return TaskLineage(tuple(found_datasets.values()), describe_published_topics(published_topic))
 
 
 def _find_broker_namespace(kafka: str | Mapping[str, str], resolve: Resolve) -> str:
@@ -79,8 +79,8 @@ def read_table_statements(table: Table, metadata: dict[str, str]) -> tuple[State
 
 
 def _look_up_table(include: Path, ports: Ports, resolve: Resolve, name: str) -> FlushedTable | None:
-    described, state = _describe(include, resolve, name), ports.tables.read_state(name, ports.pipeline.name)
-    if described is None or state is None or state.kind:
+    described_table, state = _describe(include, resolve, name), ports.tables.read_state(name, ports.pipeline.name)
+    if described_table is None or state is None or state.kind:
         return None
     metadata = ports.pipeline.source.metadata
     table = resolve_columns(find_table(ports, name), metadata, state)
@@ -91,7 +91,7 @@ def _look_up_table(include: Path, ports: Ports, resolve: Resolve, name: str) -> 
     return FlushedTable(
         table=table,
         metadata=metadata,
-        name=described.name,
+        name=described_table.name,
         columns=state.columns,
         topics=(),
         reads=reads,

@@ -84,8 +84,8 @@ class SharedParts:
 def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Broker) -> Ports:
     """The same for a pipeline whose file was read already."""
     catalogs = _select_catalogs(parts.catalogs, pipeline)
-    opened = _open_destinations(pipeline, catalogs, parts.resolve, parts.clients)
-    destination = route_by_catalog({name: own.ports for name, own in opened.items()})
+    destinations = _open_destinations(pipeline, catalogs, parts.resolve, parts.clients)
+    destination = route_by_catalog({name: destination_spec.ports for name, destination_spec in destinations.items()})
     return Ports(
         pipeline=pipeline,
         broker=broker,
@@ -94,13 +94,22 @@ def assemble_loaded_pipeline(parts: SharedParts, pipeline: Pipeline, broker: Bro
         staging=destination.staging,
         dead_letters=destination.dead_letters,
         history=destination.history,
-        engine=RoutedEngine(parts.engine, {name: one for own in opened.values() for name, one in own.engines.items()}),
+        engine=RoutedEngine(
+            parts.engine,
+            {
+                name: destination_spec
+                for engine in destinations.values()
+                for name, destination_spec in engine.engines.items()
+            },
+        ),
         sql=SqlFiles(SPARK_DESTINATION.name),
         now_ms=lambda: int(time.time() * 1000),
         new_attempt=lambda: uuid.uuid4().hex,
         schemas=RegistrySchemas(parts.resolve, parts.include),
         heartbeat_hook=build_hook(pipeline.heartbeat.hook),
-        dialects={name: sql for own in opened.values() for name, sql in own.dialects.items()},
+        dialects={
+            name: sql for destination_spec in destinations.values() for name, sql in destination_spec.dialects.items()
+        },
     )
 
 
@@ -115,11 +124,13 @@ def _open_destinations(
     pipeline: Pipeline, catalogs: list[Catalog], resolve: Resolve, clients: OpenClients
 ) -> dict[str, OpenedDestination]:
     """The ports over the pipeline's catalogs, by each catalog's name; one type's catalogs share theirs."""
-    opened = dict[str, OpenedDestination]()
-    for described in {catalog.type: get_destination(catalog) for catalog in catalogs}.values():
-        own = [catalog for catalog in catalogs if catalog.type == described.name]
-        opened |= dict.fromkeys((c.name for c in own), described.open(own, pipeline, resolve, clients))
-    return opened
+    destinations = dict[str, OpenedDestination]()
+    for destination in {catalog.type: get_destination(catalog) for catalog in catalogs}.values():
+        own_catalogs = [catalog for catalog in catalogs if catalog.type == destination.name]
+        destinations |= dict.fromkeys(
+            (c.name for c in own_catalogs), destination.open(own_catalogs, pipeline, resolve, clients)
+        )
+    return destinations
 
 
 def build_spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dict[str, str]:
@@ -131,13 +142,13 @@ def build_spark_conf(include: Path, pipeline: Pipeline, resolve: Resolve) -> dic
 
 
 def _select_catalogs(catalogs: Mapping[str, Catalog | str], pipeline: Pipeline) -> list[Catalog]:
-    chosen = []
+    chosen_catalogs = []
     for name in pipeline.catalogs:
         catalog = catalogs.get(name)
         if not isinstance(catalog, Catalog):
             raise ConfigurationError(f"catalog={name}: {catalog or 'not declared in catalogs.yaml'}")
-        chosen.append(catalog)
-    return chosen
+        chosen_catalogs.append(catalog)
+    return chosen_catalogs
 
 
 def _build_engine(pipeline: Pipeline, resolve: Resolve, conf: dict[str, str]) -> Engine:
@@ -169,9 +180,9 @@ def find_all_leftovers(include: Path, resolve: Resolve) -> tuple[list[PipelineLe
         try:
             if not isinstance(catalog, Catalog):
                 raise ConfigurationError(f"catalog={name}: {catalog}")
-            found, unreadable = get_destination(catalog).find_leftovers(catalog, resolve, pipeline_names)
+            catalog_leftovers, unreadable = get_destination(catalog).find_leftovers(catalog, resolve, pipeline_names)
         except ConfigurationError as error:
             failures.append(error)
         else:
-            leftovers, failures = leftovers + found, failures + unreadable
+            leftovers, failures = leftovers + catalog_leftovers, failures + unreadable
     return leftovers, failures

@@ -62,10 +62,10 @@ def assemble_checked_publication(
 
 
 def _open_snapshots(catalog: Catalog, resolve: Resolve) -> Snapshots:
-    described = get_destination(catalog)
-    if described.open_snapshots is None:
-        raise ConfigurationError(f"catalog={catalog.name}: a {described.title} table cannot be published")
-    return described.open_snapshots(catalog, resolve)
+    destination = get_destination(catalog)
+    if destination.open_snapshots is None:
+        raise ConfigurationError(f"catalog={catalog.name}: a {destination.title} table cannot be published")
+    return destination.open_snapshots(catalog, resolve)
 
 
 def build_publication_conf(include: Path, publication: Publication, resolve: Resolve) -> dict[str, str]:
@@ -73,8 +73,8 @@ def build_publication_conf(include: Path, publication: Publication, resolve: Res
     catalog, kafka = _select_catalog(include, publication), resolve_kafka_settings(publication.kafka, resolve)
     conf = dict(publication.spark.conf) | get_destination(catalog).build_spark_conf(catalog, resolve)
     registries = {
-        what: resolve_registry_settings(str(part.options["registry"]), resolve)
-        for what, part in (("key", publication.key), ("value", publication.value))
+        part_name: resolve_registry_settings(str(part.options["registry"]), resolve)
+        for part_name, part in (("key", publication.key), ("value", publication.value))
         if get_format(part.format).schema is not None and not part.options.get("schema")
     }
     private = {PRODUCER_CONF: json.dumps(kafka), REGISTRY_CONF: json.dumps(registries)}

@@ -42,9 +42,11 @@ def sample_topic(
         log = broker.read_log((topic,), ISOLATION)
     except PositionLost as fault:
         names = [name for name in broker.list_topics(".*") if not name.startswith("_")]
-        near = difflib.get_close_matches(topic, names, n=3, cutoff=0.5) or names[:MAX_SHOWN_TOPICS]
-        there = f"there are: {', '.join(near)}" if near else "there is none"
-        raise ConfigurationError(f"{describe_kafka_place(kafka)} topic={topic}: no such topic; {there}") from fault
+        closest_names = difflib.get_close_matches(topic, names, n=3, cutoff=0.5) or names[:MAX_SHOWN_TOPICS]
+        alternatives = f"there are: {', '.join(closest_names)}" if closest_names else "there is none"
+        raise ConfigurationError(
+            f"{describe_kafka_place(kafka)} topic={topic}: no such topic; {alternatives}"
+        ) from fault
     begin, end = log.begin.get(topic, {}), log.end.get(topic, {})
     if all(end[partition] <= begin.get(partition, 0) for partition in end):
         raise GiveUp(
@@ -77,10 +79,10 @@ class RegistryLookup:
 
     def __call__(self, sample: TopicSample, part: str, recognised: Recognition) -> Registered:
         """Format, options and columns of keys or values; `GiveUp` where the registry cannot say."""
-        look, where = recognised.look, f"topic={sample.topic}: its {part}s stand {recognised.look.kind}"
+        look, place = recognised.look, f"topic={sample.topic}: its {part}s stand {recognised.look.kind}"
         if self.place is None:
             raise ConfigurationError(
-                f"{where} (id={look.schema_id}); name the schema registry with --registry (a connection id, or an "
+                f"{place} (id={look.schema_id}); name the schema registry with --registry (a connection id, or an "
                 "http(s) address without a secret)"
             )
         settings = resolve_registry_settings(self.place, self.resolve)
@@ -89,7 +91,7 @@ class RegistryLookup:
         if is_apicurio(settings["url"]):
             return self._describe(sample, part, base, "AVRO", ())
         registry = Registry(self.place, settings)
-        ids = {one.schema_id for one in recognised.looks if isinstance(one.schema_id, int) and not wire}
+        ids = {look.schema_id for look in recognised.looks if isinstance(look.schema_id, int) and not wire}
         subject = f"{sample.topic}-{part}"
         try:
             versions = registry.read_versions(subject)
@@ -97,9 +99,11 @@ class RegistryLookup:
             if not ids:
                 raise
             return self._describe_by_id(registry, sample, part, base, sorted(ids))
-        other = sorted(ids - {version.id for version in versions})
+        foreign_ids = sorted(ids - {version.id for version in versions})
         checks = (
-            [f"schema id={', '.join(map(str, other))} is no version of subject={subject}: bad records"] if other else []
+            [f"schema id={', '.join(map(str, foreign_ids))} is no version of subject={subject}: bad records"]
+            if foreign_ids
+            else []
         )
         messages = _list_messages(recognised, part) if versions[-1].kind == "PROTOBUF" else set[tuple[int, ...]]()
         if len(messages) > 1:
@@ -113,8 +117,8 @@ class RegistryLookup:
         self, registry: Registry, sample: TopicSample, part: str, base: Mapping[str, object], ids: Sequence[int]
     ) -> Registered:
         """The subject is not the topic's: record types are looked for, one for each id."""
-        found = [registry.read_text(number) for number in ids]
-        names = sorted({get_full_name(parse_schema(text)) for kind, text in found if kind == "AVRO"})
+        schema_texts = [registry.read_text(number) for number in ids]
+        names = sorted({get_full_name(parse_schema(text)) for kind, text in schema_texts if kind == "AVRO"})
         for strategy, prefix in (("RecordNameStrategy", ""), ("TopicRecordNameStrategy", f"{sample.topic}-")):
             if names and all(_has_subject(registry, prefix + name) for name in names):
                 options = {**base, "subject_name_strategy": strategy, "records": names}
@@ -134,23 +138,25 @@ class RegistryLookup:
         format_options = (
             {**options} if part == "value" or "records" in options else {**options, "subject": f"{sample.topic}-key"}
         )
-        for described in (_find_format(kind, is_event=is_event) for is_event in (part == "value", False)):
+        for record_format in (_find_format(kind, is_event=is_event) for is_event in (part == "value", False)):
             table = Table(
                 name=sample.topic,
                 topics=(sample.topic,),
                 key=KeyFormat(),
-                value=ValueFormat(described.name, options=format_options),
+                value=ValueFormat(record_format.name, options=format_options),
                 upsert=False,
                 delete=False,
             )
             try:
                 columns = RegistrySchemas(self.resolve).describe_table(table).value.columns or ()
             except ConfigurationError:
-                if not described.is_change_event:
+                if not record_format.is_change_event:
                     raise
                 continue
-            proposed = tuple(ProposedColumn(column.name, column.type) for column in columns)
-            return Registered(described, {described.options or kind.lower(): dict(options)}, proposed, tuple(checks))
+            columns_proposal = tuple(ProposedColumn(column.name, column.type) for column in columns)
+            return Registered(
+                record_format, {record_format.options or kind.lower(): dict(options)}, columns_proposal, tuple(checks)
+            )
         raise AssertionError("the plain format is tried last")
 
     def _read_bare_key(self, sample: TopicSample, options: Mapping[str, object], kind: str) -> ProposedColumn | None:
@@ -173,8 +179,13 @@ def _find_format(kind: str, *, is_event: bool) -> RecordFormat:
     """The format of this kind of schema; change events where there is such a format, and they are asked for."""
     if kind == "JSON":
         return FORMATS["json"]
-    fitting = [one for one in FORMATS.values() if one.schema is SchemaKind(kind.lower())]
-    return next((one for one in fitting if one.is_change_event == is_event), fitting[0])
+    schema_formats = [
+        record_format for record_format in FORMATS.values() if record_format.schema is SchemaKind(kind.lower())
+    ]
+    return next(
+        (record_format for record_format in schema_formats if record_format.is_change_event == is_event),
+        schema_formats[0],
+    )
 
 
 def _list_messages(recognised: Recognition, part: str) -> set[tuple[int, ...]]:

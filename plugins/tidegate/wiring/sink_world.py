@@ -79,8 +79,8 @@ class SinkWorld:
 
     def _open_notes(self, table: str) -> SinkNotes | None:
         """Of the table's catalog where it is declared already, and where its tables tell of sinks."""
-        declared = self._catalogs.get(table.partition(".")[0])
-        described = get_destination(declared)
-        if not isinstance(declared, Catalog) or described.open_sink_notes is None:
+        catalog = self._catalogs.get(table.partition(".")[0])
+        destination = get_destination(catalog)
+        if not isinstance(catalog, Catalog) or destination.open_sink_notes is None:
             return None
-        return described.open_sink_notes(declared, self._resolve)
+        return destination.open_sink_notes(catalog, self._resolve)

@@ -104,17 +104,17 @@ def _build_tasks(pipeline: Pipeline) -> None:
     def clean_up(backfill: dict[str, Any]) -> list[str]:
         return tasks.run_backfill_clean_up(name, backfill)
 
-    planned = plan()
-    _build_batch_task(pipeline, planned) >> clean_up(planned["backfill"])
+    backfill_plan = plan()
+    _build_batch_task(pipeline, backfill_plan) >> clean_up(backfill_plan["backfill"])
 
 
-def plan_batches(name: str, asked: dict[str, Any]) -> dict[str, Any]:
+def plan_batches(name: str, form_words: dict[str, Any]) -> dict[str, Any]:
     """The plan; AirflowFailException where it has more batches than Airflow maps tasks over, as it would only fail the
     task behind its work, in each try.
     """
     with raise_airflow_errors():
-        refuse_strange_words(asked, FORM_WORDS)
-    proposal = tasks.run_backfill_plan(name, asked)
+        refuse_strange_words(form_words, FORM_WORDS)
+    proposal = tasks.run_backfill_plan(name, form_words)
     batches, most = len(proposal["batches"]), conf.getint("core", "max_map_length")
     with raise_airflow_errors():
         if batches > most:
@@ -125,14 +125,14 @@ def plan_batches(name: str, asked: dict[str, Any]) -> dict[str, Any]:
     return proposal
 
 
-def _build_batch_task(pipeline: Pipeline, planned: Any) -> Any:
+def _build_batch_task(pipeline: Pipeline, backfill_plan: Any) -> Any:
     settings = {
         **build_job_task_settings(pipeline, "batch", task_docs.BACKFILL_BATCH),
         "max_active_tis_per_dagrun": 1,
         "map_index_template": "{{ slice }}",
         "outlets": [build_own_alias(pipeline)],
     }
-    backfill, pieces = planned["backfill"], planned
+    backfill, pieces = backfill_plan["backfill"], backfill_plan
     if is_submitted(pipeline):
         from tidegate_airflow.operators.spark_submit import SubmitOperator
 

@@ -36,8 +36,10 @@ MAX_TAG_LETTERS = 100  # Airflow refuses the DAG of a longer one, and with it th
 def build_flush_dag(pipeline: Pipeline) -> DAG:
     """The DAG ``tidegate_<pipeline>``. No connection is opened and nothing heavy is imported here."""
     settings = build_dag_settings(pipeline, "flush")
-    when = describe_schedule(pipeline)
-    settings["tags"].append(when if len(when) <= MAX_TAG_LETTERS else f"{when[: MAX_TAG_LETTERS - 1]}…")
+    schedule_text = describe_schedule(pipeline)
+    settings["tags"].append(
+        schedule_text if len(schedule_text) <= MAX_TAG_LETTERS else f"{schedule_text[: MAX_TAG_LETTERS - 1]}…"
+    )
     with DAG(
         dag_id=f"tidegate_{pipeline.name}",
         description=pipeline.description or f"Kafka into {', '.join(table.name for table in pipeline.entries)}",
@@ -82,12 +84,12 @@ def _build_tasks(pipeline: Pipeline) -> None:
         **memory,
         **quick,
     )(finish_run)
-    planned, beat = plan(name), heartbeat(name)
+    flush_plan, beat = plan(name), heartbeat(name)
     with TaskGroup("rows", prefix_group_id=False, tooltip="From the log into the tables"):
-        published = _build_merge_task(pipeline, _build_stage_task(pipeline, planned))
+        merge_output = _build_merge_task(pipeline, _build_stage_task(pipeline, flush_plan))
     with TaskGroup("progress", prefix_group_id=False, tooltip="Reported to Kafka, and tidied up"):
         cleaned = clean_up(name)
-        published >> commit_offsets(name) >> cleaned >> beat
+        merge_output >> commit_offsets(name) >> cleaned >> beat
         if pipeline.maintenance.follows_flushes:
             _build_compact_task(pipeline, cleaned)
         build_complete_tasks(pipeline, cleaned, quick)
@@ -97,20 +99,20 @@ def _build_tasks(pipeline: Pipeline) -> None:
         )
 
 
-def _build_stage_task(pipeline: Pipeline, planned: Any) -> Any:
+def _build_stage_task(pipeline: Pipeline, flush_plan: Any) -> Any:
     settings = build_job_task_settings(pipeline, "stage", task_docs.STAGE)
     if is_submitted(pipeline):
         from tidegate_airflow.operators.spark_submit import SubmitOperator
 
         connection = pipeline.spark.connection
         return SubmitOperator(
-            verb="stage", pipeline=pipeline.name, given=planned, conn_id=connection, **settings
+            verb="stage", pipeline=pipeline.name, given=flush_plan, conn_id=connection, **settings
         ).output
 
-    return StepOperator(verb="stage", pipeline=pipeline.name, given=planned, **settings).output
+    return StepOperator(verb="stage", pipeline=pipeline.name, given=flush_plan, **settings).output
 
 
-def _build_merge_task(pipeline: Pipeline, staged: Any) -> Any:
+def _build_merge_task(pipeline: Pipeline, stage_output: Any) -> Any:
     settings = {
         **build_job_task_settings(pipeline, "merge", task_docs.MERGE),
         "outlets": [build_asset_alias(pipeline.name)],
@@ -130,13 +132,13 @@ def _build_merge_task(pipeline: Pipeline, staged: Any) -> Any:
             **settings,
         }
         if several:
-            return SubmitOperator.partial(**fixed).expand(given=staged).output
-        return SubmitOperator(given=staged, **fixed).output
+            return SubmitOperator.partial(**fixed).expand(given=stage_output).output
+        return SubmitOperator(given=stage_output, **fixed).output
 
     fixed = {"verb": "merge", "pipeline": pipeline.name, **settings, **output_settings}
     if several:
-        return StepOperator.partial(**fixed).expand(given=staged).output
-    return StepOperator(given=staged, **fixed).output
+        return StepOperator.partial(**fixed).expand(given=stage_output).output
+    return StepOperator(given=stage_output, **fixed).output
 
 
 def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, Any]) -> None:

@@ -35,14 +35,14 @@ def build_form() -> dict[str, Param]:
     }
 
 
-def check_run_words(context: Context, *others: str) -> None:
+def check_run_words(context: Context, *more_words: str) -> None:
     """AirflowFailException for a word that the form has not, or that Airflow holds back: a dry run would flush.
 
-    `others` are the form's words beside those of a flush.
+    `more_words` are the form's words beside those of a flush.
     """
     words = read_form_words(context)
     with raise_airflow_errors():
-        refuse_strange_words(words, (*others, *PARAM_NAMES))
+        refuse_strange_words(words, (*more_words, *PARAM_NAMES))
 
 
 def read_run_params(context: Context) -> dict[str, Any]:

@@ -46,9 +46,9 @@ def report_leftovers() -> list[Data]:
 
     with raise_airflow_errors():
         pipelines, failures = find_all_leftovers(find_include_folder(), resolve_connection)
-        for one in pipelines:
-            log.warning("left behind: pipeline=%s: %s", one.pipeline, "; ".join(one.remove))
-        leftovers = [vars(one) for one in pipelines]
+        for leftover in pipelines:
+            log.warning("left behind: pipeline=%s: %s", leftover.pipeline, "; ".join(leftover.remove))
+        leftovers = [vars(entry) for entry in pipelines]
         if failures:
             get_current_context()["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, leftovers)
             reasons = "\n".join(map(str, failures))

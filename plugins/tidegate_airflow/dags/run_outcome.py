@@ -41,7 +41,7 @@ OWN_COLOUR = ("heartbeat", "complete")  # tasks beside each other: none speaks o
 def plan_as_requested(name: str) -> dict[str, Any]:
     """plan, of as many records as the run was asked for, as plain data.
 
-    A dry run ends here: AirflowSkipException, with the plan as the result `planned`.
+    A dry run ends here: AirflowSkipException, with the plan as the result `flush_plan`.
     """
     context = get_current_context()
     check_run_words(context)
@@ -55,15 +55,15 @@ def plan_as_requested(name: str) -> dict[str, Any]:
             f"run does nothing; to apply offsets or times again trigger the DAG {list_dag_ids(name)['backfill']}"
         )
     try:
-        planned = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context))
+        flush_plan = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context))
     except AirflowSkipException as skip:
         if isinstance(skip.__cause__, TooFewRecords):
             note_postponed_work(context)
         raise
     if words["dry_run"]:
-        context["ti"].xcom_push(key="planned", value=planned)
+        context["ti"].xcom_push(key="planned", value=flush_plan)
         raise AirflowSkipException("a dry run: the plan stands in the result `planned`; nothing was read or written")
-    return wait_if_nothing_changed(name, context, planned)
+    return wait_if_nothing_changed(name, context, flush_plan)
 
 
 def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
@@ -77,8 +77,8 @@ def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
     context = get_current_context()
     _skip_if_dry(context)
     cleaned = tasks.run_clean_up(name)
-    for published in _pull_unreported(context):
-        emit_asset_event(context, published, name)
+    for published_batch in _pull_unreported(context):
+        emit_asset_event(context, published_batch, name)
     follows = COMPACT_TASK_ID in context["task"].downstream_task_ids
     if follows and not list_tables_to_compact(cleaned):
         context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=cleaned)
@@ -88,8 +88,8 @@ def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
 
 def _pull_unreported(context: Context) -> list[dict[str, Any]]:
     """What merges have published that failed behind it: one merge, or one for each table."""
-    found = context["ti"].xcom_pull(task_ids="merge", key=UNREPORTED_KEY)
-    return [found] if isinstance(found, dict) else [one for one in found or [] if one is not None]
+    value = context["ti"].xcom_pull(task_ids="merge", key=UNREPORTED_KEY)
+    return [value] if isinstance(value, dict) else [item for item in value or [] if item is not None]
 
 
 def report_complete_unless_dry(name: str, table: str, period: str, branch: str) -> list[str]:
@@ -108,39 +108,39 @@ def finish_run(name: str) -> dict[str, Any]:
     _skip_if_dry(context)
     states = _read_task_states(context)
     try:
-        done = _finish_run(name, context, states)
+        result = _finish_run(name, context, states)
     except AirflowException as problem:
         remember_failure(name, context, str(problem), states)
         raise
     remember_success(name, context)
-    return done
+    return result
 
 
 def _finish_run(name: str, context: Context, states: dict[str, str]) -> dict[str, Any]:
-    done = tasks.run_heartbeat(name)
+    beat = tasks.run_heartbeat(name)
     context["ti"].xcom_push(key=COMMITTED_KEY, value=True)
-    done["measures"], done["measured_at"] = tasks.run_measure(name), time.time()
-    planned = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}
+    beat["measures"], beat["measured_at"] = tasks.run_measure(name), time.time()
+    flush_plan = context["ti"].xcom_pull(task_ids="plan") or {"refused": [], "left": 0}
     messages = _describe_failed_tasks(states)
-    refused = [*planned["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or [])]
-    messages += [f"table={one['table']} is refused, the others go on: {one['message']}" for one in refused]
+    refusals = [*flush_plan["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or [])]
+    messages += [f"table={refusal['table']} is refused, the others go on: {refusal['message']}" for refusal in refusals]
     if messages:
         reason = "offsets are kept, but " + "\n".join(messages)
         context["ti"].xcom_push(
             key=ERROR_KEY, value={"error": "SomeTablesFailed", "message": reason[:MAX_MESSAGE_CHARACTERS]}
         )
         raise AirflowFailException(reason)
-    if planned["left"] and read_run_params(context)["until_current"]:
+    if flush_plan["left"] and read_run_params(context)["until_current"]:
         trigger_next_run(name, context, read_run_params(context))
-    return done
+    return beat
 
 
 def _describe_failed_tasks(states: Mapping[str, str]) -> list[str]:
     """Which tasks failed, those first that have a log; or which could not begin though none has failed."""
-    failed = sorted(task for task, state in states.items() if state == "failed")
+    failed_tasks = sorted(task for task, state in states.items() if state == "failed")
     blocked = sorted(task for task, state in states.items() if state == "upstream_failed")
-    if failed:
-        return [f"tasks={', '.join([*failed, *blocked])} failed in this run; see the log of the first one"]
+    if failed_tasks:
+        return [f"tasks={', '.join([*failed_tasks, *blocked])} failed in this run; see the log of the first one"]
     if blocked:
         return [
             f"tasks={', '.join(blocked)} could not begin: a task before them was marked by hand and left no result, or "

@@ -57,7 +57,7 @@ def describe_schedule(pipeline: Pipeline) -> str:
 
 
 def _format_seconds(seconds: int) -> str:
-    letter, unit = next(one for one in reversed(UNIT_SECONDS.items()) if seconds % one[1] == 0)
+    letter, unit = next(entry for entry in reversed(UNIT_SECONDS.items()) if seconds % entry[1] == 0)
     return f"{seconds // unit}{letter}"
 
 

@@ -25,25 +25,27 @@ def check_publish_words(context: Context) -> None:
         refuse_strange_words(words, PUBLISH_WORDS)
 
 
-def trace_job(verb: str, subject: str, given: Any, backfill: Mapping[str, Any] | None = None) -> TaskLineage:
+def trace_job(verb: str, subject: str, work_item: Any, backfill: Mapping[str, Any] | None = None) -> TaskLineage:
     """What a task has read and written, by its verb: that of a merge is a table's queue, that of a backfill a slice."""
     if verb == "merge":
-        return lineage.trace_flushed_tables(subject, lineage.find_topics_of_queue(tasks.unwrap_queue(given)))
+        return lineage.trace_flushed_tables(subject, lineage.find_topics_of_queue(tasks.unwrap_queue(work_item)))
     if verb == "backfill" and backfill is not None:
-        return lineage.trace_flushed_tables(subject, lineage.find_topics_of_slice(backfill, given["number"]))
+        return lineage.trace_flushed_tables(subject, lineage.find_topics_of_slice(backfill, work_item["number"]))
     return lineage.trace_published_topics(subject) if verb == "publish" else TaskLineage()
 
 
-def run_slice(context: Context, pipeline: str, backfill: Any, given: Any, engine: Any = None) -> list[dict[str, Any]]:
+def run_slice(
+    context: Context, pipeline: str, backfill: Any, work_item: Any, engine: Any = None
+) -> list[dict[str, Any]]:
     """Apply one slice of a backfill; what was done to each table. A table that got rows is an event of its asset, also
     where an earlier try has published them.
     """
-    context["slice"] = given["slice"]
-    applied = tasks.run_backfill_slice(pipeline, backfill, given, engine)
-    for one in applied:
-        if one["snapshot_id"] is not None or one["outcome"] == PublishOutcome.ALREADY_APPLIED:
-            emit_change_event(context, "backfill", one)
-    return applied
+    context["slice"] = work_item["slice"]
+    applied_slices = tasks.run_backfill_slice(pipeline, backfill, work_item, engine)
+    for applied_slice in applied_slices:
+        if applied_slice["snapshot_id"] is not None or applied_slice["outcome"] == PublishOutcome.ALREADY_APPLIED:
+            emit_change_event(context, "backfill", applied_slice)
+    return applied_slices
 
 
 class SliceOperator(ReportsLineage, BaseOperator):

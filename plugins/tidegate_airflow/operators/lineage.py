@@ -111,7 +111,7 @@ def _build_input(source: FieldSource) -> Any:
     from openlineage.client.facet_v2 import column_lineage_dataset
 
     name: DatasetName = source.dataset
-    how = column_lineage_dataset.Transformation(
+    transformation = column_lineage_dataset.Transformation(
         type="DIRECT" if source.how.is_direct else "INDIRECT", subtype=source.how.value
     )
-    return column_lineage_dataset.InputField(name.namespace, name.name, source.field, transformations=[how])
+    return column_lineage_dataset.InputField(name.namespace, name.name, source.field, transformations=[transformation])

@@ -26,23 +26,23 @@ def group_tables(names: Sequence[str], limit: int) -> list[str | list[str]]:
     return list(names) if size <= 1 else [list(names[at : at + size]) for at in range(0, len(names), size)]
 
 
-def maintain_tables(pipeline: str, given: str | list[str], engine: Engine | None = None) -> Data | list[Data]:
+def maintain_tables(pipeline: str, table_names: str | list[str], engine: Engine | None = None) -> Data | list[Data]:
     """What changed in the table, or in each; one that fails keeps none of the others from it."""
-    names = [given] if isinstance(given, str) else given
+    names = [table_names] if isinstance(table_names, str) else table_names
     get_current_context()["table"] = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
     if len(names) == 1:
         return tasks.run_maintain(pipeline, names[0], engine)
-    done, failures = list[Data](), list[AirflowException]()
+    reports, failures = list[Data](), list[AirflowException]()
     for name in names:
         try:
-            done.append(tasks.run_maintain(pipeline, name, engine))
+            reports.append(tasks.run_maintain(pipeline, name, engine))
         except AirflowSkipException:
             continue
         except AirflowException as problem:
             failures.append(problem)
     if failures:
         _raise_joined(failures)
-    return done
+    return reports
 
 
 def _raise_joined(failures: Sequence[AirflowException]) -> None:

@@ -27,37 +27,37 @@ HARMLESS_ERRORS = {PublishedElsewhere.__name__, TableRemoved.__name__}  # no fai
 MERGED_KEY = "merged"  # of a merge that went to wait: the tables that are done, and parts of those that failed
 
 
-def run_member_stage(context: Context, fleet: str, given: Data, memory: Mapping[str, Any]) -> Data:
-    """stage, of one pipeline: `given` is its entry in the fleet's plan. Returns a queue for each table.
+def run_member_stage(context: Context, fleet: str, entry: Data, memory: Mapping[str, Any]) -> Data:
+    """stage, of one pipeline: `entry` is its entry in the fleet's plan. Returns a queue for each table.
 
     An entry with a `failure` fails: the pipeline waits. One without a plan could not be planned together with the
     others: it is planned here, so that its failure and its retries are its own. `left` counts the offsets that no batch
     reached, 0 where a table is refused: such a run calls for no next one.
     """
-    require_result(given, "plan")
-    if given["failure"]:
-        push_failure_reason(given["failure"])
-        raise AirflowFailException(given["failure"]["message"])
-    planned = given["plan"] or _plan_alone(context, given, memory)
-    queues = run_stage_step(context, given["pipeline"], planned, memory)
-    return {"pipeline": given["pipeline"], "queues": queues, "left": _count_left(context, planned)}
+    require_result(entry, "plan")
+    if entry["failure"]:
+        push_failure_reason(entry["failure"])
+        raise AirflowFailException(entry["failure"]["message"])
+    flush_plan = entry["plan"] or _plan_alone(context, entry, memory)
+    queues = run_stage_step(context, entry["pipeline"], flush_plan, memory)
+    return {"pipeline": entry["pipeline"], "queues": queues, "left": _count_left(context, flush_plan)}
 
 
-def _count_left(context: Context, planned: Data) -> int:
-    if not planned["left"] or planned["refused"]:
+def _count_left(context: Context, flush_plan: Data) -> int:
+    if not flush_plan["left"] or flush_plan["refused"]:
         return 0
     task_instance = context["ti"]
-    refused = task_instance.xcom_pull(key=REFUSED_TABLES_KEY, map_indexes=task_instance.map_index)
-    return 0 if refused else int(planned["left"])
+    refusals = task_instance.xcom_pull(key=REFUSED_TABLES_KEY, map_indexes=task_instance.map_index)
+    return 0 if refusals else int(flush_plan["left"])
 
 
-def _plan_alone(context: Context, given: Data, memory: Mapping[str, Any]) -> Data:
+def _plan_alone(context: Context, entry: Data, memory: Mapping[str, Any]) -> Data:
     task_instance = context["ti"]
     if memory:  # the task went to wait behind its plan
         return dict(task_instance.xcom_pull(key=PLANNED_KEY, map_indexes=task_instance.map_index))
-    planned = tasks.run_plan(given["pipeline"], given["max_records"])
-    task_instance.xcom_push(key=PLANNED_KEY, value=planned)
-    return planned
+    flush_plan = tasks.run_plan(entry["pipeline"], entry["max_records"])
+    task_instance.xcom_push(key=PLANNED_KEY, value=flush_plan)
+    return flush_plan
 
 
 class MergeWatcher(DeferringWatcher):
@@ -72,28 +72,32 @@ class MergeWatcher(DeferringWatcher):
         super().set_checkpoint_source(lambda: {**read_checkpoint(), MERGED_KEY: self._merged})
 
 
-def run_member_merge(context: Context, fleet: str, given: Data, memory: Mapping[str, Any]) -> Data:
+def run_member_merge(context: Context, fleet: str, stage_result: Data, memory: Mapping[str, Any]) -> Data:
     """merge, of one pipeline: its tables one after the other. One that fails leaves the others to go on."""
-    require_result(given, "stage")
-    merged: Data = {"published": [], "failed": [], "parts": [], **memory.get(MERGED_KEY, {})}
-    done = {one["table"] for one in (*merged["published"], *merged["failed"])}
+    require_result(stage_result, "stage")
+    merge_report: Data = {"published": [], "failed": [], "parts": [], **memory.get(MERGED_KEY, {})}
+    done_tables = {table_report["table"] for table_report in (*merge_report["published"], *merge_report["failed"])}
     other_memory = {key: value for key, value in memory.items() if key != MERGED_KEY}
-    for queue in given["queues"]:
-        if queue["table"] in done:
+    for queue in stage_result["queues"]:
+        if queue["table"] in done_tables:
             continue
-        watcher, other_memory = MergeWatcher(context, other_memory, merged), {}
+        watcher, other_memory = MergeWatcher(context, other_memory, merge_report), {}
         try:
-            published = tasks.run_merge(given["pipeline"], queue, watcher=watcher, keep_part=merged["parts"].append)
-            merged["published"].append(published)
+            published_batch = tasks.run_merge(
+                stage_result["pipeline"], queue, watcher=watcher, keep_part=merge_report["parts"].append
+            )
+            merge_report["published"].append(published_batch)
         except AirflowException as problem:
-            merged["failed"].append({"table": queue["table"], **_describe_problem(problem)})
-    changed = [*merged["published"], *merged["parts"]]
-    if changed and _list_own_failures(merged["failed"]):
-        context["ti"].xcom_push(key=UNREPORTED_KEY, value={"pipeline": given["pipeline"], "tables": changed})
-    _raise_failures(merged["failed"], has_published=bool(changed))
-    for published in changed:
-        emit_asset_event(context, published, fleet)
-    return {"pipeline": given["pipeline"], "tables": merged["published"]}
+            merge_report["failed"].append({"table": queue["table"], **_describe_problem(problem)})
+    changed_tables = [*merge_report["published"], *merge_report["parts"]]
+    if changed_tables and _list_own_failures(merge_report["failed"]):
+        context["ti"].xcom_push(
+            key=UNREPORTED_KEY, value={"pipeline": stage_result["pipeline"], "tables": changed_tables}
+        )
+    _raise_failures(merge_report["failed"], has_published=bool(changed_tables))
+    for published_batch in changed_tables:
+        emit_asset_event(context, published_batch, fleet)
+    return {"pipeline": stage_result["pipeline"], "tables": merge_report["published"]}
 
 
 def _describe_problem(problem: AirflowException) -> Data:
@@ -102,31 +106,34 @@ def _describe_problem(problem: AirflowException) -> Data:
     return {"message": str(problem), "kind": type(problem.__cause__ or problem).__name__, "passing": is_passing}
 
 
-def _list_own_failures(failed: list[Data]) -> list[Data]:
-    return [one for one in failed if one["kind"] not in HARMLESS_ERRORS]
+def _list_own_failures(failures: list[Data]) -> list[Data]:
+    return [failure for failure in failures if failure["kind"] not in HARMLESS_ERRORS]
 
 
-def _raise_failures(failed: list[Data], *, has_published: bool) -> None:
+def _raise_failures(failures: list[Data], *, has_published: bool) -> None:
     """Red where a table failed for itself. One that another run published, or that the file names no more, skips the
     task, where no other failed and none was published.
     """
-    own = _list_own_failures(failed)
-    if not own:
-        if failed and not has_published:
-            raise AirflowSkipException(failed[0]["message"])
+    own_failures = _list_own_failures(failures)
+    if not own_failures:
+        if failures and not has_published:
+            raise AirflowSkipException(failures[0]["message"])
         return
-    is_passing, kind = any(one["passing"] for one in own), own[0]["kind"]
-    if len(own) > 1:
+    is_passing, kind = any(failure["passing"] for failure in own_failures), own_failures[0]["kind"]
+    if len(own_failures) > 1:
         kind = (SomeTablesDelayed if is_passing else SomeTablesFailed).__name__
-    message, tables = "\n".join(one["message"] for one in own), [one["table"] for one in own]
+    message, tables = (
+        "\n".join(failure["message"] for failure in own_failures),
+        [failure["table"] for failure in own_failures],
+    )
     push_failure_reason({"error": kind, "message": message[:MAX_MESSAGE_CHARACTERS], "tables": tables})
     raise (AirflowException if is_passing else AirflowFailException)(message)
 
 
-def run_member_compact(context: Context, fleet: str, given: Data, memory: Mapping[str, Any]) -> list[Data]:
+def run_member_compact(context: Context, fleet: str, compaction: Data, memory: Mapping[str, Any]) -> list[Data]:
     """compact, of the tables of one pipeline that clean_up found due."""
-    require_result(given, "clean_up")
-    return tasks.run_compact(given["pipeline"], given["tables"])
+    require_result(compaction, "clean_up")
+    return tasks.run_compact(compaction["pipeline"], compaction["tables"])
 
 
 MEMBER_STEPS = {"stage": run_member_stage, "merge": run_member_merge, "compact": run_member_compact}

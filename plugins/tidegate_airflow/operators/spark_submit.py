@@ -90,9 +90,9 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
             try:
                 super().execute(self._context)
             except AirflowException as failure:
-                where = f"pipeline={job.pipeline} batch={job.batch}: spark-submit of {self.verb}"
+                place = f"pipeline={job.pipeline} batch={job.batch}: spark-submit of {self.verb}"
                 # Airflow's own text is the whole command line; what happened stands in the log above it
-                raise files.read_failure(where, get_verb(job)) or RetryLater(f"{where} failed: see above") from failure
+                raise files.read_failure(place, get_verb(job)) or RetryLater(f"{place} failed: see above") from failure
 
     def trace_lineage(self) -> TaskLineage:
         """See the mixin."""

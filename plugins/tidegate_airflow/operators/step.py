@@ -80,31 +80,31 @@ class DeferringWatcher:
             return
         from tidegate_airflow.triggers.bigquery_job import JobTrigger
 
-        waiting = {"job_id": job.job_id, "job": str(job), "since": time.time() - seconds}
+        deferred_job = {"job_id": job.job_id, "job": str(job), "since": time.time() - seconds}
         raise TaskDeferred(
             trigger=JobTrigger(asdict(job.catalog), job.project, job.location, job.job_id),
             method_name=RESUME_METHOD,
-            kwargs={"memory": {**self._read_checkpoint(), **waiting}},
+            kwargs={"memory": {**self._read_checkpoint(), **deferred_job}},
             timeout=DEFERRAL_TIMEOUT,
         )
 
 
 def run_stage_step(
-    context: Context, pipeline: str, planned: Any, memory: Mapping[str, Any], engine: Engine | None = None
+    context: Context, pipeline: str, flush_plan: Any, memory: Mapping[str, Any], engine: Engine | None = None
 ) -> list[Data]:
     """Run the step stage, or go on with it; the tables that it refuses colour the run in the end."""
-    require_result(planned, "plan")
-    staged, refused = tasks.run_stage(pipeline, planned, engine, DeferringWatcher(context, memory))
-    context["ti"].xcom_push(key=REFUSED_TABLES_KEY, value=refused)
-    return staged
+    require_result(flush_plan, "plan")
+    queues, refusals = tasks.run_stage(pipeline, flush_plan, engine, DeferringWatcher(context, memory))
+    context["ti"].xcom_push(key=REFUSED_TABLES_KEY, value=refusals)
+    return queues
 
 
 def run_mapped_stage_step(
-    context: Context, pipeline: str, planned: Any, memory: Mapping[str, Any], engine: Engine | None = None
+    context: Context, pipeline: str, flush_plan: Any, memory: Mapping[str, Any], engine: Engine | None = None
 ) -> list[Data]:
     """The same, of no more queues than Airflow maps merges over: the others wait, staged, for the next run."""
     return limit_queues(
-        run_stage_step(context, pipeline, planned, memory, engine), conf.getint("core", "max_map_length")
+        run_stage_step(context, pipeline, flush_plan, memory, engine), conf.getint("core", "max_map_length")
     )
 
 
@@ -127,20 +127,20 @@ def run_merge_step(
     require_result(queues, "stage")
     queue = tasks.unwrap_queue(queues)
     context["table"] = queue["table"]
-    published = tasks.run_merge(
+    published_batch = tasks.run_merge(
         pipeline, queue, engine, DeferringWatcher(context, memory), partial(_keep_unreported, context)
     )
-    emit_asset_event(context, published, pipeline)
-    return published
+    emit_asset_event(context, published_batch, pipeline)
+    return published_batch
 
 
-def _keep_unreported(context: Context, published: Data) -> None:
+def _keep_unreported(context: Context, published_batch: Data) -> None:
     try:
-        context["ti"].xcom_push(key=UNREPORTED_KEY, value=published)
+        context["ti"].xcom_push(key=UNREPORTED_KEY, value=published_batch)
     except Exception as failure:  # the reason itself must not be hidden by a failure to note it
         log.warning(
             "the event of table=%s is not kept: %s; DAGs that wait for the table hear of its next publish",
-            published["table"],
+            published_batch["table"],
             type(failure).__name__,
         )
 

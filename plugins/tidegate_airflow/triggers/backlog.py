@@ -48,7 +48,7 @@ class BacklogTrigger(BaseEventTrigger):
         """
         key, lookout = _format_broker_key(kwargs["kafka"]), BacklogMonitor(time.monotonic)
         broker: Broker | None = None
-        failed = 0
+        failures = 0
         while True:
             pause = POLL_SECONDS
             try:
@@ -57,12 +57,12 @@ class BacklogTrigger(BaseEventTrigger):
                 calls = await asyncio.to_thread(lookout.poll, broker, tuple(_monitored_pipelines.get(key, {}).values()))
                 for pipeline, reason in lookout.failures.items():
                     log.warning("backlog unknown: pipeline=%s: %s", pipeline, reason)
-                failed = 0
+                failures = 0
                 if calls:
                     yield calls
             except Exception as fault:  # it must outlive whatever happens to brokers and connections
-                broker, pause, failed = None, RETRY_SECONDS, failed + 1
-                if is_worth_telling(failed):
+                broker, pause, failures = None, RETRY_SECONDS, failures + 1
+                if is_worth_telling(failures):
                     log.warning("the backlog cannot be read, next try in %.0f s: %s: %s", RETRY_SECONDS, key, fault)
             await asyncio.sleep(pause)
 

@@ -70,32 +70,32 @@ def read_dag_statuses(dag_ids: Collection[str]) -> dict[str, DagStatus]:
         query = select(DagModel).where(DagModel.dag_id.in_(list(dag_ids)), DagModel.is_stale.is_(False))
         dags = {dag.dag_id: dag for dag in session.scalars(query)}
         newest = _to_run_rows(find_newest_runs(session, dags))
-        finished = _to_run_rows(find_last_tries(session, dags))
+        finished_runs = _to_run_rows(find_last_tries(session, dags))
         under_way = _to_run_rows(find_newest_runs(session, dags, "running"))  # the newest may wait behind it
-        suspects = [run for run in finished.values() if run["state"] == "failed"] + list(under_way.values())
+        suspects = [run for run in finished_runs.values() if run["state"] == "failed"] + list(under_way.values())
         errors = _query_errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
-        failed = describe_failures(suspects, errors)
+        failure_texts = describe_failures(suspects, errors)
         succeeded = read_successes(session, list(under_way.values()))
         stalled = find_stalled(session, list(under_way.values()), datetime.now(UTC))
-        statuses = {name: _to_dag_status(dag, newest.get(name), failed.get(name)) for name, dag in dags.items()}
+        statuses = {name: _to_dag_status(dag, newest.get(name), failure_texts.get(name)) for name, dag in dags.items()}
         return {
             name: replace(
-                one,
+                status,
                 refused_at=find_refused_position(name, errors),
                 is_fixed=is_fixed(name, errors, succeeded.get(name, {})),
                 stalled=stalled.get(name),
             )
-            for name, one in statuses.items()
+            for name, status in statuses.items()
         }
 
 
-def _to_dag_status(dag: Any, newest: Data | None, failed: str | None) -> DagStatus:
+def _to_dag_status(dag: Any, newest: Data | None, failure_text: str | None) -> DagStatus:
     return DagStatus(
         dag_id=dag.dag_id,
         paused=bool(dag.is_paused),
         next_run=None if dag.is_paused else dag.next_dagrun_create_after,
         last=newest,
-        failed=failed,
+        failed=failure_text,
         running=newest is not None and newest["state"] in ("running", "queued"),
     )
 
@@ -106,20 +106,24 @@ def _is_echo(task_id: str) -> bool:
 
 def describe_failures(suspects: list[Data], errors: list[Data]) -> dict[str, str]:
     """By DAG: what failed in these runs; the newest wins, and tasks that are red because another is come last."""
-    failed = {run["dag_id"]: f"run {run['run_id']} failed" for run in suspects if run["state"] == "failed"}
+    failure_texts = {run["dag_id"]: f"run {run['run_id']} failed" for run in suspects if run["state"] == "failed"}
     oldest_first = errors[::-1]
-    for one in sorted(oldest_first, key=lambda error: not _is_echo(error["task_id"])):
-        what = "failed" if one["state"] == "failed" else "failed and will be tried again"
-        failed[one["dag_id"]] = f"{one['task_id']} {what}: {one['message'] or 'see the log of the task'}"
-    return failed
+    for error in sorted(oldest_first, key=lambda error: not _is_echo(error["task_id"])):
+        consequence = "failed" if error["state"] == "failed" else "failed and will be tried again"
+        failure_texts[error["dag_id"]] = (
+            f"{error['task_id']} {consequence}: {error['message'] or 'see the log of the task'}"
+        )
+    return failure_texts
 
 
 def find_refused_position(dag_id: str, errors: list[Data]) -> float | None:
     """When the DAG's last run refused the position in `plan`, where no other task failed by itself."""
-    mine = [one for one in errors if one["dag_id"] == dag_id and not _is_echo(one["task_id"])]
-    if not mine or any((one["task_id"], one["error"]) != ("plan", PositionLost.__name__) for one in mine):
+    own_errors = [error for error in errors if error["dag_id"] == dag_id and not _is_echo(error["task_id"])]
+    if not own_errors or any(
+        (error["task_id"], error["error"]) != ("plan", PositionLost.__name__) for error in own_errors
+    ):
         return None
-    return max(datetime.fromisoformat(one["at"]).timestamp() for one in mine)
+    return max(datetime.fromisoformat(error["at"]).timestamp() for error in own_errors)
 
 
 def is_fixed(dag_id: str, errors: list[Data], succeeded: Mapping[str, Collection[str]]) -> bool:
@@ -127,10 +131,12 @@ def is_fixed(dag_id: str, errors: list[Data], succeeded: Mapping[str, Collection
 
     `succeeded` are the tasks of the DAG by the run under way. A run that did not try names those that failed before it.
     """
-    mine = [one for one in errors if one["dag_id"] == dag_id]
-    if not succeeded or not mine or any(one["run_id"] in succeeded for one in mine):
+    own_errors = [error for error in errors if error["dag_id"] == dag_id]
+    if not succeeded or not own_errors or any(error["run_id"] in succeeded for error in own_errors):
         return False
-    awaited = {task for one in mine if not _is_echo(one["task_id"]) for task in one["tasks"] or [one["task_id"]]}
+    awaited = {
+        task for error in own_errors if not _is_echo(error["task_id"]) for task in error["tasks"] or [error["task_id"]]
+    }
     return bool(awaited) and all(awaited <= set(tasks) for tasks in succeeded.values())
 
 
@@ -220,25 +226,27 @@ def _to_error_row(instance: Any, error_value: Any) -> Data:
     }
 
 
-def read_newest_results(dag_id: str, task_id: str, *, by: str, limit: int) -> list[Data]:
-    """What a task last returned for each value of its result's field `by`, with when and in which run, newest first."""
+def read_newest_results(dag_id: str, task_id: str, *, result_key: str, limit: int) -> list[Data]:
+    """What a task last returned for each value of its field `result_key`, with when and in which run, newest first."""
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
     with create_session() as session:
-        mine = select(Instance).where(Instance.dag_id == dag_id, Instance.task_id == task_id)
-        ended = mine.where(Instance.state == "success").order_by(Instance.end_date.desc()).limit(limit)
-        done = list(session.scalars(ended))
+        instances = select(Instance).where(Instance.dag_id == dag_id, Instance.task_id == task_id)
+        ended_instances = instances.where(Instance.state == "success").order_by(Instance.end_date.desc()).limit(limit)
+        successes = list(session.scalars(ended_instances))
         query = select(XComModel).where(XComModel.dag_id == dag_id, XComModel.key == "return_value")
-        xcoms = session.scalars(query.where(XComModel.run_id.in_({instance.run_id for instance in done})))
+        xcoms = session.scalars(query.where(XComModel.run_id.in_({instance.run_id for instance in successes})))
         results = {_get_task_key(xcom): XComModel.deserialize_value(xcom) for xcom in xcoms}
     newest: dict[Any, Data] = {}
-    for instance in done:
+    for instance in successes:
         result = results.get(_get_task_key(instance))
-        if isinstance(result, dict) and by in result:
-            newest.setdefault(result[by], {**result, **_describe_task(instance), "at": format_time(instance.end_date)})
+        if isinstance(result, dict) and result_key in result:
+            newest.setdefault(
+                result[result_key], {**result, **_describe_task(instance), "at": format_time(instance.end_date)}
+            )
     return list(newest.values())
 
 
@@ -257,9 +265,11 @@ def read_last_commit(dag_id: str) -> datetime | None:
     from sqlalchemy import func, select
 
     with create_session() as session:
-        ended = select(func.max(Instance.end_date)).where(Instance.dag_id == dag_id, Instance.state == "success")
-        kept = select(func.max(XComModel.timestamp)).where(XComModel.dag_id == dag_id, XComModel.key == COMMITTED_KEY)
-        moments = session.scalar(ended.where(Instance.task_id.in_(OFFSET_COMMIT_TASKS))), session.scalar(kept)
+        last_end = select(func.max(Instance.end_date)).where(Instance.dag_id == dag_id, Instance.state == "success")
+        last_commit = select(func.max(XComModel.timestamp)).where(
+            XComModel.dag_id == dag_id, XComModel.key == COMMITTED_KEY
+        )
+        moments = session.scalar(last_end.where(Instance.task_id.in_(OFFSET_COMMIT_TASKS))), session.scalar(last_commit)
         return max((moment for moment in moments if moment is not None), default=None)
 
 

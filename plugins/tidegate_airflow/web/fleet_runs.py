@@ -38,18 +38,24 @@ def read_member_statuses(dag_of: Mapping[str, str]) -> dict[str, DagStatus]:
 
 def narrow_status(dag: DagStatus, streaks: Mapping[str, object], *, is_busy: bool) -> DagStatus:
     """The fleet's status as one member's: red for its own failures alone. `streaks` are by kind of failure."""
-    found = [streak for streak in map(FailureStreak.from_dict, streaks.values()) if streak is not None]
-    failed = "; ".join(streak.reason for streak in found) or None
-    return replace(dag, failed=failed, running=is_busy, refused_at=_find_refusal(dag, found), is_fixed=False)
+    member_streaks = [streak for streak in map(FailureStreak.from_dict, streaks.values()) if streak is not None]
+    failure_text = "; ".join(streak.reason for streak in member_streaks) or None
+    return replace(
+        dag, failed=failure_text, running=is_busy, refused_at=_find_refusal(dag, member_streaks), is_fixed=False
+    )
 
 
 def _find_refusal(dag: DagStatus, streaks: list[FailureStreak]) -> float | None:
     """When the last run ended, where all that failed is that plan refused the position."""
-    failed = [one for streak in streaks for one in streak.failed]
-    ended = (dag.last or {}).get("ended")
-    if not failed or not ended or any((one.task, one.kind) != ("plan", PositionLost.__name__) for one in failed):
+    failed_tasks = [task for streak in streaks for task in streak.failed]
+    run_end = (dag.last or {}).get("ended")
+    if (
+        not failed_tasks
+        or not run_end
+        or any((task.task, task.kind) != ("plan", PositionLost.__name__) for task in failed_tasks)
+    ):
         return None
-    return datetime.fromisoformat(ended).timestamp()
+    return datetime.fromisoformat(run_end).timestamp()
 
 
 def read_last_beat(dag_id: str, pipeline: str) -> datetime | None:
@@ -70,10 +76,10 @@ def _read_memory(dag_id: str, part: str) -> Data:
         query = select(AssetStateStoreModel.value).join(AssetModel, AssetModel.id == AssetStateStoreModel.asset_id)
         text = session.scalar(query.where(AssetModel.name == name, AssetStateStoreModel.key == MEMBERS_KEY))
     try:
-        found = json.loads(text or "{}").get(part, {})
+        value = json.loads(text or "{}").get(part, {})
     except (AttributeError, ValueError):  # a store of somebody's own, or what another version has left
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _read_busy_members(dag_ids: Collection[str]) -> set[tuple[str, str]]:

@@ -21,8 +21,8 @@ def describe_problem(problem: BaseException) -> str:
 
 def hide_secrets(text: str) -> str:
     """`text` with the user part of addresses, values of settings that are secrets, and what Airflow knows, hidden."""
-    hidden = ASSIGNED_SECRET_PATTERN.sub(rf"\1{SECRET_MASK}", mask_logins(text))
-    return str(_redact_known_secrets(hidden))
+    masked_text = ASSIGNED_SECRET_PATTERN.sub(rf"\1{SECRET_MASK}", mask_logins(text))
+    return str(_redact_known_secrets(masked_text))
 
 
 def _redact_known_secrets(text: str) -> object:

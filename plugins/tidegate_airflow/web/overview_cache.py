@@ -71,19 +71,21 @@ class OverviewCache:
         with self._changed:
             self._forget_others(names)
             now = time.monotonic()
-            wanted = now if now - self._looked > IDLE_SECONDS else 0.0
+            wanted_seconds = now if now - self._looked > IDLE_SECONDS else 0.0
             self._looked = now
             if now >= self._next:
                 self._next = now + FRESH_SECONDS
                 threading.Thread(target=self._start_reading, args=(names,), daemon=True, name="tidegate-watch").start()
-            self._changed.wait_for(lambda: all(self._answered.get(name, -1.0) >= wanted for name in names), patience)
+            self._changed.wait_for(
+                lambda: all(self._answered.get(name, -1.0) >= wanted_seconds for name in names), patience
+            )
             return {name: self._get_row(name) for name in names}
 
     def _forget_others(self, names: list[str]) -> None:
         gone_names = self._rows.keys() | self._described.keys() | self._recent.keys() | self._answered.keys()
-        for gone in (gone_names | self._groups.keys()) - set(names):
+        for name in (gone_names | self._groups.keys()) - set(names):
             for known in (self._rows, self._described, self._recent, self._answered, self._groups):
-                known.pop(gone, None)
+                known.pop(name, None)
 
     def _get_row(self, name: str) -> PipelineRow:
         row: PipelineRow = self._rows.get(name, PipelineRow(pipeline=name))
@@ -92,8 +94,8 @@ class OverviewCache:
         since = self._busy.get(self._groups.get(name, ()))
         silent = 0.0 if since is None else time.monotonic() - since
         if name not in self._rows:
-            waited = f": no answer for {silent:.0f} s" if silent >= 1 else ""
-            return {**row, "error": f"not read yet{waited}"}
+            waited_text = f": no answer for {silent:.0f} s" if silent >= 1 else ""
+            return {**row, "error": f"not read yet{waited_text}"}
         if silent > SILENT_SECONDS:
             return {**row, "error": f"brokers or catalog have not answered for {silent:.0f} s; the numbers are older"}
         return row
@@ -110,7 +112,7 @@ class OverviewCache:
             self._groups[name] = context.group
             self._described[name] = context.ports.pipeline.describe_file()
         with self._changed:
-            self._due = {group: due for group, due in self._due.items() if group in groups}
+            self._due = {group: due_seconds for group, due_seconds in self._due.items() if group in groups}
             now = time.monotonic()
             idle = {g: members for g, members in groups.items() if g not in self._busy and now >= self._due.get(g, 0.0)}
             self._busy |= dict.fromkeys(idle, now)
@@ -118,7 +120,7 @@ class OverviewCache:
             threading.Thread(target=self._read, args=(group, members), daemon=True, name="tidegate-reading").start()
 
     def _read(self, group: Group, members: list[Ports]) -> None:
-        begun = time.monotonic()
+        begin_seconds = time.monotonic()
         try:
             self._read_group(members)
         except Exception as problem:  # a bug of ours must be seen on the page, not only in a log
@@ -126,10 +128,10 @@ class OverviewCache:
             for ports in members:
                 self._store_problem(ports.pipeline.name, problem)
         finally:
-            took = time.monotonic() - begun
+            took_seconds = time.monotonic() - begin_seconds
             with self._changed:
                 self._busy.pop(group, None)
-                self._due[group] = time.monotonic() + PAUSE_FACTOR * took - FRESH_SECONDS
+                self._due[group] = time.monotonic() + PAUSE_FACTOR * took_seconds - FRESH_SECONDS
                 self._changed.notify_all()
 
     def _read_group(self, members: list[Ports]) -> None:
@@ -145,7 +147,7 @@ class OverviewCache:
         broker.learn(place for progress in readings for place in find_unpublished(progress))
         for progress in readings:
             name = progress.ports.pipeline.name
-            if not all(one.is_read for one in progress.tables):
+            if not all(table.is_read for table in progress.tables):
                 self._sources.report_failure(name)
             try:
                 overview = build_overview(progress)
@@ -157,7 +159,7 @@ class OverviewCache:
     def _read_tables(self, members: list[Ports]) -> list[tuple[Ports, tuple[ObservedTable, ...], int | None]]:
         readings = []
         for number, ports in enumerate(members):
-            begun = time.monotonic()
+            begin_seconds = time.monotonic()
             try:
                 connector_ms = read_connector_heartbeat_ms(ports)
                 expanded = expand_template(ports)
@@ -165,9 +167,9 @@ class OverviewCache:
                 readings.append((expanded, tables, connector_ms))
             except Exception as problem:
                 self._store_problem(ports.pipeline.name, problem)
-                if time.monotonic() - begun > SLOW_SECONDS:
-                    for other in members[number + 1 :]:
-                        self._store_problem(other.pipeline.name, problem)
+                if time.monotonic() - begin_seconds > SLOW_SECONDS:
+                    for member in members[number + 1 :]:
+                        self._store_problem(member.pipeline.name, problem)
                     break
         return readings
 

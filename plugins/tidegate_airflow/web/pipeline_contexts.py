@@ -55,9 +55,9 @@ class PipelineContexts:
         """The pipelines there are. Of those that went nothing is kept: no client of brokers either."""
         names = [path.stem for path in list_named_files(self._include / "pipelines")]
         with self._lock:
-            for gone in {*self._kept, *self._fleets} - set(names):
-                self._kept.pop(gone, None)
-                self._fleets.pop(gone, None)
+            for name in {*self._kept, *self._fleets} - set(names):
+                self._kept.pop(name, None)
+                self._fleets.pop(name, None)
             self._failed &= set(names)
             self._brokers = self._find_brokers_in_use()
         return names
@@ -73,11 +73,11 @@ class PipelineContexts:
         with self._lock:
             entry = self._find_cached(name)
         if entry is None:
-            stamp, loaded = self._read_stamp(name), self._load(name)  # without the lock: it may read all files
+            stamp, load_result = self._read_stamp(name), self._load(name)  # without the lock: it may read all files
             with self._lock:
                 self._failed.discard(name)
-                opened = loaded if isinstance(loaded, TidegateError) else self._open_context(loaded)
-                entry = self._kept[name] = (stamp, time.monotonic(), opened)
+                context = load_result if isinstance(load_result, TidegateError) else self._open_context(load_result)
+                entry = self._kept[name] = (stamp, time.monotonic(), context)
         if isinstance(entry[2], TidegateError):
             self.report_failure(name)
             raise entry[2].with_traceback(None)

@@ -47,10 +47,12 @@ class PipelinesView:
     def _read_statuses(self, pipelines: list[str]) -> dict[str, DagStatus]:
         """The DAG that flushes each pipeline; of a fleet's, the pipeline's part."""
         fleets = {name: self.sources.get_fleet(name) for name in pipelines}
-        own = {name: format_flush_dag_id(name) for name, fleet in fleets.items() if fleet is None}
-        found = airflow_runs.read_dag_statuses(own.values())
+        flush_dags = {name: format_flush_dag_id(name) for name, fleet in fleets.items() if fleet is None}
+        statuses = airflow_runs.read_dag_statuses(flush_dags.values())
         members = {name: format_fleet_dag_id(fleet) for name, fleet in fleets.items() if fleet is not None}
-        return {name: found[dag] for name, dag in own.items() if dag in found} | read_member_statuses(members)
+        return {name: statuses[dag] for name, dag in flush_dags.items() if dag in statuses} | read_member_statuses(
+            members
+        )
 
     def list_dag_ids(self, name: str) -> dict[str, str]:
         """The DAGs of a pipeline by what they do."""
@@ -111,7 +113,7 @@ class PipelinesView:
         member = None if fleet is None else FleetPart(dags["flush"], name)
         statuses = airflow_runs.read_dag_statuses(dags.values())
         flush = dags["flush"]
-        committed = airflow_runs.read_last_commit(flush) if fleet is None else read_last_beat(flush, name)
+        commit_time = airflow_runs.read_last_commit(flush) if fleet is None else read_last_beat(flush, name)
         return {
             "dags": {
                 kind: {"dag_id": dag, "paused": statuses[dag].paused} for kind, dag in dags.items() if dag in statuses
@@ -120,9 +122,9 @@ class PipelinesView:
             "errors": airflow_runs.read_errors(dags.values(), MAX_ERRORS, member),
             "assets": airflow_runs.read_asset_ids(tables),
             "maintenance": airflow_runs.read_newest_results(
-                dags["maintenance"], "maintain", by="table", limit=MAX_RESULTS
+                dags["maintenance"], "maintain", result_key="table", limit=MAX_RESULTS
             ),
-            "last_heartbeat": format_time(committed),
+            "last_heartbeat": format_time(commit_time),
         }
 
     def get_dead_letters(self, name: str, page: int) -> Data:

@@ -48,8 +48,8 @@ class PublicationsView:
         with self._changed:
             by_name: tuple[dict[str, Any], ...] = (self._readings, self._answered, self._due, self._kept)
             for known in by_name:
-                for gone in known.keys() - set(names):
-                    known.pop(gone, None)
+                for name in known.keys() - set(names):
+                    known.pop(name, None)
         return names
 
     def get_ports(self, name: str) -> PublicationPorts:
@@ -62,8 +62,8 @@ class PublicationsView:
         entry = self._kept.get(name)
         if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > CONTEXT_TTL_SECONDS:
             publication = self._files.load(name)  # all are read once, not for each that is opened
-            made = assemble_loaded_publication(self._include, publication, self._resolve, NoEngine())
-            entry = self._kept[name] = (stamp, time.monotonic(), made)
+            ports = assemble_loaded_publication(self._include, publication, self._resolve, NoEngine())
+            entry = self._kept[name] = (stamp, time.monotonic(), ports)
         return entry[2]
 
     def get_readings(self, names: list[str], patience: float = 3.0) -> dict[str, PublicationReading]:
@@ -73,20 +73,22 @@ class PublicationsView:
         """
         with self._changed:
             now = time.monotonic()
-            wanted = now if now - self._looked > IDLE_SECONDS else 0.0
+            wanted_seconds = now if now - self._looked > IDLE_SECONDS else 0.0
             self._looked = now
             for name in names:
                 if now >= self._due.get(name, 0.0):
                     self._due[name] = float("inf")  # until the reading is over
                     self._workers.submit(self._read_publication, name)
-            self._changed.wait_for(lambda: all(self._answered.get(name, -1.0) >= wanted for name in names), patience)
-            unread = "not read yet: brokers or catalog are slow"
+            self._changed.wait_for(
+                lambda: all(self._answered.get(name, -1.0) >= wanted_seconds for name in names), patience
+            )
+            problem = "not read yet: brokers or catalog are slow"
             return {
-                name: self._readings.get(name) or PublicationReading(publication=name, error=unread) for name in names
+                name: self._readings.get(name) or PublicationReading(publication=name, error=problem) for name in names
             }
 
     def _read_publication(self, name: str) -> None:
-        begun = time.monotonic()
+        begin_seconds = time.monotonic()
         try:
             status = read_publication_status(self.get_ports(name))
             reading = PublicationReading(publication=name, status=status, read_at=time.time())
@@ -96,7 +98,7 @@ class PublicationsView:
             reading = replace(last, error=describe_problem(problem), needs_person=isinstance(problem, GiveUp))
         with self._changed:
             self._readings[name], self._answered[name] = reading, time.monotonic()
-            self._due[name] = time.monotonic() + max(FRESH_SECONDS, PAUSE_FACTOR * (time.monotonic() - begun))
+            self._due[name] = time.monotonic() + max(FRESH_SECONDS, PAUSE_FACTOR * (time.monotonic() - begin_seconds))
             self._changed.notify_all()
 
     def get_overview(self, names: list[str]) -> list[PublicationRow]:
@@ -122,7 +124,7 @@ class PublicationsView:
             if ports.snapshots.read_table(ports.publication.table) is None:
                 return []
             snapshots = ports.snapshots.list_ancestors(ports.publication.table, MAX_SNAPSHOTS)
-            return [{**vars(made), "snapshot_id": _to_id_text(made.snapshot_id)} for made in snapshots]
+            return [{**vars(snapshot), "snapshot_id": _to_id_text(snapshot.snapshot_id)} for snapshot in snapshots]
         except TidegateError as problem:
             return {"error": describe_problem(problem)}
 
@@ -135,8 +137,8 @@ def _to_id_text(number: int | None) -> str | None:
 def _to_row(reading: PublicationReading, dag: DagStatus | None) -> PublicationRow:
     """One publication as the page and its metrics have it, for JSON."""
     state, reason = describe_publication_state(reading, to_schedule_state(dag))
-    unread: dict[str, Any] = {"publication": reading.publication, "read_at": None}
-    known = reading.status.to_dict() if reading.status else unread
+    unread_row: dict[str, Any] = {"publication": reading.publication, "read_at": None}
+    known = reading.status.to_dict() if reading.status else unread_row
     numbers = {name: _to_id_text(known.get(name)) for name in ("published_snapshot_id", "table_snapshot_id")}
     row = {
         **known,

@@ -47,22 +47,22 @@ def find_last_tries(session: Any, dag_ids: Collection[str]) -> list[Any]:
     while True:
         filters = may_try, DagRun.id.not_in(list(dry))
         runs = find_newest_runs(session, dag_ids, "success", "failed", filters=filters)
-        found = {run.id for run in runs if run.state == "success" and (run.conf or {}).get("dry_run") is True}
-        if not found:
+        dry_run_ids = {run.id for run in runs if run.state == "success" and (run.conf or {}).get("dry_run") is True}
+        if not dry_run_ids:
             return runs
-        dry |= found
+        dry |= dry_run_ids
 
 
 def read_successes(session: Any, runs: Collection[Data]) -> dict[str, dict[str, set[str]]]:
     """By DAG and run: the tasks that succeeded, without those of which there is one for each table."""
     from airflow.models.taskinstance import TaskInstance as Instance
 
-    found: dict[str, dict[str, set[str]]] = {run["dag_id"]: {run["run_id"]: set()} for run in runs}
+    task_ids: dict[str, dict[str, set[str]]] = {run["dag_id"]: {run["run_id"]: set()} for run in runs}
     query = _select_tasks(runs, Instance.dag_id, Instance.run_id, Instance.task_id)
     for row in session.execute(query.where(Instance.state == "success", Instance.map_index < 0)):
-        if row.run_id in found[row.dag_id]:
-            found[row.dag_id][row.run_id].add(row.task_id)
-    return found
+        if row.run_id in task_ids[row.dag_id]:
+            task_ids[row.dag_id][row.run_id].add(row.task_id)
+    return task_ids
 
 
 def find_stalled(session: Any, runs: Collection[Data], now: datetime) -> dict[str, str]:
@@ -75,7 +75,7 @@ def find_stalled(session: Any, runs: Collection[Data], now: datetime) -> dict[st
     tasks = defaultdict[tuple[str, str], list[Any]](list)
     for row in session.execute(query.outerjoin(Trigger, Trigger.id == Instance.trigger_id)):
         tasks[row.dag_id, row.run_id].append(row)
-    is_deferred = any(task.state == DEFERRED_STATE for some in tasks.values() for task in some)
+    is_deferred = any(task.state == DEFERRED_STATE for dag_tasks in tasks.values() for task in dag_tasks)
     triggerer_at = _read_triggerer_beat(session) if is_deferred else None
     waits = {run["dag_id"]: _find_wait(run, tasks[run["dag_id"], run["run_id"]], now, triggerer_at) for run in runs}
     slots = _read_slots(session, {wait.pool for wait in waits.values() if wait and wait.pool})
@@ -113,13 +113,13 @@ def _find_wait(run: Data, tasks: Collection[Any], now: datetime, triggerer_at: d
         asleep = [task.created_date for task in deferred]
         seconds = (now - max(filter(None, (*asleep, triggerer_at)), default=now)).total_seconds()
         return None if seconds < STALLED_SECONDS else _Wait(run["run_id"], seconds, deferred[0].task_id)
-    waiting = [task for task in tasks if task.state in WAITING_STATES]
-    moments = [one.queued_dttm or one.scheduled_dttm for one in waiting] or [one.end_date for one in tasks]
-    begun = [] if run["started"] is None else [datetime.fromisoformat(run["started"])]
-    seconds = (now - max((*begun, *filter(None, moments)), default=now)).total_seconds()
+    waiting_tasks = [task for task in tasks if task.state in WAITING_STATES]
+    moments = [task.queued_dttm or task.scheduled_dttm for task in waiting_tasks] or [task.end_date for task in tasks]
+    begin_times = [] if run["started"] is None else [datetime.fromisoformat(run["started"])]
+    seconds = (now - max((*begin_times, *filter(None, moments)), default=now)).total_seconds()
     if seconds < STALLED_SECONDS:
         return None
-    return _Wait(run["run_id"], seconds, *((waiting[0].task_id, waiting[0].pool) if waiting else ()))
+    return _Wait(run["run_id"], seconds, *((waiting_tasks[0].task_id, waiting_tasks[0].pool) if waiting_tasks else ()))
 
 
 def _read_triggerer_beat(session: Any) -> datetime | None:
@@ -147,7 +147,9 @@ def _describe_wait(wait: _Wait, slots: Mapping[str, int]) -> str:
     if not wait.pool:
         words = f"task={wait.task} of the run {wait.run} waits for a job of BigQuery"
         return f"{words}, and no triggerer has looked after it for {wait.seconds:.0f} s: start `airflow triggerer`"
-    found = slots.get(wait.pool)
-    place = f"pool={wait.pool} slots={'none' if found is None else found}"
+    slot_count = slots.get(wait.pool)
+    place = f"pool={wait.pool} slots={'none' if slot_count is None else slot_count}"
     words = f"task={wait.task} of the run {wait.run} has waited for a worker for {wait.seconds:.0f} s"
-    return f"{words}: {place}: {'give the pool slots' if not found else 'are its slots held, or the workers gone?'}"
+    return (
+        f"{words}: {place}: {'give the pool slots' if not slot_count else 'are its slots held, or the workers gone?'}"
+    )

@@ -63,7 +63,7 @@ def read_last_batch(world: World) -> dict[str, Any]:
 @pytest.mark.parametrize("has_table", [False, True])
 def test_skipped_record_becomes_a_dead_letter_of_the_next_batch(world: World, has_table: bool) -> None:
     if has_table:
-        flush(world.build_ports(PIPELINE), until={"orders": {0: 1, 1: 1}})
+        flush(world.build_ports(PIPELINE), stop_offsets={"orders": {0: 1, 1: 1}})
     ports = world.build_ports(PIPELINE)
     with pytest.raises(BadRecord, match="or set exactly this record aside with: tidegate skip shop --at orders:1:1"):
         flush(ports)
@@ -173,9 +173,9 @@ def test_rollback_is_answered_before_a_record_is_skipped(world: World, policy: s
     """The note beside the recorded position would make that one count again, without the rows before it."""
     pipeline = build_pipeline(build_table(ORDERS), on_rollback=policy)
     ports = world.build_ports(pipeline)
-    flush(ports, until={"orders": {0: 0, 1: 1}})
+    flush(ports, stop_offsets={"orders": {0: 0, 1: 1}})
     first = world.destination.tables[ORDERS].refs["main"]
-    flush(ports, until={"orders": {0: 1, 1: 1}})
+    flush(ports, stop_offsets={"orders": {0: 1, 1: 1}})
     world.destination.rollback(ORDERS, first)
     with pytest.raises(GiveUp, match="it was rolled back, and nothing was changed"):
         skip(ports, "orders:1:1")
@@ -188,9 +188,9 @@ def test_rollback_is_answered_before_a_record_is_skipped(world: World, policy: s
 
 def test_rollback_between_the_look_and_the_note_is_not_answered_by_it(world: World) -> None:
     ports = world.build_ports(PIPELINE)
-    flush(ports, until={"orders": {0: 0, 1: 1}})
+    flush(ports, stop_offsets={"orders": {0: 0, 1: 1}})
     first = world.destination.tables[ORDERS].refs["main"]
-    flush(ports, until={"orders": {0: 1, 1: 1}})
+    flush(ports, stop_offsets={"orders": {0: 1, 1: 1}})
     proposed, looks = propose_skips(ports, parse_address("orders:1:1")), 0
     read_state = ports.tables.read_state
 

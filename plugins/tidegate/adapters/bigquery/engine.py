@@ -25,9 +25,11 @@ class BigQueryEngine:
         for statement in drop_existing_namespaces(self._warehouse, job.statements):
             self._warehouse.run_statement(statement)
             hit_failpoint("job.statement")
-        for made in list_created_tables(job.statements):
-            if resource_names.is_ours(made.rpartition(".")[2]):  # a destination keeps what its dataset gives it
-                table_marks.remove_expiration(self._warehouse, f"{job.table.split('.', 1)[0]}.{made}")
+        for created_table in list_created_tables(job.statements):
+            if resource_names.is_ours(
+                created_table.rpartition(".")[2]
+            ):  # a destination keeps what its dataset gives it
+                table_marks.remove_expiration(self._warehouse, f"{job.table.split('.', 1)[0]}.{created_table}")
 
     def run_direct(self, job: DirectJob) -> DirectOutcome:
         """Refuse: no batch for BigQuery is planned as a direct one."""

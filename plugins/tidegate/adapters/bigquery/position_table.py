@@ -66,7 +66,11 @@ def read_position_row(warehouse: Warehouse, table: str, uuid: str, pipeline: str
             data = json.loads(row["properties"])
             is_current = data.pop(TABLE_KEY, "") == uuid
             changed_ms = round(row["changed"].timestamp() * 1000)
-            job, scanned, writes = data.pop(JOB_KEY, ""), data.pop(SCANNED_BYTES_KEY, None), data.pop(WRITES_KEY, None)
+            job, scanned_bytes, writes = (
+                data.pop(JOB_KEY, ""),
+                data.pop(SCANNED_BYTES_KEY, None),
+                data.pop(WRITES_KEY, None),
+            )
             properties = data if is_current else {}
             return PositionRow(
                 version=row["version"],
@@ -75,15 +79,15 @@ def read_position_row(warehouse: Warehouse, table: str, uuid: str, pipeline: str
                 changed_ms=changed_ms,
                 is_current=is_current,
                 job=job,
-                scanned=scanned,
+                scanned=scanned_bytes,
                 writes=writes,
             )
     return None
 
 
 def _list_rows(warehouse: Warehouse, table: str) -> list[dict[str, Any]]:
-    positions, own = resource_names.name_positions_table(table), describe_positions(table)
-    return warehouse.list_rows(positions, lambda loaded_table: check_readable(loaded_table, positions, own))
+    positions, owner = resource_names.name_positions_table(table), describe_positions(table)
+    return warehouse.list_rows(positions, lambda loaded_table: check_readable(loaded_table, positions, owner))
 
 
 def list_pipelines(warehouse: Warehouse, table: str, uuid: str) -> tuple[str, ...]:
@@ -103,27 +107,27 @@ def seed_position(  # noqa: PLR0913 (each is one word of the row)
     row, positions = read_position_row(warehouse, table, uuid, pipeline), resource_names.name_positions_table(table)
     if row is not None and row.is_current:
         raise CommitRefused(f"table={table} pipeline={pipeline}: it has a position already")
-    loaded_table, own = warehouse.find_table(positions), describe_positions(table)
+    loaded_table, owner = warehouse.find_table(positions), describe_positions(table)
     if loaded_table is not None:
-        claim(warehouse, loaded_table, positions, own)
-    warehouse.run_statement(sql.render("create_positions", table=positions, own=own))
+        claim(warehouse, loaded_table, positions, owner)
+    warehouse.run_statement(sql.render("create_positions", table=positions, own=owner))
     hit_failpoint("bigquery.positions_created")
     remove_expiration(warehouse, positions)
     content = json.dumps({**properties, TABLE_KEY: uuid}, sort_keys=True)
     version = row.version + 1 if row else 1
     script = sql.render("seed_position", table=positions, pipeline=pipeline, version=version, properties=content)
-    where = f"pipeline={pipeline} table={table}"
+    place = f"pipeline={pipeline} table={table}"
     for number in count():
         name = name_job("seed", table, uuid, pipeline, *([number] if number else []))
         try:
-            warehouse.run_script_once(where, name, lambda _: script, {"tidegate_pipeline": pipeline})
+            warehouse.run_script_once(place, name, lambda _: script, {"tidegate_pipeline": pipeline})
         except JobFailed as error:
-            raise translate_job_error(where, error) from error
-        written = read_position_row(warehouse, table, uuid, pipeline)
-        if written is not None and written.is_current:
+            raise translate_job_error(place, error) from error
+        position_row = read_position_row(warehouse, table, uuid, pipeline)
+        if position_row is not None and position_row.is_current:
             return
-        if written is not None and (row is None or written.version != row.version):
-            raise CommitRefused(f"{where}: it has a position in a table that came in place of this one")
+        if position_row is not None and (row is None or position_row.version != row.version):
+            raise CommitRefused(f"{place}: it has a position in a table that came in place of this one")
 
 
 def commit_rows_and_position(warehouse: Warehouse, sql: Sql, table_commit: TableCommit) -> None:
@@ -143,24 +147,24 @@ def name_publish_job(table_commit: TableCommit, source: StagedSource, row: Posit
 
     So a run that was killed, or went to wait elsewhere, finds the job that it sent, whatever its own attempt is.
     """
-    moved = (table_commit.cut, row.version, row.changed_ms)
-    return name_job("publish", table_commit.table, table_commit.uuid, *moved, *astuple(source))
+    position_version = (table_commit.cut, row.version, row.changed_ms)
+    return name_job("publish", table_commit.table, table_commit.uuid, *position_version, *astuple(source))
 
 
 def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, name: str = "") -> None:
     """The same, where the commit's properties are all that the row is to tell."""
-    where = f"pipeline={table_commit.pipeline} table={table_commit.table}"
+    place = f"pipeline={table_commit.pipeline} table={table_commit.table}"
     name = name or name_job("publish", table_commit.table, table_commit.uuid, table_commit.attempt)
     checks = _render_staged_checks(warehouse, table_commit.source)
     statements = (*checks, *drop_existing_namespaces(warehouse, table_commit.statements))
 
-    scanned = estimate_scan_bytes(warehouse, where, table_commit.statements) if table_commit.statements else None
+    scanned_bytes = estimate_scan_bytes(warehouse, place, table_commit.statements) if table_commit.statements else None
     target = quote_name(warehouse.to_reference(table_commit.table))
     writes = sum(writes_into(statement, target) for statement in table_commit.statements)
 
     job_properties: dict[str, str | int] = {
         TABLE_KEY: table_commit.uuid,
-        **({} if scanned is None else {SCANNED_BYTES_KEY: scanned}),
+        **({} if scanned_bytes is None else {SCANNED_BYTES_KEY: scanned_bytes}),
     }
     job_properties |= {WRITES_KEY: writes} if writes else {}
 
@@ -178,10 +182,10 @@ def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, 
 
     labels = {"tidegate_pipeline": table_commit.pipeline, "tidegate_table": table_commit.table.rsplit(".", 1)[1]}
     try:
-        job = warehouse.run_script_once(where, name, render_script, labels)
+        job = warehouse.run_script_once(place, name, render_script, labels)
     except JobFailed as error:
-        raise _translate_publish_error(warehouse, where, table_commit, error) from error
-    log.info("committed: %s job=%s", where, job.job_id)
+        raise _translate_publish_error(warehouse, place, table_commit, error) from error
+    log.info("committed: %s job=%s", place, job.job_id)
 
 
 def _render_staged_checks(warehouse: Warehouse, source: StagedSource | None) -> list[str]:
@@ -193,21 +197,21 @@ def _render_staged_checks(warehouse: Warehouse, source: StagedSource | None) -> 
 
 
 def _translate_publish_error(
-    warehouse: Warehouse, where: str, table_commit: TableCommit, error: JobFailed
+    warehouse: Warehouse, place: str, table_commit: TableCommit, error: JobFailed
 ) -> Exception:
     source = table_commit.source
     if MISSING_ROWS_TEXT in error.message and source is not None:
         staging.forget_attempt(warehouse, source.intermediate, source.batch, source.attempt)
-        return RetryLater(f"{where}: staged rows are gone from intermediate={source.intermediate}")
+        return RetryLater(f"{place}: staged rows are gone from intermediate={source.intermediate}")
     if AUDIT_FAILED in error.message:
         text = " ".join(error.message.partition(AUDIT_FAILED)[2].strip(" :").split())
         return AuditFailed(
-            f"{where}: audit {text} does not hold; nothing was published and the batch stays staged; correct the audit "
+            f"{place}: audit {text} does not hold; nothing was published and the batch stays staged; correct the audit "
             "in the pipeline file, or what the audit looks at; the next flush tries again"
         )
     if POSITION_MOVED in error.message or error.is_conflict:
-        return CommitRefused(f"{where}: {error}")
-    return translate_job_error(where, error)
+        return CommitRefused(f"{place}: {error}")
+    return translate_job_error(place, error)
 
 
 def read_publish_changes(warehouse: Warehouse, row: PositionRow) -> dict[str, str]:
@@ -220,7 +224,7 @@ def read_publish_changes(warehouse: Warehouse, row: PositionRow) -> dict[str, st
     summary = {} if row.scanned is None else {"tidegate.bytes-scanned": str(row.scanned)}
     try:
         summary |= read_job_cost(warehouse, row.job)
-        changed = (
+        statement_counts = (
             warehouse.count_changed_rows(row.job)[-row.writes :]
             if row.writes
             else warehouse.count_changed_rows(row.job)[-2:-1]
@@ -228,5 +232,8 @@ def read_publish_changes(warehouse: Warehouse, row: PositionRow) -> dict[str, st
     except Exception as error:  # counts are for people, and the batch is published
         log.warning("rows changed are not known: job=%s: %s", row.job, error)
         return summary
-    totals = {name: sum(one[name] for one in changed) for name in (changed[0] if changed else ())}
+    totals = {
+        name: sum(counts[name] for counts in statement_counts)
+        for name in (statement_counts[0] if statement_counts else ())
+    }
     return summary | {f"tidegate.{name}": str(total) for name, total in totals.items()}

@@ -35,52 +35,54 @@ def check_warehouse(warehouse: Warehouse, name: str, need: CatalogNeed) -> Itera
 
 
 def _refuse(check: str, text: str, advice: str) -> Finding:
-    found = from_error(check, text)
-    return found if found.advice else make_error(check, found.cause, advice)
+    finding = from_error(check, text)
+    return finding if finding.advice else make_error(check, finding.cause, advice)
 
 
 def _check_dataset(warehouse: Warehouse, place: str, catalog: str, namespace: NamespaceNeed) -> Iterator[Finding]:
     from google.api_core.exceptions import NotFound
 
-    where, reference = f"{place} dataset={namespace.name}", f"{warehouse.project}.{namespace.name}"
+    dataset_place, reference = f"{place} dataset={namespace.name}", f"{warehouse.project}.{namespace.name}"
     try:
-        with translate_client_errors(where):
+        with translate_client_errors(dataset_place):
             location = warehouse.client.get_dataset(reference).location
     except TidegateError as error:
         if not isinstance(error.__cause__, NotFound):
             yield _refuse("catalog.namespace", str(error), "give the identity the role BigQuery Data Editor on it")
         elif namespace.may_create:
-            yield make_ok("catalog.namespace", f"{where} does not exist yet, and will be created")
+            yield make_ok("catalog.namespace", f"{dataset_place} does not exist yet, and will be created")
         else:
             advice = "create it, or set create.enabled: true of its table"
-            yield make_error("catalog.namespace", f"{where} does not exist, and create.enabled is false", advice)
+            yield make_error(
+                "catalog.namespace", f"{dataset_place} does not exist, and create.enabled is false", advice
+            )
         return
     try:
         warehouse.estimate_read_bytes(f"CREATE TABLE `{reference}.tidegate_doctor` (id INT64)")
     except GiveUp as error:
-        yield from _explain_refusal(warehouse, where, location, error)
+        yield from _explain_refusal(warehouse, dataset_place, location, error)
     else:
-        yield make_ok("catalog.namespace", f"{where} exists")
-        yield make_ok("catalog.commit", f"{where}: a dry run may create a table; nothing was made")
+        yield make_ok("catalog.namespace", f"{dataset_place} exists")
+        yield make_ok("catalog.commit", f"{dataset_place}: a dry run may create a table; nothing was made")
 
 
-def _explain_refusal(warehouse: Warehouse, where: str, location: str, error: GiveUp) -> Iterator[Finding]:
+def _explain_refusal(warehouse: Warehouse, place: str, location: str, error: GiveUp) -> Iterator[Finding]:
     """Why no table may be made in a dataset that is there: where it lies, else what we may."""
     jobs_location = warehouse.client.location
     if jobs_location and jobs_location.casefold() != location.casefold():
-        cause = f"{where} lies in location={location}, and the catalog's jobs run in location={jobs_location}"
+        cause = f"{place} lies in location={location}, and the catalog's jobs run in location={jobs_location}"
         advice = f"set location: {location} in catalogs.yaml; datasets of another location need a catalog of their own"
         yield make_error("catalog.namespace", cause, advice)
         return
-    yield make_ok("catalog.namespace", f"{where} exists")
-    yield _refuse("catalog.commit", f"{where}: {error}", "give the identity the role BigQuery Data Editor on it")
+    yield make_ok("catalog.namespace", f"{place} exists")
+    yield _refuse("catalog.commit", f"{place}: {error}", "give the identity the role BigQuery Data Editor on it")
 
 
 def _check_staging(warehouse: Warehouse, place: str, scratch: str) -> Iterator[Finding]:
     path = f"{scratch}/probe"
     try:
         folder = warehouse.folder
-        where = f"{place} staging={folder.to_uri(path)}"
+        file_place = f"{place} staging={folder.to_uri(path)}"
         folder.write(path, CONTENT)
         content = folder.read(path)
         folder.delete(scratch)
@@ -92,6 +94,8 @@ def _check_staging(warehouse: Warehouse, place: str, scratch: str) -> Iterator[F
         yield _refuse("catalog.store", f"{place} staging: {format_one_line(error)}", advice)
         return
     if content != CONTENT or content_after_delete is not None:
-        yield make_error("catalog.store", f"{where}: a file is not read as written, or not deleted", "see the bucket")
+        yield make_error(
+            "catalog.store", f"{file_place}: a file is not read as written, or not deleted", "see the bucket"
+        )
     else:
-        yield make_ok("catalog.store", f"{where}: a file was written, read and deleted")
+        yield make_ok("catalog.store", f"{file_place}: a file was written, read and deleted")

@@ -80,16 +80,18 @@ def compute_bounds(layout: TableLayout, rows: QueryRunner, sql: Sql, positions: 
         bounds = (*keys, _build_partition_bound(layout, partition, stats))
         return Bounds(bounds, parts=_split_into_parts(layout, place, stats, None, keys))
     everywhere = (_build_full_bound(layout, partition),) if layout.needs_filter else ()
-    looked = rows(
+    bounds_row = rows(
         sql.render(
             "bounds_table",
             **{**values, "values": [], "bounds": (*keys, *everywhere), "positions": positions},
             partition=partition.render_partition_start(layout.partition_type, "t."),
         )
     )[0]
-    guard = sql.render("assert_versions", positions=positions, versions=looked["versions"])
-    bounds = (*keys, _build_partition_bound(layout, partition, looked))
-    return Bounds(bounds, (guard,), parts=_split_into_parts(layout, place, stats, looked["partitions"] or (), bounds))
+    guard = sql.render("assert_versions", positions=positions, versions=bounds_row["versions"])
+    bounds = (*keys, _build_partition_bound(layout, partition, bounds_row))
+    return Bounds(
+        bounds, (guard,), parts=_split_into_parts(layout, place, stats, bounds_row["partitions"] or (), bounds)
+    )
 
 
 @dataclass(frozen=True)
@@ -124,16 +126,16 @@ def _split_into_parts(
     layout: TableLayout,
     place: RowPartition | None,
     stats: Mapping[str, Any],
-    there: Iterable[Any] | None,
+    table_partitions: Iterable[Any] | None,
     bounds: tuple[Bound, ...],
 ) -> tuple[BatchPart, ...]:
     """The parts of a batch that changes more partitions than one statement may; none for any other.
 
-    `there` are the partitions in which its keys lie now; None where these are the ones in which its rows will. A part
+    `table_partitions` are those in which its keys lie now; None where these are the ones in which its rows will. A part
     holds the keys whose rows come to lie close together; the last one those that do not tell where, as deletes.
     """
     new, partition = sorted(stats.get("partitions") or ()), layout.partitioning
-    if partition is None or place is None or len({*new, *(there or ())}) <= MAX_STATEMENT_PARTITIONS:
+    if partition is None or place is None or len({*new, *(table_partitions or ())}) <= MAX_STATEMENT_PARTITIONS:
         return ()
     if len(new) > MAX_TABLE_PARTITIONS:
         raise GiveUp(
@@ -144,14 +146,15 @@ def _split_into_parts(
     def build_part(starts: list[Any], *, outside: bool) -> BatchPart:
         part_stats = {"partitions": starts, "outside": outside}
         first = [(starts[0], _compute_last_value(starts[-1], partition, layout))] if starts else []
-        staged = replace(_build_bound(layout, partition, first, outside=outside), path=(place.column,))
+        staged_bound = replace(_build_bound(layout, partition, first, outside=outside), path=(place.column,))
         return BatchPart(
-            staged, (*bounds, _build_partition_bound(layout, partition, part_stats)) if there is None else bounds
+            staged_bound,
+            (*bounds, _build_partition_bound(layout, partition, part_stats)) if table_partitions is None else bounds,
         )
 
     chunks = [new[at : at + PARTITIONS_PER_PART] for at in range(0, len(new), PARTITIONS_PER_PART)]
-    rest = [build_part([], outside=True)] if stats["outside"] else []
-    return tuple([build_part(chunk, outside=False) for chunk in chunks] + rest)
+    outside_parts = [build_part([], outside=True)] if stats["outside"] else []
+    return tuple([build_part(chunk, outside=False) for chunk in chunks] + outside_parts)
 
 
 def _iterate_bounded_leaves(layout: TableLayout, values: MergeInput) -> Iterable[tuple[str, ...]]:
@@ -183,10 +186,12 @@ def _build_partition_bound(layout: TableLayout, partition: Partitioning, stats: 
 
 def _build_bound(layout: TableLayout, partition: Partitioning, spans: Iterable[Any], *, outside: bool) -> Bound:
     """Spans of the partition column; `outside` adds the rows that lie in no partition of their own."""
-    beyond = []
+    outer_spans = []
     if outside and partition.numbers is not None:
-        beyond = [(MIN_INT64, partition.numbers.start - 1), (partition.numbers.stop, MAX_INT64)]
-    ranges = tuple((render_constant(first) or "", render_constant(last) or "") for first, last in [*spans, *beyond])
+        outer_spans = [(MIN_INT64, partition.numbers.start - 1), (partition.numbers.stop, MAX_INT64)]
+    ranges = tuple(
+        (render_constant(first) or "", render_constant(last) or "") for first, last in [*spans, *outer_spans]
+    )
     return Bound((layout.schema.find_name(partition.column) or partition.column,), ranges, bool(outside))
 
 

@@ -11,24 +11,25 @@ from tidegate.errors import GiveUp, TidegateError
 log = logging.getLogger(__name__)
 
 
-def estimate_scan_bytes(warehouse: Warehouse, where: str, statements: Sequence[str]) -> int | None:
+def estimate_scan_bytes(warehouse: Warehouse, place: str, statements: Sequence[str]) -> int | None:
     """Bytes that the statements of a transaction would read, each estimated by a dry run; None where nobody can tell.
 
     A dry run knows no script, and no table that the script has yet to make. Every merge reads its staged rows: 0 says
     that the server counts nothing. `GiveUp` beyond the catalog's `max_bytes_billed`, before anything is sent.
     """
-    limit, dml_statements = warehouse.max_bytes_billed, [one for one in statements if not is_ddl(one)]
+    limit, dml_statements = warehouse.max_bytes_billed, [statement for statement in statements if not is_ddl(statement)]
     try:
-        scanned = sum(warehouse.estimate_read_bytes(statement) for statement in dml_statements) or None
+        scanned_bytes = sum(warehouse.estimate_read_bytes(statement) for statement in dml_statements) or None
     except TidegateError as error:  # the number is for people, and the job itself carries the limit
-        log.info("bytes to scan are not known: %s: %s", where, error)
+        log.info("bytes to scan are not known: %s: %s", place, error)
         return None
-    log.info("to scan: %s bytes=%s", where, scanned)
-    if scanned is not None and limit is not None and scanned > limit:
+    log.info("to scan: %s bytes=%s", place, scanned_bytes)
+    if scanned_bytes is not None and limit is not None and scanned_bytes > limit:
         raise GiveUp(
-            f"{where}: the publish would read bytes={scanned} max_bytes_billed={limit}; nothing was sent; {COST_ADVICE}"
+            f"{place}: the publish would read bytes={scanned_bytes} max_bytes_billed={limit}; nothing was sent; "
+            f"{COST_ADVICE}"
         )
-    return scanned
+    return scanned_bytes
 
 
 def read_job_cost(warehouse: Warehouse, job_id: str) -> dict[str, str]:

@@ -31,16 +31,16 @@ def evolve(warehouse: Warehouse, name: str, columns: tuple[Column, ...], rules: 
     widened = [change for change in changes if change.kind is ChangeKind.WIDEN]
     for change in widened:
         _check_widens(name, change)
-    changed = [change for change in changes if change.kind is not ChangeKind.WIDEN]
-    if changed:
-        for change in changed:
+    schema_changes = [change for change in changes if change.kind is not ChangeKind.WIDEN]
+    if schema_changes:
+        for change in schema_changes:
             _apply_change(fields, change)
         table.schema = fields
         warehouse.update_table(table, "schema")
     for change in widened:
         column, kind = quote(change.path[0]), to_bigquery_type(change.type)
-        where = quote_name(warehouse.to_reference(name))
-        warehouse.run_statement(f"ALTER TABLE {where} ALTER COLUMN {column} SET DATA TYPE {kind}")
+        quoted_table = quote_name(warehouse.to_reference(name))
+        warehouse.run_statement(f"ALTER TABLE {quoted_table} ALTER COLUMN {column} SET DATA TYPE {kind}")
     return [str(change) for change in changes]
 
 

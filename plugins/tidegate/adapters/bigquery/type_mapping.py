@@ -42,8 +42,8 @@ def to_bigquery_type(data_type: DataType | str) -> str:
     match to_stored_type(parse_type(data_type) if isinstance(data_type, str) else data_type):
         case Array(element):
             return f"ARRAY<{to_bigquery_type(element)}>"
-        case Struct(fields, required):
-            return f"STRUCT<{', '.join(_render_field(name, inner, name in required) for name, inner in fields)}>"
+        case Struct(fields, required_names):
+            return f"STRUCT<{', '.join(_render_field(name, inner, name in required_names) for name, inner in fields)}>"
         case Primitive() as primitive if primitive.decimal:
             return _choose_numeric(*primitive.decimal)
         case Primitive(name) if name in _BIGQUERY_TYPES:
@@ -69,8 +69,8 @@ def to_cast_type(data_type: DataType | str) -> str:
             return f"ARRAY<{to_cast_type(element)}>"
         case Struct(fields):
             return f"STRUCT<{', '.join(f'{quote(name)} {to_cast_type(inner)}' for name, inner in fields)}>"
-        case stored:
-            return to_bigquery_type(stored).partition("(")[0]
+        case stored_type:
+            return to_bigquery_type(stored_type).partition("(")[0]
 
 
 def render_time_as(time: str, kind: str) -> str:
@@ -93,8 +93,8 @@ def to_stored_type(data_type: DataType) -> DataType:
             return Array(to_stored_type(element))
         case Map():
             return to_stored_type(replace_map(data_type))
-        case Struct(fields, required):
-            return Struct(tuple((name, to_stored_type(inner)) for name, inner in fields), required)
+        case Struct(fields, required_names):
+            return Struct(tuple((name, to_stored_type(inner)) for name, inner in fields), required_names)
         case Primitive(name) if name in _BIGQUERY_TYPES:
             return Primitive(_SPARK_TYPES[_BIGQUERY_TYPES[name]])
     return data_type
@@ -113,15 +113,15 @@ def to_bigquery_schema(columns: Iterable[Column]) -> list[dict[str, Any]]:
 
 def _to_schema_field(name: str, data_type: DataType, is_required: bool) -> dict[str, Any]:
     check_column_name(name)
-    stored = to_stored_type(data_type)
+    stored_type = to_stored_type(data_type)
     mode = "REQUIRED" if is_required else "NULLABLE"
-    if isinstance(stored, Array):
-        mode, stored = "REPEATED", stored.element
+    if isinstance(stored_type, Array):
+        mode, stored_type = "REPEATED", stored_type.element
     field: dict[str, Any] = {"name": name, "mode": mode}
-    if isinstance(stored, Struct):
-        fields = [_to_schema_field(inner, kind, inner in stored.required) for inner, kind in stored.fields]
+    if isinstance(stored_type, Struct):
+        fields = [_to_schema_field(inner, kind, inner in stored_type.required) for inner, kind in stored_type.fields]
         return {**field, "type": "RECORD", "fields": fields}
-    text = to_bigquery_type(stored)
+    text = to_bigquery_type(stored_type)
     kind, _, arguments = text.partition("(")
     if arguments:
         precision, scale = arguments.rstrip(")").split(", ")
@@ -151,9 +151,9 @@ def to_columns(schema: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
 def read_table_struct(schema: Iterable[Mapping[str, Any]]) -> Struct:
     """What a table holds, from the fields of the REST API, with what is required in it, and what has a default."""
     fields = list(schema)
-    required = frozenset(f["name"] for f in fields if str(f.get("mode", "")).upper() == "REQUIRED")
+    required_names = frozenset(f["name"] for f in fields if str(f.get("mode", "")).upper() == "REQUIRED")
     defaulted = frozenset(f["name"] for f in fields if f.get("defaultValueExpression"))
-    return Struct(tuple((f["name"], _convert_to_spark(f)) for f in fields), required, defaulted=defaulted)
+    return Struct(tuple((f["name"], _convert_to_spark(f)) for f in fields), required_names, defaulted=defaulted)
 
 
 def _convert_to_spark(field: Mapping[str, Any]) -> DataType:
@@ -182,40 +182,40 @@ def render_comparable(column: tuple[str, DataType | None], of: str) -> str:
 
 def render_from_value(column: str, schemas: tuple[Struct, Struct]) -> str:
     """SQL text: a table's column out of the staged `value`; `schemas` are of the staged value and of the table."""
-    staged, destination_schema = schemas
-    return _get_field("value", staged, destination_schema, column) or f"value.{quote(column)}"
+    staged_schema, destination_schema = schemas
+    return _get_field("value", staged_schema, destination_schema, column) or f"value.{quote(column)}"
 
 
 def render_from_key(column: str, field: str | None, schemas: tuple[Struct, Struct] | None) -> str:
     """SQL text: a table's key column out of the staged `key`; `schemas` are of the pipeline's key and of the table."""
     expr = "key" if field is None else f"key.{quote(field)}"
-    staged, target = schemas or (Struct(()), Struct(()))
-    kind = next((kind for name, kind in staged.fields if target.find_name(name) == column), None)
+    staged_schema, target = schemas or (Struct(()), Struct(()))
+    kind = next((kind for name, kind in staged_schema.fields if target.find_name(name) == column), None)
     return _render_aligned(expr, kind, dict(target.fields)[column]) if isinstance(kind, Struct) else expr
 
 
-def _get_field(expr: str, staged: Struct, target: Struct, name: str, depth: int = 0) -> str | None:
+def _get_field(expr: str, staged_schema: Struct, target: Struct, name: str, depth: int = 0) -> str | None:
     types = dict(target.fields)
-    sources = [(n, t) for n, t in staged.fields if target.find_name(n) == name]
+    sources = [(n, t) for n, t in staged_schema.fields if target.find_name(n) == name]
     sources.sort(key=lambda source: source[0].casefold() != name.casefold())
     values = [_render_aligned(f"{expr}.{quote(n)}", t, types[name], depth) for n, t in sources]
     return f"COALESCE({', '.join(values)})" if len(values) > 1 else next(iter(values), None)
 
 
-def _render_aligned(expr: str, staged: DataType, target: DataType, depth: int = 0) -> str:
+def _render_aligned(expr: str, staged_type: DataType, target: DataType, depth: int = 0) -> str:
     """A staged value as the table's type: by its names and order, what is missing as NULL."""
-    stored = to_stored_type(staged)
-    if format_type(stored).casefold() == format_type(target).casefold():
+    stored_type = to_stored_type(staged_type)
+    if format_type(stored_type).casefold() == format_type(target).casefold():
         return expr
-    match stored, target:
+    match stored_type, target:
         case Struct(), Struct():
             parts = [
-                f"{_get_field(expr, stored, target, n, depth) or f'CAST(NULL AS {to_cast_type(t)})'} AS {quote(n)}"
+                f"{_get_field(expr, stored_type, target, n, depth) or f'CAST(NULL AS {to_cast_type(t)})'} AS {quote(n)}"
                 for n, t in target.fields
             ]
             return f"IF({expr} IS NULL, NULL, STRUCT({', '.join(parts)}))"
         case Array(), Array():
             element, place = f"e{depth}", f"at{depth}"
-            inner = _render_aligned(element, stored.element, target.element, depth + 1)
+            inner = _render_aligned(element, stored_type.element, target.element, depth + 1)
             return f"ARRAY(SELECT {inner} FROM UNNEST({expr}) AS {element} WITH OFFSET AS {place} ORDER BY {place})"
     return f"CAST({expr} AS {to_cast_type(target)})"

@@ -27,23 +27,23 @@ def list_branch_pipelines(table: Table, branch: str) -> tuple[str, ...]:
         if _is_tag(ref) and resource_names.is_ours(name)
     )
     target = branch if branch in refs else "main"
-    own = _read_branch_line(lineage, table, target)
-    others = {
+    own_line = _read_branch_line(lineage, table, target)
+    other_ids = {
         i
         for name in refs
         if not resource_names.is_ours(name) and name != target
         for i in _read_branch_line(lineage, table, name)
     }
     pipelines = sorted({*by_position, *by_tag})
-    return tuple(name for name in pipelines if not _publishes_elsewhere(table, name, own, others))
+    return tuple(name for name in pipelines if not _publishes_elsewhere(table, name, own_line, other_ids))
 
 
-def _publishes_elsewhere(table: Table, pipeline: str, own: dict[int, Snapshot], others: set[int]) -> bool:
+def _publishes_elsewhere(table: Table, pipeline: str, own_line: dict[int, Snapshot], other_ids: set[int]) -> bool:
     tag = table.metadata.refs.get(resource_names.name_tag(pipeline))
-    if tag is None or tag.snapshot_id in own or tag.snapshot_id not in others:
+    if tag is None or tag.snapshot_id in own_line or tag.snapshot_id not in other_ids:
         return False
     position = resource_names.name_pipeline_property(pipeline, "position")
-    return not any(position in read_summary(snapshot) for snapshot in own.values())
+    return not any(position in read_summary(snapshot) for snapshot in own_line.values())
 
 
 def _read_branch_line(lineage: Lineage, table: Table, ref: str) -> dict[int, Snapshot]:

@@ -58,8 +58,8 @@ def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) ->
     kind = settings.get("type")
     if kind not in ("sql", "rest"):
         raise ConfigurationError(f"catalog={catalog.name} type={kind}: Spark's side is known for sql and rest; use one")
-    own = _to_jdbc_conf(settings["uri"]) if kind == "sql" else _to_rest_conf(settings)
-    words = settings | own | _to_s3_conf(properties)
+    catalog_settings = _to_jdbc_conf(settings["uri"]) if kind == "sql" else _to_rest_conf(settings)
+    words = settings | catalog_settings | _to_s3_conf(properties)
     words.setdefault("cache-enabled", "false")  # a cached table would hide the branch that PyIceberg has just cut
     if words.get("uri", "").startswith("jdbc:postgresql:"):
         words.setdefault("retryable_status_codes", RECONNECT_SQLSTATES)

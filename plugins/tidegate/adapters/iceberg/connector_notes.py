@@ -44,17 +44,17 @@ class ConnectorNotes:
     @translate_iceberg_errors
     def list_noted(self, catalog: str, control: ControlTopic) -> tuple[str, ...]:
         """All tables of a catalog that carry the sink's notes, as ``namespace.table``."""
-        opened, found = self.catalogs.catalog(catalog), []
+        iceberg_catalog, table_names = self.catalogs.catalog(catalog), []
         for namespace in self._iterate_namespaces(catalog):
-            for identifier in opened.list_tables(namespace):
+            for identifier in iceberg_catalog.list_tables(namespace):
                 name = ".".join(identifier)
                 with suppress(UnknownMetadata):  # no sink's table
                     table = self.catalogs.table(f"{catalog}.{name}")
                     if table is not None and any(
                         _find_note(table, name, control, branch) for branch in ("main", *table.metadata.refs)
                     ):
-                        found.append(name)
-        return tuple(sorted(found))
+                        table_names.append(name)
+        return tuple(sorted(table_names))
 
     def _iterate_namespaces(self, catalog: str, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         for namespace in self.catalogs.list_namespaces(catalog, above):

@@ -28,7 +28,7 @@ def build_iceberg_destination(catalogs: Catalogs, branches: Mapping[str, str] | 
 
 def open_catalogs(catalogs: Iterable[Catalog], resolve: Resolve, clients: OpenClients | None = None) -> Catalogs:
     """These catalogs with the logins of their connections; each is connected to at its first use."""
-    selected = list(catalogs)
-    connections = {catalog.name: catalog.connection for catalog in selected}
-    properties = {catalog.name: resolve_catalog_properties(catalog, resolve) for catalog in selected}
+    catalog_specs = list(catalogs)
+    connections = {catalog.name: catalog.connection for catalog in catalog_specs}
+    properties = {catalog.name: resolve_catalog_properties(catalog, resolve) for catalog in catalog_specs}
     return Catalogs(properties, connections, clients)

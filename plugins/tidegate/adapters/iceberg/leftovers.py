@@ -47,7 +47,7 @@ def find_leftovers(
     """
     tables, failures = _load_tables(catalogs, catalog)
     owners = {name: owner for name, table in tables.items() if (owner := _find_owner(name, table)) is not None}
-    pipelines = {own.pipeline for own in owners.values() if own.kind is TableKind.BATCHES}
+    pipelines = {owner.pipeline for owner in owners.values() if owner.kind is TableKind.BATCHES}
     for name, table in tables.items():
         properties = table.metadata.properties
         if not properties.get(KIND_PROPERTY) and SHAPE_PROPERTY in properties and not _list_stagers(table):
@@ -62,12 +62,12 @@ def find_leftovers(
 def _load_tables(catalogs: Catalogs, catalog: str) -> tuple[dict[str, Table], list[TidegateError]]:
     """All tables of the catalog by their full names, sorted, and why others cannot be read."""
     spaces, names, tables = list[str](), list[str](), dict[str, Table]()
-    waiting, failures = [tuple[str, ...]()], list[TidegateError]()
-    while waiting:
-        above = waiting.pop()
+    pending_namespaces, failures = [tuple[str, ...]()], list[TidegateError]()
+    while pending_namespaces:
+        above = pending_namespaces.pop()
         with _keep_apart(catalogs, ".".join((catalog, *above, "*")), failures):
             below = catalogs.list_namespaces(catalog, above)
-            waiting += below
+            pending_namespaces += below
             spaces += (".".join((catalog, *namespace)) for namespace in below)
     for space in spaces:
         with _keep_apart(catalogs, f"{space}.*", failures):
@@ -104,8 +104,10 @@ def _find_owner(name: str, table: Table) -> Ownership | None:
     bare = name.rpartition(".")[2]
     for end, (kind, needs) in KINDS_BY_SUFFIX.items():
         if bare.startswith("tidegate_") and bare.endswith(end):
-            own = Ownership(kind, bare[len("tidegate_") : -len(end)], "", needs, is_exact=kind is not TableKind.BATCHES)
-            return own if _is_recognised(name, own, table) else None
+            owner = Ownership(
+                kind, bare[len("tidegate_") : -len(end)], "", needs, is_exact=kind is not TableKind.BATCHES
+            )
+            return owner if _is_recognised(name, owner, table) else None
     return None
 
 
@@ -133,9 +135,9 @@ def _find_pipeline_in_name(name: str, tables: Collection[str], pipelines: Collec
     return max(fit, key=len, default="")
 
 
-def _is_recognised(name: str, own: Ownership, table: Table) -> bool:
+def _is_recognised(name: str, owner: Ownership, table: Table) -> bool:
     try:
-        check_recognised(name, own, table.schema().column_names, None)
+        check_recognised(name, owner, table.schema().column_names, None)
     except GiveUp:
         return False
     return True
@@ -144,17 +146,25 @@ def _is_recognised(name: str, own: Ownership, table: Table) -> bool:
 def _list_pipeline_commands(
     pipeline: str, tables: Mapping[str, Table], owners: Mapping[str, Ownership]
 ) -> PipelineLeftovers:
-    own = sorted(name for name, owner in owners.items() if owner.pipeline == pipeline)
+    own_tables = sorted(name for name, owner in owners.items() if owner.pipeline == pipeline)
     marks = {
-        name: _list_pipeline_properties(table, pipeline) for name, table in sorted(tables.items()) if name not in own
+        name: _list_pipeline_properties(table, pipeline)
+        for name, table in sorted(tables.items())
+        if name not in own_tables
     }
-    marked = {name: found for name, found in marks.items() if found or _has_tag(tables[name], pipeline)}
+    marked_tables = {
+        name: properties for name, properties in marks.items() if properties or _has_tag(tables[name], pipeline)
+    }
     return PipelineLeftovers(
         pipeline=pipeline,
-        tables=own,
-        destinations=list(marked),
-        remove=[f"DROP TABLE {quote_name(name)} PURGE" for name in own]
-        + [statement for name, properties in marked.items() for statement in _render_unmark(name, properties, pipeline)]
+        tables=own_tables,
+        destinations=list(marked_tables),
+        remove=[f"DROP TABLE {quote_name(name)} PURGE" for name in own_tables]
+        + [
+            statement
+            for name, properties in marked_tables.items()
+            for statement in _render_unmark(name, properties, pipeline)
+        ]
         + [f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}"],
     )
 

@@ -39,8 +39,8 @@ def check_catalog(catalogs: Catalogs, name: str, need: CatalogNeed) -> Iterator[
         return
     yield make_ok("catalog.login", f"{place}: it answers, and lets us in")
     for namespace in need.namespaces:
-        found = _check_namespace(catalog, f"{place} namespace={namespace.name}", namespace, need.scratch)
-        yield from namespace.name_users(found)
+        findings = _check_namespace(catalog, f"{place} namespace={namespace.name}", namespace, need.scratch)
+        yield from namespace.name_users(findings)
 
 
 def _explain_failure(place: str, error: Exception) -> Finding:
@@ -54,7 +54,11 @@ def _check_namespace(catalog: Catalog, place: str, namespace: NamespaceNeed, scr
     try:
         catalog.load_namespace_properties(namespace.name)
         is_there = True
-        leftovers = [one[-1] for one in catalog.list_tables(namespace.name) if one[-1].startswith(SCRATCH_PREFIX)]
+        leftovers = [
+            identifier[-1]
+            for identifier in catalog.list_tables(namespace.name)
+            if identifier[-1].startswith(SCRATCH_PREFIX)
+        ]
     except NoSuchNamespaceError:
         is_there, leftovers = False, []
     if leftovers:
@@ -65,8 +69,8 @@ def _check_namespace(catalog: Catalog, place: str, namespace: NamespaceNeed, scr
         yield make_error("catalog.namespace", f"{place} does not exist, and create.enabled is false", advice)
         return
     if scratch is None:
-        what = "exists" if is_there else "does not exist yet, and will be created"
-        yield make_ok("catalog.namespace", f"{place} {what}")
+        state = "exists" if is_there else "does not exist yet, and will be created"
+        yield make_ok("catalog.namespace", f"{place} {state}")
         return
     if not is_there and not (yield from _create_namespace(catalog, place, namespace.name)):
         return
@@ -111,16 +115,16 @@ def _try_commits(catalog: Catalog, place: str, identifier: str) -> Iterator[Find
         ("have a wrong commit refused", table.require_refusal),
         ("read the rows", table.read),
     )
-    failed = None
-    for what, step in steps:
+    failure = None
+    for step_name, step in steps:
         try:
             step()
         except Exception as error:
-            failed = _explain_step(f"{place} table={identifier}: cannot {what}", error)
+            failure = _explain_step(f"{place} table={identifier}: cannot {step_name}", error)
             break
-    yield from [failed] if failed else []
+    yield from [failure] if failure else []
     undeleted = yield from _remove(table, f"{place} table={identifier}")
-    if failed is None:
+    if failure is None:
         yield make_ok("catalog.commit", f"{place}: made table={identifier} with a branch, and removed it")
         if not undeleted:
             yield make_ok("catalog.store", f"{place}: its files were written, read and deleted")
@@ -139,11 +143,11 @@ def _remove(table: ScratchTable, place: str) -> "Iterator[Finding] | Any":
     return bool(undeleted)
 
 
-def _explain_step(what: str, error: Exception) -> Finding:
+def _explain_step(problem: str, error: Exception) -> Finding:
     if isinstance(error, GiveUp):
-        return from_error("catalog.commit", f"{what}: {error}")
+        return from_error("catalog.commit", f"{problem}: {error}")
     text = format_one_line(error)
     if isinstance(error, OSError) and not type(error).__module__.startswith("requests"):
         advice = "give the login read, write, list and delete below the warehouse, or correct warehouse"
-        return make_error("catalog.store", f"{what}: {text}", advice)
-    return make_error("catalog.commit", f"{what}: {text}", "give the catalog's login the rights of a writer")
+        return make_error("catalog.store", f"{problem}: {text}", advice)
+    return make_error("catalog.commit", f"{problem}: {text}", "give the catalog's login the rights of a writer")

@@ -75,20 +75,20 @@ def find_written_files(
         return None
     if head.parent_snapshot_id != cut.snapshot_id or cut not in Lineage(table.metadata).ancestors_to(newest, cut):
         return None
-    written = _list_written_files(table, head)
-    if written is None:
+    written_files = _list_written_files(table, head)
+    if written_files is None:
         return None
-    came, went = _diff_data_files(table, cut, newest)
-    has_deletes = any(content == ManifestContent.DELETES for content, _ in written.added)
+    added_files, went = _diff_data_files(table, cut, newest)
+    has_deletes = any(content == ManifestContent.DELETES for content, _ in written_files.added)
     if has_deletes and (went or ranges is None):
         return None
-    if ranges is not None and not _are_files_outside(table, came, ranges):
+    if ranges is not None and not _are_files_outside(table, added_files, ranges):
         return None
-    return written
+    return written_files
 
 
 def reparent(
-    table: Table, table_commit: TableCommit, onto: NewParent, written: WrittenFiles, target: str = MAIN
+    table: Table, table_commit: TableCommit, onto: NewParent, written_files: WrittenFiles, target: str = MAIN
 ) -> None:
     """Give the branch one snapshot with these files and the parent `onto`, if that is still the newest of `target`.
 
@@ -98,30 +98,30 @@ def reparent(
     """
     head = table.metadata.snapshot_by_id(table_commit.head)
     assert head is not None
-    producer = _OntoNewest(table, head, onto, written)
+    producer = _OntoNewest(table, head, onto, written_files)
     snapshot, *_ = producer._commit()[0]
     try:
         replace_branch_head(table, table_commit, onto.snapshot_id, snapshot, target)
     except CommitRefused:
         _remove(table, [*producer._written_manifests, *producer._written_manifest_lists])
         raise
-    own = [m.manifest_path for m in head.manifests(table.io) if m.added_snapshot_id == head.snapshot_id]
-    _remove(table, [*own, head.manifest_list])
+    manifest_paths = [m.manifest_path for m in head.manifests(table.io) if m.added_snapshot_id == head.snapshot_id]
+    _remove(table, [*manifest_paths, head.manifest_list])
 
 
 def _list_written_files(table: Table, head: Snapshot) -> WrittenFiles | None:
     """What a snapshot added and replaced, if it did nothing else that counts."""
     added_files: Added = {}
-    replaced = set()
+    replaced_paths = set()
     for manifest, entry in _iterate_own_entries(table, head):
         content = entry.data_file.content
         if entry.status == ManifestEntryStatus.ADDED and content != DataFileContent.EQUALITY_DELETES:
             added_files.setdefault((manifest.content, manifest.partition_spec_id), []).append(entry.data_file)
         elif entry.status == ManifestEntryStatus.DELETED and content == DataFileContent.POSITION_DELETES:
-            replaced.add(entry.data_file.file_path)
+            replaced_paths.add(entry.data_file.file_path)
         else:
             return None
-    return WrittenFiles(added_files, frozenset(replaced)) if _are_all_added(head, added_files) else None
+    return WrittenFiles(added_files, frozenset(replaced_paths)) if _are_all_added(head, added_files) else None
 
 
 def _iterate_own_entries(table: Table, head: Snapshot) -> Iterator[tuple[ManifestFile, ManifestEntry]]:
@@ -173,10 +173,10 @@ def _remove(table: Table, locations: Iterable[str]) -> None:
 class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
     """A snapshot of given files above any other; entries get its own id, which incremental reads look for."""
 
-    def __init__(self, table: Table, head: Snapshot, onto: NewParent, written: WrittenFiles) -> None:
+    def __init__(self, table: Table, head: Snapshot, onto: NewParent, written_files: WrittenFiles) -> None:
         operation = head.summary.operation if head.summary else Operation.OVERWRITE
         super().__init__(operation, table.transaction(), table.io, uuid.uuid4(), branch=None)
-        self._head, self._written_files, self._base_summary = head, written, onto.summary
+        self._head, self._written_files, self._base_summary = head, written_files, onto.summary
         self._parent_snapshot_id = onto.snapshot_id
         self._onto = table.metadata.snapshot_by_id(onto.snapshot_id)
         self._removed = UpdateMetrics()
@@ -193,9 +193,9 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
         return [self._without_replaced(manifest) for manifest in live]
 
     def _manifests(self) -> list[ManifestFile]:
-        added = self._written_files.added.items()
+        added_files = self._written_files.added.items()
         return [
-            *(self._write_added(*key, files) for key, files in added),
+            *(self._write_added(*key, files) for key, files in added_files),
             *self._merge_small(self._existing_manifests()),
         ]
 
@@ -226,30 +226,30 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
     ) -> list[ManifestFile]:
         """Their live files, in as many manifests as are full."""
         count = 1 + sum(manifest.manifest_length for manifest in manifests) // full
-        made = []
+        merged_manifests = []
         for group in (manifests[number::count] for number in range(count)):
             with self._open_manifest(content, spec_id) as writer:
                 for entry in (e for m in group for e in m.fetch_manifest_entry(self._io, discard_deleted=True)):
                     writer.existing(entry)
-            made.append(self._close_manifest(writer))
-        return made
+            merged_manifests.append(self._close_manifest(writer))
+        return merged_manifests
 
     def _without_replaced(self, manifest: ManifestFile) -> ManifestFile:
         """The manifest, or another one in which the delete files that were replaced are removed."""
-        replaced = self._written_files.replaced
-        if manifest.content != ManifestContent.DELETES or not replaced:
+        replaced_paths = self._written_files.replaced
+        if manifest.content != ManifestContent.DELETES or not replaced_paths:
             return manifest
         entries = manifest.fetch_manifest_entry(self._io, discard_deleted=True)
-        gone = [entry for entry in entries if entry.data_file.file_path in replaced]
-        if not gone:
+        removed_entries = [entry for entry in entries if entry.data_file.file_path in replaced_paths]
+        if not removed_entries:
             return manifest
-        for entry in gone:
+        for entry in removed_entries:
             self._removed.remove_file(entry.data_file)
-        remaining = [entry for entry in entries if entry.data_file.file_path not in replaced]
+        remaining = [entry for entry in entries if entry.data_file.file_path not in replaced_paths]
         with self._open_manifest(manifest.content, manifest.partition_spec_id) as writer:
             for entry in remaining:
                 writer.existing(entry)
-            for entry in gone:
+            for entry in removed_entries:
                 writer.delete(entry)
         return self._close_manifest(writer)
 

@@ -52,14 +52,14 @@ def _forget_frames() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        for one in (error, error.__cause__, error.__context__):
-            if one is not None:
-                clear_frames(one.__traceback__)
+        for exception in (error, error.__cause__, error.__context__):
+            if exception is not None:
+                clear_frames(exception.__traceback__)
         raise
 
 
 def open_rest_catalog(name: str, properties: dict[str, Any]) -> RestCatalog:
     """The catalog with these properties and, below them, those of PyIceberg's own configuration."""
     texts: dict[str, Any] = {key: str(value) for key, value in properties.items()}
-    merged: dict[str, Any] = merge_config(Config().get_catalog_config(name) or {}, texts)
-    return PatientRestCatalog(name, **merged)
+    catalog_properties: dict[str, Any] = merge_config(Config().get_catalog_config(name) or {}, texts)
+    return PatientRestCatalog(name, **catalog_properties)

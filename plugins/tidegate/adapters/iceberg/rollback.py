@@ -25,26 +25,29 @@ def find_rollback(table: Table, pipeline: str, branch: str) -> Rollback | None:
     tagged = lineage.snapshot(reference.snapshot_id) if reference else None
     if not state.rolled_back or tagged is None or head is None:
         return None
-    now, then = list(lineage.ancestors(head)), list(lineage.ancestors(tagged))
-    shared = {one.snapshot_id for one in now} & {one.snapshot_id for one in then}
+    now, tagged_line = list(lineage.ancestors(head)), list(lineage.ancestors(tagged))
+    shared = {snapshot.snapshot_id for snapshot in now} & {snapshot.snapshot_id for snapshot in tagged_line}
     return Rollback(
         head.snapshot_id,
         tagged.snapshot_id,
-        returning=_list_until(then, shared),
+        returning=_list_until(tagged_line, shared),
         lost=_list_until(now, shared),
-        is_traceable=bool(shared) or _have_same_origin(now, then),
+        is_traceable=bool(shared) or _have_same_origin(now, tagged_line),
         rows_now=count_rows(table, branch),
         rows_then=count_rows(table, tag),
     )
 
 
 def _list_until(line: list[Snapshot], shared: set[int]) -> tuple[PastSnapshot, ...]:
-    return tuple(_describe_snapshot(one) for one in takewhile(lambda one: one.snapshot_id not in shared, line))
+    return tuple(
+        _describe_snapshot(snapshot)
+        for snapshot in takewhile(lambda snapshot: snapshot.snapshot_id not in shared, line)
+    )
 
 
-def _have_same_origin(now: list[Snapshot], then: list[Snapshot]) -> bool:
+def _have_same_origin(now: list[Snapshot], tagged_line: list[Snapshot]) -> bool:
     """Whether the snapshot that both lines came from has expired, and its children still name it."""
-    origins = (now[-1].parent_snapshot_id, then[-1].parent_snapshot_id)
+    origins = (now[-1].parent_snapshot_id, tagged_line[-1].parent_snapshot_id)
     return origins[0] is not None and origins[0] == origins[1]
 
 

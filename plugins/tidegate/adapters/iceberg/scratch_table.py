@@ -60,10 +60,10 @@ class ScratchTable:
 
     def read(self) -> None:
         """GiveUp where the rows do not come back."""
-        found = self._loaded.scan(snapshot_id=self._loaded.metadata.refs[BRANCH].snapshot_id).to_arrow()
-        if sorted(found["id"].to_pylist()) != ROWS:
+        table_rows = self._loaded.scan(snapshot_id=self._loaded.metadata.refs[BRANCH].snapshot_id).to_arrow()
+        if sorted(table_rows["id"].to_pylist()) != ROWS:
             raise GiveUp(
-                f"the rows of the branch are not those that were written: rows={found.num_rows}; see the store"
+                f"the rows of the branch are not those that were written: rows={table_rows.num_rows}; see the store"
             )
 
     def remove(self) -> Iterator[str]:
@@ -97,5 +97,5 @@ class ScratchTable:
             self._files.add(snapshot.manifest_list)
             for manifest in snapshot.manifests(table.io):
                 self._files.add(manifest.manifest_path)
-                self._files |= {one.data_file.file_path for one in manifest.fetch_manifest_entry(table.io)}
+                self._files |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
         return table

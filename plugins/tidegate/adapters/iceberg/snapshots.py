@@ -73,11 +73,13 @@ class IcebergSnapshots:
         lineage = Lineage(table.metadata)
         before, after = _read_ancestors(lineage, old), _read_ancestors(lineage, new)
         between = [snapshot for number, snapshot in (before | after).items() if (number in before) != (number in after)]
-        changed = {snapshot.snapshot_id: rows for snapshot in between if (rows := count_changed_rows(snapshot))}
-        times = [after[number].timestamp_ms for number in changed if number in after]
+        changed_rows = {snapshot.snapshot_id: rows for snapshot in between if (rows := count_changed_rows(snapshot))}
+        times = [after[number].timestamp_ms for number in changed_rows if number in after]
         back = [entry.timestamp_ms for entry in table.metadata.snapshot_log if entry.snapshot_id == new]
         return SnapshotLag(
-            len(changed), sum(changed.values()), min(times, default=back[-1] if back and changed else None)
+            len(changed_rows),
+            sum(changed_rows.values()),
+            min(times, default=back[-1] if back and changed_rows else None),
         )
 
     @translate_iceberg_errors
@@ -86,12 +88,12 @@ class IcebergSnapshots:
         table = self._load_table(name)
         return [
             TableSnapshot(
-                one.snapshot_id,
-                one.timestamp_ms,
-                one.summary.operation.value if one.summary else "",
-                count_changed_rows(one),
+                snapshot.snapshot_id,
+                snapshot.timestamp_ms,
+                snapshot.summary.operation.value if snapshot.summary else "",
+                count_changed_rows(snapshot),
             )
-            for one in islice(Lineage(table.metadata).ancestors(table.current_snapshot()), limit)
+            for snapshot in islice(Lineage(table.metadata).ancestors(table.current_snapshot()), limit)
         ]
 
     @translate_iceberg_errors
@@ -104,14 +106,16 @@ class IcebergSnapshots:
         table = self._load_table(name)
         before, after = _read_live_files(table, old), _read_live_files(table, new)
         changed_places = before.keys() ^ after.keys()
-        changed = [file for place, file in (before | after).items() if place in changed_places and _is_delete(file)]
+        delete_files = [
+            file for place, file in (before | after).items() if place in changed_places and _is_delete(file)
+        ]
         data = {path for (path, _), file in (before | after).items() if not _is_delete(file)}
-        reaches = [_Reach(file, data) for file in changed]
-        touched = TouchedFiles(
+        reaches = [_Reach(file, data) for file in delete_files]
+        touched_files = TouchedFiles(
             old=_list_touched(before, after, reaches),
             new=_list_touched(after, before, reaches),
         )
-        return None if len(touched.old) + len(touched.new) > MAX_LISTED_FILES else touched
+        return None if len(touched_files.old) + len(touched_files.new) > MAX_LISTED_FILES else touched_files
 
     @translate_iceberg_errors
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
@@ -165,8 +169,8 @@ class _Reach:
     def __init__(self, delete: DataFile, data_paths: set[str]) -> None:
         self._place = _get_content_place(delete)
         self._everywhere = delete.content == DataFileContent.EQUALITY_DELETES
-        named = delete[REFERENCED]  # by a deletion vector
-        self._only = named if named in data_paths else find_referenced_file(delete, data_paths)
+        referenced_path = delete[REFERENCED]  # by a deletion vector
+        self._only = referenced_path if referenced_path in data_paths else find_referenced_file(delete, data_paths)
 
     def covers(self, data: DataFile) -> bool:
         if self._everywhere:
@@ -174,14 +178,14 @@ class _Reach:
         return data.file_path == self._only if self._only is not None else _get_content_place(data) == self._place
 
 
-def _list_touched(files: Files, others: Files, reaches: Sequence[_Reach]) -> tuple[str, ...]:
+def _list_touched(files: Files, other_files: Files, reaches: Sequence[_Reach]) -> tuple[str, ...]:
     """The data files that the other snapshot lacks, or to whose rows a delete may apply in one of the two alone."""
     data_files = ((place, file) for place, file in files.items() if not _is_delete(file))
     return tuple(
         sorted(
             file.file_path
             for place, file in data_files
-            if place not in others or any(reach.covers(file) for reach in reaches)
+            if place not in other_files or any(reach.covers(file) for reach in reaches)
         )
     )
 

@@ -46,22 +46,22 @@ class LoginWatch:
             )
 
 
-def explain_refusal(servers: str, what: str, error: KafkaError) -> str:
+def explain_refusal(servers: str, action: str, error: KafkaError) -> str:
     """The sentence for an error whose code stands in `REQUIRED_RIGHTS`."""
     right = REQUIRED_RIGHTS[error.code()]
-    return f"brokers={servers} refuse {what}: {error.name()}; give the connection's user what it needs: {right}"
+    return f"brokers={servers} refuse {action}: {error.name()}; give the connection's user what it needs: {right}"
 
 
-def explain_failure(servers: str, what: str, failure: KafkaException) -> TidegateError:
+def explain_failure(servers: str, action: str, failure: KafkaException) -> TidegateError:
     """The error for what brokers answered when they were asked for something."""
     error: KafkaError = failure.args[0]
     if isinstance(failure, NoLeader):
         return explain_no_leader(servers, failure)
     if error.code() in UNKNOWN_TOPIC_CODES:
-        return PositionLost(f"{what} does not exist on brokers={servers}: create it, or correct source.topics")
+        return PositionLost(f"{action} does not exist on brokers={servers}: create it, or correct source.topics")
     if error.code() in REQUIRED_RIGHTS:
-        return GiveUp(explain_refusal(servers, what, error))
-    return RetryLater(f"brokers={servers} cannot be asked for {what}: {error.name()}: {error.str()}")
+        return GiveUp(explain_refusal(servers, action, error))
+    return RetryLater(f"brokers={servers} cannot be asked for {action}: {error.name()}: {error.str()}")
 
 
 def read_committed(member: Consumer, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:

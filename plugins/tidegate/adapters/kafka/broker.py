@@ -152,8 +152,8 @@ class KafkaBroker:
     @translate_kafka_errors
     def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         """See the port."""
-        what = f"the settings of topics={format_names(topics)}"
-        return self._retry_call(what, lambda: kafka_topics.read_retentions(self._admin, topics, TIMEOUT))
+        action = f"the settings of topics={format_names(topics)}"
+        return self._retry_call(action, lambda: kafka_topics.read_retentions(self._admin, topics, TIMEOUT))
 
     @translate_kafka_errors
     def read_group_retention(self) -> float | None:
@@ -198,11 +198,11 @@ class KafkaBroker:
             beat = before if beat_ms is None else beat_ms
             note = "" if beat is None else BEAT_KEY + str(beat)
             partitions = [TopicPartition(t, p, o, note) for t, p, o in iterate_offsets(offsets)]
-            what = f"a commit of group={group}"
+            action = f"a commit of group={group}"
             for part in kafka_topics.cut_commit(group, partitions):
-                answers = self._retry_call(what, partial(member.commit, offsets=part, asynchronous=False))
+                answers = self._retry_call(action, partial(member.commit, offsets=part, asynchronous=False))
                 for answer in filter(lambda tp: tp.error is not None, answers or []):
-                    raise self._translate_failure(what, KafkaException(answer.error))
+                    raise self._translate_failure(action, KafkaException(answer.error))
             hit_failpoint("group.committed")
             reply = self._read_back(group, member, partitions)
         check_read_back(group, offsets, reply)
@@ -215,11 +215,11 @@ class KafkaBroker:
         return max((int(note) for note in notes if note.isdecimal()), default=None)
 
     def _read_back(self, group: str, member: Consumer, partitions: list[TopicPartition]) -> Offsets:
-        what = f"offsets of group={group}"
-        answers = self._retry_call(what, lambda: read_committed(member, partitions, TIMEOUT)) if partitions else []
+        action = f"offsets of group={group}"
+        answers = self._retry_call(action, lambda: read_committed(member, partitions, TIMEOUT)) if partitions else []
         return group_by_topic({(tp.topic, tp.partition): tp.offset for tp in answers if tp.offset >= 0})
 
-    def _retry_call(self, what: str, call: Callable[[], T]) -> T:
+    def _retry_call(self, action: str, call: Callable[[], T]) -> T:
         """A young topic may have no leader yet, and a group's coordinator may be loading: both pass in a moment."""
         deadline = time.monotonic() + TIMEOUT
         while True:
@@ -227,7 +227,7 @@ class KafkaBroker:
                 return call()
             except KafkaException as error:
                 if error.args[0].code() not in (*RETRYABLE, KafkaError._TIMED_OUT) or time.monotonic() > deadline:
-                    raise self._translate_failure(what, error) from error
+                    raise self._translate_failure(action, error) from error
                 time.sleep(RETRY_PAUSE_SECONDS)
 
     @contextmanager
@@ -236,9 +236,9 @@ class KafkaBroker:
 
         The admin client's calls for the same would crash the process while a coordinator is loading (librdkafka 2.16).
         """
-        own = {"group.id": group, "isolation.level": isolation, "enable.auto.commit": "false"}
+        reader_settings = {"group.id": group, "isolation.level": isolation, "enable.auto.commit": "false"}
         # told of the log's end, a reader need not wait for records that are not there
-        consumer = Consumer({**self.settings, **own, "enable.partition.eof": "true", "log_level": "3"})
+        consumer = Consumer({**self.settings, **reader_settings, "enable.partition.eof": "true", "log_level": "3"})
         try:
             yield consumer
         finally:
@@ -267,7 +267,7 @@ class KafkaBroker:
         )
         return gather_offsets(futures, partial(self._await_result, "offsets"))
 
-    def _await_result(self, what: str, future: "Future[Any]") -> Any:
+    def _await_result(self, action: str, future: "Future[Any]") -> Any:
         deadline = time.monotonic() + TIMEOUT + 5
         while True:
             try:
@@ -277,17 +277,17 @@ class KafkaBroker:
                     self._client = None  # it never learns that the broker which it asks first is gone
                 if error.args[0].code() in RETRYABLE or self._client is None:
                     raise
-                raise self._translate_failure(what, error) from error
+                raise self._translate_failure(action, error) from error
             except TimeoutError as error:
                 self._admin.poll(0)
                 if self._login.refusal is not None:
                     raise self._login.refusal from error
                 if time.monotonic() > deadline:
                     raise RetryLater(
-                        f"brokers={self._servers} gave no answer within {TIMEOUT:.0f} s: {what}"
+                        f"brokers={self._servers} gave no answer within {TIMEOUT:.0f} s: {action}"
                     ) from error
 
-    def _translate_failure(self, what: str, failure: KafkaException) -> Exception:
+    def _translate_failure(self, action: str, failure: KafkaException) -> Exception:
         error: KafkaError = failure.args[0]
         if error.code() == KafkaError._INVALID_ARG:  # a setting is wrong, and no client was made
             raise failure
@@ -295,4 +295,4 @@ class KafkaBroker:
             self._client.poll(0)
         if self._login.refusal is not None:
             return self._login.refusal
-        return explain_failure(self._servers, what, failure)
+        return explain_failure(self._servers, action, failure)

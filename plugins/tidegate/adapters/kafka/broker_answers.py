@@ -48,9 +48,9 @@ def explain_no_leader(servers: str, failure: NoLeader) -> TopicsUnavailable:
     )
 
 
-def build_partial_answer_error(what: str) -> KafkaException:
+def build_partial_answer_error(message_start: str) -> KafkaException:
     """The error of an answer that lacks a partition; a retry asks the brokers again."""
-    message = f"{what}: a partition's leader may be in election; nothing was changed, run it again in a moment"
+    message = f"{message_start}: a partition's leader may be in election; nothing was changed, run it again in a moment"
     return KafkaException(KafkaError(KafkaError._PARTIAL, message))
 
 
@@ -78,9 +78,9 @@ def gather_offsets(
             leaderless.append((place.topic, place.partition))
     if leaderless:
         raise NoLeader(leaderless)
-    epochs = {place: one.leader_epoch for place, one in results.items()}
+    epochs = {place: result.leader_epoch for place, result in results.items()}
     known = {place: epoch for place, epoch in epochs.items() if epoch is not None and epoch >= 0}
-    return {place: one.offset for place, one in results.items()}, known
+    return {place: result.offset for place, result in results.items()}, known
 
 
 def gather_known_offsets(futures: Mapping[TopicPartition, Any], timeout: float) -> Offsets:
@@ -111,8 +111,8 @@ def check_description(cluster: Any, topics: Iterable[Any]) -> tuple[str, dict[st
     for topic in topics:
         partitions = sorted(partition.id for partition in topic.partitions)
         if not partitions or partitions != list(range(len(partitions))):
-            named = format_partitions(partitions)
-            raise build_partial_answer_error(f"topic={topic.name} partitions={named} are not all that it has")
+            partitions_text = format_partitions(partitions)
+            raise build_partial_answer_error(f"topic={topic.name} partitions={partitions_text} are not all that it has")
         if ids[topic.name] == NO_TOPIC_ID and set(ids.values()) != {NO_TOPIC_ID}:
             raise build_partial_answer_error(f"topic={topic.name} has no id now")
     return cluster.cluster_id, ids, [(t.name, p.id) for t in topics for p in t.partitions]

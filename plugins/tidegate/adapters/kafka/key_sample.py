@@ -39,7 +39,9 @@ def _sample_keys(consumer: Consumer, ranges: Ranges) -> dict[tuple[str, int], li
     samples: dict[tuple[str, int], list[bytes | None]] = {}
     deadline = time.monotonic() + TIMEOUT_SECONDS
     with suppress(KafkaException):
-        for topic, partition, start, end in nlargest(MAX_PARTITIONS, ranges, key=lambda one: one[3] - one[2]):
+        for topic, partition, start, end in nlargest(
+            MAX_PARTITIONS, ranges, key=lambda key_range: key_range[3] - key_range[2]
+        ):
             step = max(1, (end - start) // PLACES_PER_PARTITION)
             for offset in range(start, end, step)[:PLACES_PER_PARTITION]:
                 keys = _read_keys_at(

@@ -92,27 +92,27 @@ def _seek(consumer: Consumer, place: TopicPartition, deadline: float) -> None:
             time.sleep(SEEK_PAUSE_SECONDS)
 
 
-def _await_answers(consumer: Consumer, waiting: set[tuple[str, int]]) -> Offsets:
+def _await_answers(consumer: Consumer, partitions: set[tuple[str, int]]) -> Offsets:
     """What the leaders say of all that wait; `TopicsUnavailable` where none of them has said anything for a while.
 
     However many there are: what was answered is not kept, and a limit for all of them would be met by no later try.
     """
     cuts: dict[tuple[str, int], int] = {}
     deadline = time.monotonic() + CUTS_TIMEOUT_SECONDS
-    while waiting:
+    while partitions:
         if time.monotonic() > deadline:
-            topic, partition = min(waiting)
+            topic, partition = min(partitions)
             raise TopicsUnavailable(
                 f"topic={topic} partition={partition}: its leader did not tell within {CUTS_TIMEOUT_SECONDS:.0f} s "
                 "whether its log still has what was read; it will be tried again",
-                {topic for topic, _ in waiting},
+                {topic for topic, _ in partitions},
             )
         message = consumer.poll(1.0)
         place = None if message is None else (message.topic() or "", message.partition() or 0)
-        if message is None or place not in waiting:
+        if message is None or place not in partitions:
             continue
         cut, deadline = _read_cut(message), time.monotonic() + CUTS_TIMEOUT_SECONDS
-        waiting.discard(place)
+        partitions.discard(place)
         consumer.incremental_unassign([TopicPartition(*place)])
         if cut is not None:
             cuts[place] = cut

@@ -50,16 +50,18 @@ class KafkaTopics:
     def find_topics(self, publication: Publication) -> FoundTopics:
         """See the port."""
         existing = self._list_topics()
-        there = tuple(topic for topic in publication.topics if topic in existing)
+        existing_topics = tuple(topic for topic in publication.topics if topic in existing)
         if publication.state_topic in existing:
-            lost = "the publication's progress go, and it would begin anew; set it to compact"
-            self._refuse_uncompacted(publication, publication.state_topic, lost)
-        if not there:
+            consequence = "the publication's progress go, and it would begin anew; set it to compact"
+            self._refuse_uncompacted(publication, publication.state_topic, consequence)
+        if not existing_topics:
             return FoundTopics()
-        lost = "the last record of a key go; set it to compact, or allow_uncompacted: true where readers keep what "
-        for topic in () if publication.allow_uncompacted else there:
-            self._refuse_uncompacted(publication, topic, lost + "they have read")
-        log = self._broker.read_log(there, "read_committed")
+        consequence = (
+            "the last record of a key go; set it to compact, or allow_uncompacted: true where readers keep what "
+        )
+        for topic in () if publication.allow_uncompacted else existing_topics:
+            self._refuse_uncompacted(publication, topic, consequence + "they have read")
+        log = self._broker.read_log(existing_topics, "read_committed")
         partitions = {topic: len(offsets) for topic, offsets in log.end.items()}
         return FoundTopics(log.topic_ids, partitions, Ranges.between(log.begin, log.end))
 

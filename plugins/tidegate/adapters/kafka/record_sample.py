@@ -104,18 +104,18 @@ def sample_records(
 def _read_newest(consumer: Consumer, reading: _Reading, whole: Ranges, size: int) -> dict[int, int]:
     """Read the end of each partition; from which offset on it was read."""
     starts = {p: max(begin, end - size) for p, (begin, end) in whole.items()}
-    waiting = {p: (starts[p], end) for p, (_, end) in whole.items()}
+    remaining_ranges = {p: (starts[p], end) for p, (_, end) in whole.items()}
     for turn in range(TRIES):
-        _read(consumer, reading, waiting, size)
-        there = {partition for partition, _ in reading.records}
-        waiting = {
+        _read(consumer, reading, remaining_ranges, size)
+        read_partitions = {partition for partition, _ in reading.records}
+        remaining_ranges = {
             p: (max(whole[p][0], whole[p][1] - size * WIDER ** (turn + 1)), starts[p])
             for p in whole
-            if p not in there and starts[p] > whole[p][0]
+            if p not in read_partitions and starts[p] > whole[p][0]
         }
-        if not waiting or reading.is_over():
+        if not remaining_ranges or reading.is_over():
             break
-        starts |= {p: start for p, (start, _) in waiting.items()}
+        starts |= {p: start for p, (start, _) in remaining_ranges.items()}
     return starts
 
 

@@ -73,8 +73,8 @@ def resolve_kafka_settings(kafka: str | Mapping[str, str], resolve: Resolve) -> 
         if value is not None:
             settings.setdefault(name, value)
     if "bootstrap.servers" not in settings and "metadata.broker.list" not in settings:
-        where = f"the connection's extra ({name_variable(kafka)})"
-        raise ConfigurationError(f"connection={kafka}: bootstrap.servers is missing; add it to {where}")
+        extra_place = f"the connection's extra ({name_variable(kafka)})"
+        raise ConfigurationError(f"connection={kafka}: bootstrap.servers is missing; add it to {extra_place}")
     return settings
 
 

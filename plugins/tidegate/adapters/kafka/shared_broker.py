@@ -112,8 +112,8 @@ class SharedBroker:
             return self._broker.read_log(topics, isolation)
         except TopicsUnavailable as problem:
             self._unavailable |= dict.fromkeys(problem.topics, problem)
-            rest = tuple(topic for topic in topics if topic not in self._unavailable)
-            return self._read_available(rest, isolation) if rest != topics else EMPTY_LOG
+            remaining_topics = tuple(topic for topic in topics if topic not in self._unavailable)
+            return self._read_available(remaining_topics, isolation) if remaining_topics != topics else EMPTY_LOG
 
     def _try_read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         try:
@@ -251,8 +251,8 @@ class ReadAheadBroker(KafkaBroker):
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         """See the port."""
         self._raise_failure()
-        found = self._logs.get(isolation, EMPTY_LOG)
-        return _select_topics(found, topics) if set(topics) <= found.end.keys() else super().read_log(topics, isolation)
+        log = self._logs.get(isolation, EMPTY_LOG)
+        return _select_topics(log, topics) if set(topics) <= log.end.keys() else super().read_log(topics, isolation)
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

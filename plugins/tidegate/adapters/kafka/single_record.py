@@ -25,19 +25,19 @@ def read_first_timestamps(
     settings: Mapping[str, str], places: Iterable[RecordAddress], timeout_seconds: float
 ) -> dict[RecordAddress, int]:
     """Times of the first records at or after these offsets, those that came in time; one client reads all of them."""
-    rest, found = list(places), dict[RecordAddress, int]()
-    if not rest:
-        return found
+    remaining_places, timestamps = list(places), dict[RecordAddress, int]()
+    if not remaining_places:
+        return timestamps
     consumer = Consumer({**settings, **ONE_RECORD_SETTINGS, **PROMPT_FETCH_SETTINGS})
     try:
         deadline = time.monotonic() + timeout_seconds
-        while rest and time.monotonic() < deadline:
-            batch = {(topic, partition): offset for topic, partition, offset in reversed(rest)}
-            found |= _read_one_each(consumer, batch, deadline)
-            rest = [place for place in rest if batch[place[:2]] != place[2]]
+        while remaining_places and time.monotonic() < deadline:
+            batch = {(topic, partition): offset for topic, partition, offset in reversed(remaining_places)}
+            timestamps |= _read_one_each(consumer, batch, deadline)
+            remaining_places = [place for place in remaining_places if batch[place[:2]] != place[2]]
     finally:
         consumer.close()
-    return found
+    return timestamps
 
 
 def _read_one_each(
@@ -84,7 +84,7 @@ def poll_from(consumer: Consumer, place: TopicPartition, timeout_seconds: float,
     """
     consumer.assign([place])
     deadline = time.monotonic() + timeout_seconds
-    where = f"topic={place.topic} partition={place.partition} offset={place.offset}"
+    record_place = f"topic={place.topic} partition={place.partition} offset={place.offset}"
     while time.monotonic() < deadline:
         message = consumer.poll(1.0)
         if message is None:
@@ -93,7 +93,7 @@ def poll_from(consumer: Consumer, place: TopicPartition, timeout_seconds: float,
         if error is not None and error.code() == KafkaError._PARTITION_EOF:
             return None
         if error is not None:
-            raise RetryLater(f"{where} cannot be read: {error.str()}")
+            raise RetryLater(f"{record_place} cannot be read: {error.str()}")
         if (at := message.offset()) is not None and at >= place.offset:
             return message
-    raise RetryLater(f"{where}: no record within {timeout_seconds:.0f} s{advice}")
+    raise RetryLater(f"{record_place}: no record within {timeout_seconds:.0f} s{advice}")

@@ -42,10 +42,10 @@ def _parse_retention(config: Mapping[str, Any]) -> Retention:
 
 def read_last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> dict[tuple[str, int], int]:
     """The time of the last record of each partition, among its last few offsets; absent where there is none."""
-    waiting = {(topic, partition) for topic, partition, end in iterate_offsets(ends) if end > 0}
-    consumer.assign([TopicPartition(t, p, max(0, ends[t][p] - TAIL_OFFSETS)) for t, p in sorted(waiting)])
+    partitions = {(topic, partition) for topic, partition, end in iterate_offsets(ends) if end > 0}
+    consumer.assign([TopicPartition(t, p, max(0, ends[t][p] - TAIL_OFFSETS)) for t, p in sorted(partitions)])
     timestamps: dict[tuple[str, int], int] = {}
-    while waiting:
+    while partitions:
         message = consumer.poll(patience)
         if message is None:
             break
@@ -53,7 +53,7 @@ def read_last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> 
         if error is None:
             timestamps[place] = message.timestamp()[1]
         elif error.code() == KafkaError._PARTITION_EOF:
-            waiting.discard(place)
+            partitions.discard(place)
     return timestamps
 
 
@@ -77,14 +77,14 @@ def send_records(settings: Mapping[str, str], topic: str, records: Iterable[Mess
     `RecordRefused` for one that is too large, whenever it is sent. The largest goes ahead of the others: they would be
     sent again with it each time.
     """
-    waiting = [Message(*record) for record in records]
-    largest = max(waiting, key=_measure, default=None)
-    own = {name: value for name, value in settings.items() if not name.startswith(CONSUMER_PREFIXES)}
-    producer = Producer({**own, "log_level": "3", "enable.idempotence": "true"})
+    messages = [Message(*record) for record in records]
+    largest = max(messages, key=_measure, default=None)
+    producer_settings = {name: value for name, value in settings.items() if not name.startswith(CONSUMER_PREFIXES)}
+    producer = Producer({**producer_settings, "log_level": "3", "enable.idempotence": "true"})
     if largest is not None and _measure(largest) > LARGE_RECORD_BYTES:
-        waiting.remove(largest)
+        messages.remove(largest)
         _send_all(producer, topic, [largest], timeout)
-    _send_all(producer, topic, waiting, timeout)
+    _send_all(producer, topic, messages, timeout)
 
 
 def _measure(record: Message) -> int:
@@ -136,9 +136,9 @@ def create_topic(admin: AdminClient, topic: str, timeout: float) -> None:
     """Create a topic of one partition, with the brokers' defaults, unless it is there. KafkaException if refused."""
     if topic in admin.list_topics(timeout=timeout).topics:
         return
-    made = admin.create_topics([NewTopic(topic, 1)], request_timeout=timeout)[topic]
+    future = admin.create_topics([NewTopic(topic, 1)], request_timeout=timeout)[topic]
     try:
-        made.result(timeout + 5)
+        future.result(timeout + 5)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise

@@ -28,8 +28,8 @@ class ControlTopicReader:
     @translate_kafka_errors
     def read(self, topic: str, start: Mapping[int, int], end: Mapping[int, int]) -> list[AnnouncedFiles]:
         """Announcements in ``[start, end)`` of each partition; a partition without a start is read from its begin."""
-        own = {"group.id": READER_GROUP, "isolation.level": "read_committed", "enable.auto.commit": "false"}
-        consumer = Consumer({**self.settings, **own, "enable.partition.eof": "true", "log_level": "3"})
+        reader_settings = {"group.id": READER_GROUP, "isolation.level": "read_committed", "enable.auto.commit": "false"}
+        consumer = Consumer({**self.settings, **reader_settings, "enable.partition.eof": "true", "log_level": "3"})
         try:
             return list(_read_announcements(consumer, topic, start, end))
         finally:
@@ -58,10 +58,10 @@ def _read_announcements(
 
 def decode_announcement(topic: str, partition: int, offset: int, data: bytes) -> AnnouncedFiles | None:
     """The files that an event announces; None for any other event. GiveUp for what no Iceberg sink has written."""
-    where = f"topic={topic} partition={partition} offset={offset}"
+    place = f"topic={topic} partition={partition} offset={offset}"
     if OLD_EVENTS in data:
         raise GiveUp(
-            f"{where}: Tabular's sink with Iceberg 1.4 wrote it, and events of that form are not read; upgrade the "
+            f"{place}: Tabular's sink with Iceberg 1.4 wrote it, and events of that form are not read; upgrade the "
             "connector, let it commit once, stop it, and run the command again"
         )
     try:
@@ -76,11 +76,11 @@ def decode_announcement(topic: str, partition: int, offset: int, data: bytes) ->
         name = ".".join((*table["namespace"], table["name"]))
         return AnnouncedFiles(partition=partition, offset=offset, group=event["group_id"], table=name, files=files)
     except (ValueError, KeyError, TypeError, IndexError, struct.error, AttributeError, EOFError) as fault:
-        raise GiveUp(f"{where}: no event of an Iceberg sink: {fault}; check iceberg.control.topic") from fault
+        raise GiveUp(f"{place}: no event of an Iceberg sink: {fault}; check iceberg.control.topic") from fault
 
 
 def _count_files(files: Any) -> int:
-    return sum(1 for one in files or () if one.get("record_count", 1) > 0)
+    return sum(1 for file in files or () if file.get("record_count", 1) > 0)
 
 
 @lru_cache(maxsize=64)
@@ -95,7 +95,7 @@ def _build_reader(schema: str) -> tuple[Any, Any]:
 def _expand_names(schema: Any, known: dict[str, Any]) -> Any:
     """The schema with each type that is only named replaced by what the name stands for; PyIceberg knows no names."""
     if isinstance(schema, list):
-        return [_expand_names(one, known) for one in schema]
+        return [_expand_names(item, known) for item in schema]
     if not isinstance(schema, dict):
         return known.get(schema, schema)
     expanded = {key: _expand_names(schema[key], known) for key in ("type", "items", "fields") if key in schema}
@@ -111,8 +111,8 @@ def _decode_record(schema: str, data: bytes) -> dict[str, Any]:
     from pyiceberg.avro.decoder import new_decoder
 
     reader, shape = _build_reader(schema)
-    named: dict[str, Any] = _name_fields(reader.read(new_decoder(data)), shape)
-    return named
+    record_fields: dict[str, Any] = _name_fields(reader.read(new_decoder(data)), shape)
+    return record_fields
 
 
 def _name_fields(value: Any, shape: Any) -> Any:
@@ -121,5 +121,5 @@ def _name_fields(value: Any, shape: Any) -> Any:
     if isinstance(shape, StructType) and value is not None:
         return {field.name: _name_fields(value[index], field.field_type) for index, field in enumerate(shape.fields)}
     if isinstance(shape, ListType) and value is not None:
-        return [_name_fields(one, shape.element_type) for one in value]
+        return [_name_fields(item, shape.element_type) for item in value]
     return value

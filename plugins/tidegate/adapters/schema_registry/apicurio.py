@@ -52,8 +52,8 @@ class ApicurioRegistry:
                 break
         if not versions:
             raise self._explain(subject, 404, "it has no version")
-        ordered = sorted(versions, key=lambda v: (v.get("state") != "DISABLED", int(v["globalId"])))
-        return tuple(self._read_version(one, subject) for one in ordered)
+        ordered_versions = sorted(versions, key=lambda v: (v.get("state") != "DISABLED", int(v["globalId"])))
+        return tuple(self._read_version(version, subject) for version in ordered_versions)
 
     def _read_version(self, metadata: dict[str, Any], subject: str) -> Version:
         kind = str(metadata.get("artifactType") or metadata.get("type"))
@@ -77,12 +77,12 @@ class ApicurioRegistry:
         )
 
     def _read_references(self, place: str, texts: dict[str, str], subject: str) -> None:
-        for one in self._get_json(f"{place}/references", subject):
-            if one["name"] in texts:
+        for reference in self._get_json(f"{place}/references", subject):
+            if reference["name"] in texts:
                 continue
-            names = [quote(str(one.get(k) or "default"), safe="") for k in ("groupId", "artifactId", "version")]
+            names = [quote(str(reference.get(k) or "default"), safe="") for k in ("groupId", "artifactId", "version")]
             at = f"groups/{names[0]}/artifacts/{names[1]}/versions/{names[2]}"
-            texts[one["name"]] = self._get(f"{at}/content" if f"{API_PATH}3" in self._url else at, subject).text
+            texts[reference["name"]] = self._get(f"{at}/content" if f"{API_PATH}3" in self._url else at, subject).text
             self._read_references(at, texts, subject)
 
     def _get_json(self, place: str, subject: str) -> Any:

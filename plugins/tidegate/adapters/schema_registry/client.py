@@ -43,10 +43,10 @@ class Registry:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
-            with SchemaRegistryClient(self._settings) as client, SchemaRegistryClient(self._settings) as other:
+            with SchemaRegistryClient(self._settings) as client, SchemaRegistryClient(self._settings) as other_client:
                 alive = set(client.get_versions(subject))
                 numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
-                versions = tuple(self._read_version(client, other, subject, number) for number in numbers)
+                versions = tuple(self._read_version(client, other_client, subject, number) for number in numbers)
         except SchemaRegistryError as fault:
             raise explain_status(
                 self._name, subject, status=fault.http_status_code, message=fault.error_message
@@ -79,12 +79,12 @@ class Registry:
             raise RetryLater(f"registry={self._name} cannot be asked for id={number}: {fault}") from fault
         return schema.schema_type or "AVRO", str(schema.schema_str)
 
-    def _read_version(self, client: Any, other: Any, subject: str, number: int) -> Version:
-        """`other` is a client that has not seen the version: one would remember it in the form asked for first."""
+    def _read_version(self, client: Any, other_client: Any, subject: str, number: int) -> Version:
+        """`other_client` has not seen the version: one client would remember it in the form asked for first."""
         version, form = client.get_version(subject, number, deleted=True), None
         kind = version.schema.schema_type or "AVRO"
         if kind == "PROTOBUF":  # as the compiler's own description, so that nobody has to compile it again
-            client, form = other, "serialized"
+            client, form = other_client, "serialized"
             version = client.get_version(subject, number, deleted=True, fmt=form)
         texts: dict[str, str] = {}
         self._read_references(client, version.schema, texts, form)
@@ -107,14 +107,14 @@ def require_registry(name: str, settings: Mapping[str, Any]) -> None:
 
 def explain_status(name: str, subject: str, *, status: int, message: str) -> Exception:
     """What a registry's refusal means: nothing to wait for, or try again later."""
-    where = f"registry={name} subject={subject}"
+    place = f"registry={name} subject={subject}"
     if status in NOT_FOUND_STATUS_CODES:
-        return GiveUp(f"{where}: {message}; register a schema, or correct the subject")
+        return GiveUp(f"{place}: {message}; register a schema, or correct the subject")
     if status in ACCESS_STATUS_CODES:
         return GiveUp(
-            f"{where}: access was refused when its versions were read: status={status}: {message}; {ACCESS_ADVICE}"
+            f"{place}: access was refused when its versions were read: status={status}: {message}; {ACCESS_ADVICE}"
         )
-    return RetryLater(f"{where}: status={status}: {message}")
+    return RetryLater(f"{place}: status={status}: {message}")
 
 
 def resolve_registry_settings(place: str, resolve: Resolve) -> dict[str, Any]:

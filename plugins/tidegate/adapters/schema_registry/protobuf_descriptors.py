@@ -39,22 +39,26 @@ def from_registry(
     A version of a key that lacks one of the `key_fields` is refused: all of its records would have one key. From a
     value of such a version no key can be taken.
     """
-    ordered = list(versions)
-    sets = {version.id: _resolve_imports(_parse_file(version.text, version.id), version) for version in ordered}
-    message = _find_message(sets[ordered[-1].id], message_name)
+    version_list = list(versions)
+    sets = {version.id: _resolve_imports(_parse_file(version.text, version.id), version) for version in version_list}
+    message = _find_message(sets[version_list[-1].id], message_name)
     pools = {number: _index_messages(files).get(message.full_name) for number, files in sets.items()}
-    written = {number: to_shape(old) for number, old in pools.items() if old is not None}
+    writer_shapes = {number: to_shape(old) for number, old in pools.items() if old is not None}
     shape = to_shape(message)
-    for version in reversed(ordered):
-        shape = restore_dropped_fields(shape, written.get(version.id, shape))
-    refused = {str(number): reason for number, old in written.items() if (reason := find_incompatibility(old, shape))}
-    missing = ((str(number), find_missing_field(old, shape, key_fields)) for number, old in written.items())
+    for version in reversed(version_list):
+        shape = restore_dropped_fields(shape, writer_shapes.get(version.id, shape))
+    refused_versions = {
+        str(number): reason for number, old in writer_shapes.items() if (reason := find_incompatibility(old, shape))
+    }
+    missing = ((str(number), find_missing_field(old, shape, key_fields)) for number, old in writer_shapes.items())
     keyless = {number: reason for number, reason in missing if reason}
     if part == "key":
-        refused = keyless | refused
-    writers = {str(number): _encode_files(files) for number, files in sets.items() if str(number) not in refused}
-    made = {"shape": shape, "message": message.full_name, "writers": writers, "refused": refused}
-    return made | ({KEYLESS: keyless} if keyless and part == "value" else {})
+        refused_versions = keyless | refused_versions
+    writers = {
+        str(number): _encode_files(files) for number, files in sets.items() if str(number) not in refused_versions
+    }
+    options = {"shape": shape, "message": message.full_name, "writers": writers, "refused": refused_versions}
+    return options | ({KEYLESS: keyless} if keyless and part == "value" else {})
 
 
 def from_file(path: Path, message_name: str | None) -> dict[str, Any]:
@@ -103,8 +107,8 @@ def _to_field_shape(field: Any, above: tuple[str, ...]) -> Shape:
     if message is not None and message.GetOptions().map_entry:
         key, value = message.fields_by_name["key"], message.fields_by_name["value"]
         return {"kind": "map", "key": _to_value_shape(key, above), "value": _to_value_shape(value, above)}
-    one = _to_value_shape(field, above)
-    return {"kind": "list", "element": one} if field.is_repeated else one
+    element = _to_value_shape(field, above)
+    return {"kind": "list", "element": element} if field.is_repeated else element
 
 
 def _to_value_shape(field: Any, above: tuple[str, ...]) -> Shape:
@@ -202,13 +206,13 @@ def _find_message(files: list[Any], message_name: str | None) -> Any:
         if not root.message_type:
             raise ConfigurationError(f"the Protobuf schema={root.name} has no message; correct the subject")
         return messages[".".join(filter(None, (root.package, root.message_type[0].name)))]
-    fitting = [name for name in messages if name == message_name or name.endswith(f".{message_name}")]
-    if len(fitting) != 1:
+    matching_messages = [name for name in messages if name == message_name or name.endswith(f".{message_name}")]
+    if len(matching_messages) != 1:
         message_names = ", ".join(sorted(name for name in messages if not name.startswith(GOOGLE_PREFIX)))
         raise ConfigurationError(
             f"protobuf.message={message_name} is not one of the schema's messages: {message_names}"
         )
-    return messages[fitting[0]]
+    return messages[matching_messages[0]]
 
 
 def _encode_files(files: list[Any]) -> str:

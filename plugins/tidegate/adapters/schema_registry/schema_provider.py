@@ -70,19 +70,19 @@ class RegistrySchemas:
         return self._tables[table.name]
 
     def _describe_value(self, table: Table) -> Table:
-        value, described = table.value, get_format(table.value.format)
-        if described.schema is SchemaKind.PROTOBUF:
+        value, value_format = table.value, get_format(table.value.format)
+        if value_format.schema is SchemaKind.PROTOBUF:
             options = self._read_protobuf_options(value.options, table, "value")
             columns = _choose_columns(table, "value", value.columns, _to_message_columns(options))
             return replace(table, value=replace(value, columns=columns, options=options))
-        if described.schema is None and REGISTRY_OPTION in value.options:
+        if value_format.schema is None and REGISTRY_OPTION in value.options:
             options, schema_columns = self._read_json_options(value.options, table, "value", value.columns is None)
             return replace(table, value=replace(value, columns=value.columns or schema_columns, options=options))
-        if described.schema is None:
+        if value_format.schema is None:
             return table
         options = self._read_avro_options(value.options, table, "value")
         schema = parse_schema(options["reader"])
-        row = find_row_type(schema) if described.is_change_event else schema
+        row = find_row_type(schema) if value_format.is_change_event else schema
         names = {**collect_named_types(schema), **collect_named_types(row)}
         schema_columns = to_columns(row) if is_record(row) else ()
         if not schema_columns:
@@ -112,12 +112,12 @@ class RegistrySchemas:
             bare = () if is_record(schema) else (Column(key.fields[0], to_spark_type(schema, {})),)
             schema_columns = bare or to_columns(schema)
             numbers = find_number_fields(schema, collect_named_types(schema))
-        declared = {c.name for c in schema_columns}
-        missing = [name for name in key.fields if name not in declared]
+        declared_columns = {c.name for c in schema_columns}
+        missing = [name for name in key.fields if name not in declared_columns]
         if missing or (bare and len(key.fields) > 1):
             raise ConfigurationError(
                 f"table={table.name}: key.fields={missing or list(key.fields)} are not in the key's schema, which has "
-                f"{', '.join(sorted(declared))}; correct key.fields"
+                f"{', '.join(sorted(declared_columns))}; correct key.fields"
             )
         columns = _choose_columns(table, "key", key.columns, schema_columns, numbers)
         return replace(table, key=replace(key, columns=columns, options=options))
@@ -142,13 +142,13 @@ class RegistrySchemas:
         if "descriptor" in settings:
             return protobuf_descriptors.from_file(self._folder / settings["descriptor"], settings.get("message"))
         versions = self._read_versions(settings, table, part, SchemaKind.PROTOBUF)
-        made = protobuf_descriptors.from_registry(
+        options = protobuf_descriptors.from_registry(
             versions,
             settings.get("message") or next(iter(settings.get("records", ())), None),
             table.key.fields,
             part,
         )
-        return made | self._build_wire_options(settings, table, part, versions)
+        return options | self._build_wire_options(settings, table, part, versions)
 
     def _read_json_options(
         self, settings: dict[str, Any], table: Table, part: str, needs_columns: bool
@@ -173,39 +173,38 @@ class RegistrySchemas:
                 f"table={table.name}: its topics come from a pattern, so {part}.{word}.subject must be given"
             )
         versions = self._read_all_versions(settings, subjects)
-        other = next((version for version in versions if version.kind != word.upper()), None)
-        if other is not None:
+        foreign_version = next((version for version in versions if version.kind != word.upper()), None)
+        if foreign_version is not None:
             raise ConfigurationError(
-                f"table={table.name}: the schema id={other.id} of its {part}s is of type {other.kind}; "
-                f"correct {part}.format={word}, or the subject"
+                f"table={table.name}: the schema id={foreign_version.id} of its {part}s is of type "
+                f"{foreign_version.kind}; correct {part}.format={word}, or the subject"
             )
         return versions
 
     def _read_all_versions(self, settings: dict[str, Any], subjects: list[str]) -> list[Version]:
         registry = self._get_registry(settings.get("registry", "schema_registry_default"), settings.get("use_id"))
-        return [
-            version._replace(subject=subject) for subject in subjects for version in registry.read_versions(subject)
-        ]
+        return [v._replace(subject=subject) for subject in subjects for v in registry.read_versions(subject)]
 
     def _build_wire_options(
         self, settings: dict[str, Any], table: Table, part: str, versions: list[Version]
     ) -> dict[str, Any]:
         """Where the job finds schema ids, and which are those of record types that change nothing."""
-        ignored = settings.get("ignored_records", ())
-        others = self._read_all_versions(settings, find_subjects(settings, table, part, ignored)) if ignored else []
+        ignored_records = settings.get("ignored_records", ())
+        subjects = find_subjects(settings, table, part, ignored_records) if ignored_records else []
+        other_versions = self._read_all_versions(settings, subjects) if subjects else []
         word = settings.get("wire_format", "confluent")
-        wire = lay_out(word, [*versions, *others])
+        wire = lay_out(word, [*versions, *other_versions])
         if wire and "headers" in wire and not any(wire["headers"].values()):
             raise ConfigurationError(f"table={table.name}: {part}s with wire_format={word}: {MISSING_ID_REASONS[word]}")
-        ignored_ids = sorted({version.id for version in others} - {version.id for version in versions})
+        ignored_ids = sorted({version.id for version in other_versions} - {version.id for version in versions})
         return ({WIRE: wire} if wire else {}) | ({OTHER_IDS: ignored_ids} if ignored_ids else {})
 
     def _get_registry(self, place: str, use_id: str | None) -> Registry | ApicurioRegistry:
         if (place, use_id) not in self._registries:
             settings = resolve_registry_settings(place, self._resolve)
             is_own = is_apicurio(settings["url"])
-            made = ApicurioRegistry(place, settings, use_id) if is_own else Registry(place, settings)
-            self._registries[place, use_id] = made
+            new_registry = ApicurioRegistry(place, settings, use_id) if is_own else Registry(place, settings)
+            self._registries[place, use_id] = new_registry
         return self._registries[place, use_id]
 
 
@@ -241,11 +240,11 @@ def find_row_type(schema: Any) -> Any:
 
 def find_keyless_versions(writers: dict[int, Any], reader: Any, table: Table) -> dict[str, str]:
     """Which versions of a value lack a field of the key, and which: such a key cannot be taken from their values."""
-    rows, own = writers, reader
+    rows, reader_row = writers, reader
     if get_format(table.value.format).is_change_event:
         events = {n: w for n, w in writers.items() if is_record(w) and "op" in {f["name"] for f in w["fields"]}}
-        rows, own = {n: find_row_type(event) for n, event in events.items()}, find_row_type(reader)
-    reasons = {str(n): find_missing_key_field(row, own, table.key.fields) for n, row in rows.items()}
+        rows, reader_row = {n: find_row_type(event) for n, event in events.items()}, find_row_type(reader)
+    reasons = {str(n): find_missing_key_field(row, reader_row, table.key.fields) for n, row in rows.items()}
     return {number: reason for number, reason in reasons.items() if reason}
 
 
@@ -289,12 +288,12 @@ def _choose_columns(
 
 
 def _can_widen(source: str, target: str) -> bool:
-    ours, theirs = parse_type(source), parse_type(target)
+    old, new = parse_type(source), parse_type(target)
     # a declared part may be NOT NULL where the schema has it optional: a record with NULL there is bad
-    if format_type(ours) == format_type(theirs) or (source, target) in LOSSLESS_WIDENINGS:
+    if format_type(old) == format_type(new) or (source, target) in LOSSLESS_WIDENINGS:
         return True
-    if not (isinstance(ours, Primitive) and isinstance(theirs, Primitive) and ours.decimal and theirs.decimal):
+    if not (isinstance(old, Primitive) and isinstance(new, Primitive) and old.decimal and new.decimal):
         return False
-    (p, s), (wider, scale) = ours.decimal, theirs.decimal
+    (p, s), (wider, scale) = old.decimal, new.decimal
     # a registered precision that is the highest says nothing: each number is held to the declared one
     return scale >= s and (p == MAX_PRECISION or wider - scale >= p - s)

@@ -21,12 +21,12 @@ def require_free_catalogs(conf: Mapping[str, str]) -> None:
     """
     seconds = max(LOCK_SECONDS, Patience.seconds)
     for key, uri in conf.items():
-        found = CATALOG_URI_PATTERN.fullmatch(key)
-        if found and uri.startswith(SQLITE_PREFIX):
+        match = CATALOG_URI_PATTERN.fullmatch(key)
+        if match and uri.startswith(SQLITE_PREFIX):
             path = Path(uri.removeprefix(SQLITE_PREFIX).partition("?")[0])
             if path.is_file() and _is_locked(path, seconds):
                 raise RetryLater(
-                    f"catalog={found[1]} file={path}: another program has kept its lock for {seconds:.0f} s, so "
+                    f"catalog={match[1]} file={path}: another program has kept its lock for {seconds:.0f} s, so "
                     "nothing can be committed; end that program; it will be tried again"
                 )
 

@@ -94,13 +94,13 @@ class ConnectEngine:
     def _translate_error(self, job: Job | DirectJob, error: Exception) -> TidegateError:
         from pyspark.errors import PySparkException
 
-        where = f"pipeline={job.pipeline} batch={job.batch}"
+        place = f"pipeline={job.pipeline} batch={job.batch}"
         if not isinstance(error, PySparkException) and not type(error).__module__.startswith("grpc"):
-            return to_unexpected_error(get_verb(job), where, error)
+            return to_unexpected_error(get_verb(job), place, error)
         refusal = find_connection_failure(self._server.addresses)
         if refusal is not None:
             return RetryLater(
-                f"{where}: {self._server} went away in the middle of {get_verb(job)}: {refusal}; no incomplete batch "
+                f"{place}: {self._server} went away in the middle of {get_verb(job)}: {refusal}; no incomplete batch "
                 "was published; start the server, and see its log; it will be tried again"
             )
         status = find_status(error)
@@ -110,13 +110,13 @@ class ConnectEngine:
             )
         text = format_spark_error(error)
         if refusal := find_refused_right(f"{text}\n{read_server_trace(error)}"):
-            return build_refused_right_error(f"{where}{format_table(job)} {get_verb(job)}", refusal)
+            return build_refused_right_error(f"{place}{format_table(job)} {get_verb(job)}", refusal)
         if is_session_lost(text):
             return RetryLater(
-                f"{where}: {self._server} does not know the session of {get_verb(job)} any more: it was started again, "
+                f"{place}: {self._server} does not know the session of {get_verb(job)} any more: it was started again, "
                 "or ended the session; no incomplete batch was published; it will be tried again"
             )
         verbs = ("stage", "merge") if isinstance(job, DirectJob) else (get_verb(job),)
-        lasting = find_lasting_failure(where, verbs, text)
+        lasting = find_lasting_failure(place, verbs, text)
         advice = describe_memory_failure(verbs, text)
-        return lasting or RetryLater(f"{where}: Spark failed in {get_verb(job)}: {text[:500]}{advice}")
+        return lasting or RetryLater(f"{place}: Spark failed in {get_verb(job)}: {text[:500]}{advice}")

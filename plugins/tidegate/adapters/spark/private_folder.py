@@ -21,8 +21,8 @@ def open_private_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix=PREFIX) as name:
         folder = Path(name)
         young = folder / f"{LOCK}.new"
-        with young.open("w") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
+        with young.open("w") as locked_file:
+            fcntl.flock(locked_file, fcntl.LOCK_EX)
             young.rename(folder / LOCK)  # from now on others may try it
             yield folder
 

@@ -90,17 +90,19 @@ def check_submit(master: str, jars: str, conf: Mapping[str, str]) -> Iterator[Fi
         if refusal is not None:
             yield make_error("spark.reachable", f"{server} took no connection: {refusal}", REACHABLE_ADVICE)
     yield from _check_java(place)
-    own = [path.name for path in sorted((home / "jars").glob("*.jar"))]
-    version = next((match[1] for name in own if (match := VERSION_PATTERN.fullmatch(name))), "")
+    jar_names = [path.name for path in sorted((home / "jars").glob("*.jar"))]
+    version = next((match[1] for name in jar_names if (match := VERSION_PATTERN.fullmatch(name))), "")
     yield from judge_version(place, version, _find_client_version(version))
-    names = [*own, *(Path(jar).name for jar in jars.split(",") if jar)]
-    found = [jar for jar in map(parse_jar, names) if jar]
+    names = [*jar_names, *(Path(jar).name for jar in jars.split(",") if jar)]
+    parsed_jars = [jar for jar in map(parse_jar, names) if jar]
     missing = [
-        name for name in (RUNTIME_PREFIX, KAFKA_SOURCE, AVRO_SOURCE) if not any(j.name.startswith(name) for j in found)
+        name
+        for name in (RUNTIME_PREFIX, KAFKA_SOURCE, AVRO_SOURCE)
+        if not any(j.name.startswith(name) for j in parsed_jars)
     ]
     if missing:
         yield make_error("spark.jars", f"{place}: jars={', '.join(missing)} are missing", JARS_ADVICE)
-    yield from judge_jars(place, version, found)
+    yield from judge_jars(place, version, parsed_jars)
     yield from judge_extensions(place, conf.get("spark.sql.extensions", SPARK_EXTENSIONS))
 
 

@@ -25,10 +25,14 @@ class RpcStatus:
 
 def find_status(error: BaseException) -> RpcStatus | None:
     """The status behind an error of Spark's client, if gRPC raised it."""
-    for one in _walk_causes(error):
-        if type(one).__module__.startswith("grpc") and hasattr(one, "code") and hasattr(one, "details"):
-            code = one.code()
-            return RpcStatus(getattr(code, "name", str(code)), str(one.details() or ""))
+    for exception in _walk_causes(error):
+        if (
+            type(exception).__module__.startswith("grpc")
+            and hasattr(exception, "code")
+            and hasattr(exception, "details")
+        ):
+            code = exception.code()
+            return RpcStatus(getattr(code, "name", str(code)), str(exception.details() or ""))
     return None
 
 

@@ -58,14 +58,14 @@ class SubmitEngine:
             command += ["--name", f"tidegate {get_verb(job)} {job.pipeline} {job.batch}", "--py-files", files.libraries]
             command += ["--jars", self._jars] if self._jars else []
             command += [get_application(job), *build_arguments(job)]
-            done = subprocess.run(
+            process = subprocess.run(
                 command, env=_build_environment(), capture_output=True, text=True, errors="replace", check=False
             )
-            if done.returncode:
-                reason = _find_last_error(done.stdout + done.stderr)
-                where = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
+            if process.returncode:
+                reason = _find_last_error(process.stdout + process.stderr)
+                place = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
                 advice = describe_memory_failure((get_verb(job),), reason)
-                raise files.read_failure(where, get_verb(job)) or RetryLater(f"{where} failed: {reason}{advice}")
+                raise files.read_failure(place, get_verb(job)) or RetryLater(f"{place} failed: {reason}{advice}")
 
     def run_direct(self, job: DirectJob) -> DirectOutcome:
         """Refuse: a batch is planned as a direct one for Connect only, which tells what the job counted."""
@@ -96,10 +96,10 @@ class PackedFiles:
     libraries: str
     failure: str
 
-    def read_failure(self, where: str, verb: str) -> TidegateError | None:
+    def read_failure(self, place: str, verb: str) -> TidegateError | None:
         """The error that ended the job; None for one that left none, because it never began or was killed."""
         path = Path(self.failure)
-        return JobFailure.from_json(path.read_text(encoding="utf-8")).to_error(where, verb) if path.exists() else None
+        return JobFailure.from_json(path.read_text(encoding="utf-8")).to_error(place, verb) if path.exists() else None
 
 
 @contextmanager

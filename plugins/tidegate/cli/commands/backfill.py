@@ -22,9 +22,11 @@ def run_backfill(words: argparse.Namespace) -> int:
         words.usage_error("--abandon gives the whole backfill up; --dry-run and --table say nothing of that")
     ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     if words.abandon:
-        dropped = abandon_backfill(ports, words.abandon)
+        dropped_tables = abandon_backfill(ports, words.abandon)
         output.print_result(
-            words, f"given up: dropped {', '.join(dropped)}", {"backfill": words.abandon, "dropped": dropped}
+            words,
+            f"given up: dropped {', '.join(dropped_tables)}",
+            {"backfill": words.abandon, "dropped": dropped_tables},
         )
         return 0
     proposal = propose_backfill(ports, parse_request(words.range, words.from_time, words.to_time, tuple(words.table)))
@@ -34,8 +36,8 @@ def run_backfill(words: argparse.Namespace) -> int:
         with show_progress(words, f"backfill {words.pipeline}") as bar:
             slices = sum(len(proposal.backfill.slices(table.table)) for table in proposal.backfill.tables)
             bar.expect(2 * slices)  # each is staged and merged
-            watched = replace(ports, engine=WatchedEngine(ports.engine, bar))
-            apply_backfill(watched, proposal.backfill, partial(_report_slice, words, bar))
+            watched_ports = replace(ports, engine=WatchedEngine(ports.engine, bar))
+            apply_backfill(watched_ports, proposal.backfill, partial(_report_slice, words, bar))
     return 0
 
 
@@ -62,5 +64,5 @@ def format_proposal(proposal: ProposedBackfill, is_dry: bool) -> str:
 def format_applied_slice(result: AppliedSlice) -> str:
     """One slice of one table."""
     rows = f"staged={result.staged} inserted={result.inserted} updated={result.updated} deleted={result.deleted}"
-    where = f"{result.table}: backfill={result.backfill} slice={result.slice}/{result.slices}"
-    return f"{where} {result.outcome}: {rows} seconds={result.seconds}"
+    place = f"{result.table}: backfill={result.backfill} slice={result.slice}/{result.slices}"
+    return f"{place} {result.outcome}: {rows} seconds={result.seconds}"

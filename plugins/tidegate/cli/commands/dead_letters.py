@@ -29,18 +29,18 @@ def run_dead_letters(words: argparse.Namespace) -> int:
     """Show what waits, or do with it what is asked; the exit code."""
     if bool(words.discard) != bool(words.because):
         words.usage_error("--discard needs --because 'text', and nothing else does")
-    chosen = _build_filter(words)
+    letter_filter = _build_filter(words)
     ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
     if words.replay:
-        return _run_replay(words, ports, chosen)
+        return _run_replay(words, ports, letter_filter)
     if words.discard:
-        return perform_action(words, propose_discard(ports, chosen, words.because))
+        return perform_action(words, propose_discard(ports, letter_filter, words.because))
     for warning in find_letter_risks(ports):
         log.warning(warning)
     name = resource_names.name_dead_letter_table(ports.pipeline)
-    is_whole = chosen.is_given or words.export is not None
+    is_whole = letter_filter.is_given or words.export is not None
     dead_letters = ports.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else max(0, words.limit))
-    letters = [format_dead_letter(letter) for letter in dead_letters.newest if chosen.matches_letter(letter)]
+    letters = [format_dead_letter(letter) for letter in dead_letters.newest if letter_filter.matches_letter(letter)]
     if words.export is not None:
         return _export(words, letters)
     data = {
@@ -49,11 +49,11 @@ def run_dead_letters(words: argparse.Namespace) -> int:
         "waiting": dead_letters.waiting,
         "replayed": dead_letters.replayed,
         "discarded": dead_letters.discarded,
-        "chosen": len(letters) if chosen.is_given else dead_letters.waiting,
+        "chosen": len(letters) if letter_filter.is_given else dead_letters.waiting,
     }
-    listed = letters[: max(0, words.limit)]
-    text = _format_dead_letters(data, listed, is_filtered=chosen.is_given)
-    print(json.dumps({**data, "dead_letters": listed}) if words.json else text)
+    shown_letters = letters[: max(0, words.limit)]
+    text = _format_dead_letters(data, shown_letters, is_filtered=letter_filter.is_given)
+    print(json.dumps({**data, "dead_letters": shown_letters}) if words.json else text)
     return 0
 
 
@@ -77,29 +77,31 @@ def _export(words: argparse.Namespace, letters: list[dict[str, Any]]) -> int:
     return 0
 
 
-def _run_replay(words: argparse.Namespace, ports: Ports, chosen: LetterFilter) -> int:
-    results = replay_dead_letters(ports, chosen)
+def _run_replay(words: argparse.Namespace, ports: Ports, letter_filter: LetterFilter) -> int:
+    results = replay_dead_letters(ports, letter_filter)
     if not results:
-        which = "none of the chosen dead letters waits" if chosen.is_given else "no dead letters wait"
-        print_result(words, f"{words.pipeline}: {which}", {"pipeline": words.pipeline, "replayed": 0})
-    for one in results:
-        rows = f"inserted={one.inserted} updated={one.updated} deleted={one.deleted}"
-        text = f"{one.table}: tried={one.tried} replayed={one.replayed} still_bad={one.still_bad}: {rows}"
-        if one.of_old_topics:
+        result = "none of the chosen dead letters waits" if letter_filter.is_given else "no dead letters wait"
+        print_result(words, f"{words.pipeline}: {result}", {"pipeline": words.pipeline, "replayed": 0})
+    for replay_result in results:
+        rows = f"inserted={replay_result.inserted} updated={replay_result.updated} deleted={replay_result.deleted}"
+        counts = f"tried={replay_result.tried} replayed={replay_result.replayed} still_bad={replay_result.still_bad}"
+        text = f"{replay_result.table}: {counts}: {rows}"
+        if replay_result.of_old_topics:
             text += (
-                f"\n{one.table}: {one.of_old_topics} dead letters are of a topic that was deleted since with all that "
-                "came after them, so nobody can tell whether they are the newest of their keys; they stay as they are; "
-                "bring them in by hand, and discard them with: "
-                f"tidegate dead-letters {words.pipeline} --table {one.table} --offsets PLACE --discard --because TEXT"
+                f"\n{replay_result.table}: {replay_result.of_old_topics} dead letters are of a topic that was deleted "
+                "since with all that came after them, so nobody can tell whether they are the newest of their keys; "
+                "they stay as they are; bring them in by hand, and discard them with: "
+                f"tidegate dead-letters {words.pipeline} --table {replay_result.table} --offsets PLACE --discard "
+                "--because TEXT"
             )
-        print_result(words, text, {"pipeline": words.pipeline, **one.to_dict()})
+        print_result(words, text, {"pipeline": words.pipeline, **replay_result.to_dict()})
     return 0
 
 
 def _format_dead_letters(data: dict[str, Any], letters: list[dict[str, Any]], *, is_filtered: bool) -> str:
     discarded = f", {data['discarded']} were discarded" if data["discarded"] else ""
-    which = f"; {data['chosen']} of those that wait are chosen" if is_filtered else ""
-    counts = f"{data['waiting']} dead letters wait, {data['replayed']} were replayed{discarded}{which}"
+    chosen_text = f"; {data['chosen']} of those that wait are chosen" if is_filtered else ""
+    counts = f"{data['waiting']} dead letters wait, {data['replayed']} were replayed{discarded}{chosen_text}"
     return "\n".join([f"{data['pipeline']}: {counts}", *map(_format_letter, letters)])
 
 

@@ -25,14 +25,14 @@ from tidegate.spec.publication import Publication
 def run_validate(words: argparse.Namespace) -> int:
     """Print what each file is: right, or all of its problems; exit code 1 where one is wrong."""
     if words.file is not None:
-        checked = _check_file(words.file)
-        if isinstance(checked.result, ConfigurationError) and not words.json:
-            raise checked.result
-        return _print_checked(words, [checked], ())
+        checked_file = _check_file(words.file)
+        if isinstance(checked_file.result, ConfigurationError) and not words.json:
+            raise checked_file.result
+        return _print_checked(words, [checked_file], ())
     include = find_include_folder()
-    found = [_Checked("pipeline", name, result) for name, result in load_all_pipelines(include)]
-    found += [_Checked("publication", name, result) for name, result in load_publications(include)]
-    return _print_checked(words, found, list_catalog_problems(include), list_unread_warnings(include))
+    checked_files = [_Checked("pipeline", name, result) for name, result in load_all_pipelines(include)]
+    checked_files += [_Checked("publication", name, result) for name, result in load_publications(include)]
+    return _print_checked(words, checked_files, list_catalog_problems(include), list_unread_warnings(include))
 
 
 @dataclass(frozen=True)
@@ -52,32 +52,41 @@ class _Checked:
 
 def _check_file(file: Path) -> _Checked:
     around = find_folder_around(file)
-    own = file.absolute().parent.resolve()
-    kind = "publication" if own == (around / "publications").resolve() else "pipeline"
+    folder = file.absolute().parent.resolve()
+    kind = "publication" if folder == (around / "publications").resolve() else "pipeline"
     load, check_others = (
         (load_publication, check_topics_of_others) if kind == "publication" else (load_pipeline, check_tables_of_others)
     )
     try:
-        loaded: Any = load(file)
-        if own == (around / f"{kind}s").resolve():  # a draft elsewhere is not yet one of the folder's
+        loaded_file: Any = load(file)
+        if folder == (around / f"{kind}s").resolve():  # a draft elsewhere is not yet one of the folder's
             check_others(around, file.stem)
     except ConfigurationError as fault:
         return _Checked(kind, str(file), fault)
-    return _Checked(kind, str(file), loaded)
+    return _Checked(kind, str(file), loaded_file)
 
 
 def _print_checked(
-    words: argparse.Namespace, results: list[_Checked], catalog_problems: tuple[str, ...], unread: tuple[str, ...] = ()
+    words: argparse.Namespace,
+    results: list[_Checked],
+    catalog_problems: tuple[str, ...],
+    unread_warnings: tuple[str, ...] = (),
 ) -> int:
-    is_wrong = bool(catalog_problems) or any(isinstance(one.result, ConfigurationError) for one in results)
+    is_wrong = bool(catalog_problems) or any(
+        isinstance(checked_file.result, ConfigurationError) for checked_file in results
+    )
     if words.json:
         parts = {
-            f"{kind}s": [one.to_dict() for one in results if one.kind == kind] for kind in ("pipeline", "publication")
+            f"{kind}s": [checked_file.to_dict() for checked_file in results if checked_file.kind == kind]
+            for kind in ("pipeline", "publication")
         }
         print(json.dumps({"ok": not is_wrong, "catalogs": list(catalog_problems), **parts}))
     else:
-        lines = [*catalog_problems, *(_describe_result(one.name, one.result) for one in results)]
-        lines += [f"warning: {one}" for one in unread]
+        lines = [
+            *catalog_problems,
+            *(_describe_result(checked_file.name, checked_file.result) for checked_file in results),
+        ]
+        lines += [f"warning: {warning}" for warning in unread_warnings]
         print("\n".join(lines) or f"no pipelines in {find_include_folder()}")
     return 1 if is_wrong else 0
 

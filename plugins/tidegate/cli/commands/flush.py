@@ -21,18 +21,18 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline
 def run_flush(words: argparse.Namespace) -> int:
     """Exit code 0; everything else is an error, also after a failed table's neighbours have come to the end."""
     ports = assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env)
-    until = None if words.until is None else resolve_stop_offsets(ports, words.until)
+    stop_offsets = None if words.until is None else resolve_stop_offsets(ports, words.until)
     with show_progress(words, f"flush {words.pipeline}") as bar:
-        return _run_flushes(words, replace(ports, engine=WatchedEngine(ports.engine, bar)), until, bar)
+        return _run_flushes(words, replace(ports, engine=WatchedEngine(ports.engine, bar)), stop_offsets, bar)
 
 
-def _run_flushes(words: argparse.Namespace, ports: Ports, until: Offsets | None, bar: ProgressBar) -> int:
+def _run_flushes(words: argparse.Namespace, ports: Ports, stop_offsets: Offsets | None, bar: ProgressBar) -> int:
     """Flush once, or until nothing is left; what kept some tables back is raised behind the last flush."""
-    repeats = words.until_current or until is not None
+    repeats = words.until_current or stop_offsets is not None
     has_printed = words.json  # programs count lines of batches: they get no sentence beside them
     while True:
         try:
-            published, failed = _flush_once(words, ports, until, bar)
+            published_batches, failure = _flush_once(words, ports, stop_offsets, bar)
         except NothingToDo as reason:
             if not repeats:
                 raise
@@ -40,25 +40,25 @@ def _run_flushes(words: argparse.Namespace, ports: Ports, until: Offsets | None,
                 print(output.name_command(str(reason)))
             return 0
         with bar.make_room():
-            for batch in published:
+            for batch in published_batches:
                 output.print_result(words, output.format_published(batch), batch.to_dict())
                 has_printed = True
-        if not repeats or all(batch.snapshot_id is None for batch in published):
-            if failed is not None:
-                raise failed
+        if not repeats or all(batch.snapshot_id is None for batch in published_batches):
+            if failure is not None:
+                raise failure
             return 0
 
 
 def _flush_once(
-    words: argparse.Namespace, ports: Ports, until: Offsets | None, bar: ProgressBar
+    words: argparse.Namespace, ports: Ports, stop_offsets: Offsets | None, bar: ProgressBar
 ) -> tuple[Sequence[PublishedBatch], SomeTables | None]:
     """What was published, and the failure of other tables, if there is one."""
     try:
-        return flush(ports, words.merges_at_once, until, partial(_expect_work, bar)).published, None
+        return flush(ports, words.merges_at_once, stop_offsets, partial(_expect_work, bar)).published, None
     except SomeTables as error:
         return error.published, error
 
 
-def _expect_work(bar: ProgressBar, planned: Plan) -> None:
+def _expect_work(bar: ProgressBar, flush_plan: Plan) -> None:
     """A merge for each batch, and one job that stages those that are new."""
-    bar.expect(len(planned.tables) + any(not batch.resumed for batch in planned.tables))
+    bar.expect(len(flush_plan.tables) + any(not batch.resumed for batch in flush_plan.tables))

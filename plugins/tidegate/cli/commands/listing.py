@@ -34,8 +34,8 @@ class PublicationEntry(TypedDict):
 def run_list(words: argparse.Namespace) -> int:
     """Print what there is, by name; exit code 1 where a file is wrong."""
     include = find_include_folder()
-    pipelines = [_describe_pipeline(name, loaded) for name, loaded in load_all_pipelines(include)]
-    publications = [_describe_publication(name, loaded) for name, loaded in load_publications(include)]
+    pipelines = [_describe_pipeline(name, load_result) for name, load_result in load_all_pipelines(include)]
+    publications = [_describe_publication(name, load_result) for name, load_result in load_publications(include)]
     if words.json:
         print(json.dumps({"pipelines": pipelines, "publications": publications}))
     else:
@@ -44,27 +44,27 @@ def run_list(words: argparse.Namespace) -> int:
     return 1 if any(entry["error"] for entry in (*pipelines, *publications)) else 0
 
 
-def _describe_pipeline(name: str, loaded: Pipeline | ConfigurationError) -> PipelineEntry:
-    if isinstance(loaded, ConfigurationError):
-        return {"pipeline": name, **UNKNOWN_FILE, "topics": [], "tables": [], "error": str(loaded)}
-    source = loaded.source
+def _describe_pipeline(name: str, load_result: Pipeline | ConfigurationError) -> PipelineEntry:
+    if isinstance(load_result, ConfigurationError):
+        return {"pipeline": name, **UNKNOWN_FILE, "topics": [], "tables": [], "error": str(load_result)}
+    source = load_result.source
     return {
         "pipeline": name,
-        **loaded.describe_file(),
+        **load_result.describe_file(),
         "topics": [*source.topics, *([source.topic_pattern] if source.topic_pattern else [])],
-        "tables": [table.name for table in loaded.entries],
+        "tables": [table.name for table in load_result.entries],
         "error": None,
     }
 
 
-def _describe_publication(name: str, loaded: Publication | ConfigurationError) -> PublicationEntry:
-    if isinstance(loaded, ConfigurationError):
-        return {"publication": name, "description": "", "table": "", "topics": [], "error": str(loaded)}
+def _describe_publication(name: str, load_result: Publication | ConfigurationError) -> PublicationEntry:
+    if isinstance(load_result, ConfigurationError):
+        return {"publication": name, "description": "", "table": "", "topics": [], "error": str(load_result)}
     return {
         "publication": name,
-        "description": loaded.description,
-        "table": loaded.table,
-        "topics": list(loaded.topics),
+        "description": load_result.description,
+        "table": load_result.table,
+        "topics": list(load_result.topics),
         "error": None,
     }
 

@@ -18,22 +18,22 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline, assemble_pipelin
 
 def run_plan(words: argparse.Namespace) -> int:
     """Print the next batch of each table; exit code 1 where one is refused."""
-    planned = plan(assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env))
+    flush_plan = plan(assemble_checked_pipeline(find_include_folder(), words.pipeline, read_connection_from_env))
     if tables.is_terminal() and not words.json:
-        tables.print_plan(planned)
+        tables.print_plan(flush_plan)
     else:
-        output.print_result(words, output.format_plan(planned), planned.to_dict())
-    return 1 if planned.refused else 0
+        output.print_result(words, output.format_plan(flush_plan), flush_plan.to_dict())
+    return 1 if flush_plan.refused else 0
 
 
 def run_status(words: argparse.Namespace) -> int:
     """Print where one stands, or all; exit code 1 where one cannot tell."""
     requested_name, statuses = words.pipeline, list[PipelineStatus | UnknownStatus]()
-    loaded = [] if requested_name else load_all_pipelines(find_include_folder())
-    refused = {name: one for name, one in loaded if isinstance(one, ConfigurationError)}
-    names = [requested_name] if requested_name else list(dict.fromkeys(name for name, _ in loaded))
-    published = read_statuses(requested_name) if requested_name is None or is_publication(requested_name) else []
-    if requested_name and published and not (find_include_folder() / "pipelines" / f"{requested_name}.yaml").exists():
+    load_results = [] if requested_name else load_all_pipelines(find_include_folder())
+    refusals = {name: load_result for name, load_result in load_results if isinstance(load_result, ConfigurationError)}
+    names = [requested_name] if requested_name else list(dict.fromkeys(name for name, _ in load_results))
+    readings = read_statuses(requested_name) if requested_name is None or is_publication(requested_name) else []
+    if requested_name and readings and not (find_include_folder() / "pipelines" / f"{requested_name}.yaml").exists():
         names = []
     for name in names:
         try:
@@ -42,12 +42,12 @@ def run_status(words: argparse.Namespace) -> int:
         except TidegateError as problem:
             if words.pipeline:
                 raise
-            statuses.append({"pipeline": name, "error": str(refused.get(name, problem))})
+            statuses.append({"pipeline": name, "error": str(refusals.get(name, problem))})
     if words.json:
-        print(json.dumps({"pipelines": statuses, "publications": [_to_json(one) for one in published]}))
+        print(json.dumps({"pipelines": statuses, "publications": [_to_json(reading) for reading in readings]}))
     else:
-        _print_statuses(statuses, published)
-    is_known = not any("error" in one for one in statuses) and all(one.status for one in published)
+        _print_statuses(statuses, readings)
+    is_known = not any("error" in status for status in statuses) and all(reading.status for reading in readings)
     return 0 if is_known else 1
 
 
@@ -57,14 +57,16 @@ def _to_json(reading: PublicationReading) -> dict[str, object]:
     return reading.status.to_dict()
 
 
-def _print_statuses(statuses: list[PipelineStatus | UnknownStatus], published: list[PublicationReading]) -> None:
+def _print_statuses(statuses: list[PipelineStatus | UnknownStatus], readings: list[PublicationReading]) -> None:
     """Tables in a terminal, else plain lines."""
     if not tables.is_terminal():
-        texts = [output.format_status(one) for one in statuses] + [format_publication_reading(one) for one in published]
+        texts = [output.format_status(table_status) for table_status in statuses] + [
+            format_publication_reading(reading) for reading in readings
+        ]
         print(output.name_command("\n\n".join(texts)))
         return
-    for number, one in enumerate(statuses):
+    for number, status in enumerate(statuses):
         print("\n" if number else "", end="", flush=True)
-        tables.print_status(one)
-    for publication in published:
+        tables.print_status(status)
+    for publication in readings:
         print(f"\n{output.name_command(format_publication_reading(publication))}", flush=True)

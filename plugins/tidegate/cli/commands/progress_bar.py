@@ -49,10 +49,10 @@ class ProgressBar:
             known = self._progress.tasks[0]
             self._progress.update(self._task, total=(known.total or 0) + pieces)
 
-    def describe(self, doing: str) -> None:
+    def describe(self, activity: str) -> None:
         """Say what runs now."""
         if self._progress is not None and self._task is not None:
-            self._progress.update(self._task, description=f"{self._title}: {doing}")
+            self._progress.update(self._task, description=f"{self._title}: {activity}")
 
     def reach(self, part_count: int) -> None:
         """So many pieces of work have ended."""

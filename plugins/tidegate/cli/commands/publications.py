@@ -21,14 +21,18 @@ def run_publish(words: argparse.Namespace) -> int:
     if not words.again and (words.begin or words.end):
         words.usage_error("--from and --to need --again")
     ports = assemble_checked_publication(find_include_folder(), words.publication, read_connection_from_env)
-    again = RepublishRequest(words.begin, words.end) if words.again else None
+    republish_request = RepublishRequest(words.begin, words.end) if words.again else None
     if words.dry_run:
-        planned = (plan_republish(ports, again) if again else plan_run(ports, words.resynchronise)).to_dict()
-        text = f"publication={words.publication} would produce: {output.format_pairs(planned)}\nnothing was produced"
-        output.print_result(words, text, {"publication": words.publication, **planned})
+        planned_run = (
+            plan_republish(ports, republish_request) if republish_request else plan_run(ports, words.resynchronise)
+        ).to_dict()
+        text = (
+            f"publication={words.publication} would produce: {output.format_pairs(planned_run)}\nnothing was produced"
+        )
+        output.print_result(words, text, {"publication": words.publication, **planned_run})
         return 0
-    done = publish(ports, words.resynchronise, again).to_dict()
-    output.print_result(words, output.format_pairs(done), done)
+    published_run = publish(ports, words.resynchronise, republish_request).to_dict()
+    output.print_result(words, output.format_pairs(published_run), published_run)
     return 0
 
 
@@ -39,14 +43,18 @@ def is_publication(name: str) -> bool:
 
 def read_statuses(name: str | None) -> list[PublicationReading]:
     """Where one publication stands, or all of them; one that cannot tell says why."""
-    loaded = load_publications(find_include_folder())
-    return [_read_status(one, found) for one, found in loaded if name in (None, one)]
+    load_results = load_publications(find_include_folder())
+    return [
+        _read_status(publication_name, load_result)
+        for publication_name, load_result in load_results
+        if name in (None, publication_name)
+    ]
 
 
-def _read_status(name: str, loaded: Publication | ConfigurationError) -> PublicationReading:
+def _read_status(name: str, load_result: Publication | ConfigurationError) -> PublicationReading:
     try:
-        if isinstance(loaded, ConfigurationError):
-            raise loaded
+        if isinstance(load_result, ConfigurationError):
+            raise load_result
         ports = assemble_publication(find_include_folder(), name, read_connection_from_env)
         return PublicationReading(publication=name, status=read_publication_status(ports))
     except TidegateError as problem:

@@ -12,8 +12,8 @@ from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 def run_undo_rollback(words: argparse.Namespace) -> int:
     """Show, ask, undo; the exit code."""
-    proposed = propose_undo(_assemble_ports(words), words.table, discard_foreign=words.discard_foreign)
-    return perform_action(words, proposed)
+    action = propose_undo(_assemble_ports(words), words.table, discard_foreign=words.discard_foreign)
+    return perform_action(words, action)
 
 
 def run_answer_rollback(words: argparse.Namespace) -> int:

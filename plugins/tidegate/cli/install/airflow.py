@@ -39,8 +39,8 @@ def run_airflow(words: argparse.Namespace) -> int:
 def find_dags_folder() -> Path:
     """Airflow's setting `[core] dags_folder`, from its variable or its file, or its default."""
     home = find_airflow_home()
-    if chosen := os.environ.get("AIRFLOW__CORE__DAGS_FOLDER"):
-        return Path(chosen)
+    if configured_folder := os.environ.get("AIRFLOW__CORE__DAGS_FOLDER"):
+        return Path(configured_folder)
     file = Path(os.environ.get("AIRFLOW_CONFIG") or home / "airflow.cfg")
     parser = ConfigParser(interpolation=None)
     try:
@@ -77,8 +77,10 @@ def describe_result(path: Path, result: str) -> str:
     """One line for one file or folder."""
     if result != KEPT:
         return f"{result}: {path}"
-    why = "it holds your own settings" if path.name in INCLUDE_FILES else "it was changed; remove it and run this again"
-    return f"{result}: {path}: {why}{'' if path.name in INCLUDE_FILES else ' to get the file of this version'}"
+    reason = (
+        "it holds your own settings" if path.name in INCLUDE_FILES else "it was changed; remove it and run this again"
+    )
+    return f"{result}: {path}: {reason}{'' if path.name in INCLUDE_FILES else ' to get the file of this version'}"
 
 
 def list_next_steps(include: Path) -> list[str]:

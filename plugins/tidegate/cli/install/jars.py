@@ -27,14 +27,14 @@ def run_jars(words: argparse.Namespace) -> int:
         write_lock(source)
         return 0
     folder = (words.into or find_jars_folder()).expanduser().resolve()
-    locked = read_lock(source / LOCK)
-    fetched = bool(compare_jars(hash_jars(folder), flatten(locked)))
+    locked_jars = read_lock(source / LOCK)
+    fetched = bool(compare_jars(hash_jars(folder), flatten(locked_jars)))
     if fetched:
-        print(f"fetching {len(locked)} jars with Maven; minutes the first time", file=sys.stderr)
-        fetch_jars(source, locked, folder)
-    data = {"folder": str(folder), "jars": sorted(flatten(locked)), "fetched": fetched}
-    done = "fetched" if fetched else "there already"
-    text = f"{len(locked)} jars, {done}, each with the checksum that is locked: {folder}"
+        print(f"fetching {len(locked_jars)} jars with Maven; minutes the first time", file=sys.stderr)
+        fetch_jars(source, locked_jars, folder)
+    data = {"folder": str(folder), "jars": sorted(flatten(locked_jars)), "fetched": fetched}
+    result = "fetched" if fetched else "there already"
+    text = f"{len(locked_jars)} jars, {result}, each with the checksum that is locked: {folder}"
     print(json.dumps(data) if words.json else text)
     return 0
 
@@ -54,12 +54,12 @@ def write_lock(source: Path) -> None:
     """Lock what Maven resolves now."""
     with tempfile.TemporaryDirectory(prefix="tidegate-jars-") as temporary:
         download_jars(source / POM, Path(temporary))
-        found = hash_jars(Path(temporary))
-    lines = [f"{digest}  {place}\n" for place, digest in sorted(found.items())]
+        digests = hash_jars(Path(temporary))
+    lines = [f"{digest}  {place}\n" for place, digest in sorted(digests.items())]
     (source / LOCK).write_text(LOCK_HEADER + "".join(lines), encoding="utf-8")
 
 
-def fetch_jars(source: Path, locked: Mapping[str, str], folder: Path) -> None:
+def fetch_jars(source: Path, locked_jars: Mapping[str, str], folder: Path) -> None:
     """Replace the folder by what Maven brings, if that is what is locked; else leave it as it is."""
     if folder.exists() and any(folder.iterdir()) and not (folder / MARK).exists():
         raise ConfigurationError(f"folder={folder}: it holds files that are not of tidegate jars; name a new folder")
@@ -67,14 +67,14 @@ def fetch_jars(source: Path, locked: Mapping[str, str], folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".jars-", dir=folder.parent) as temporary:
         repository, flat = Path(temporary) / "repository", Path(temporary) / "flat"
         download_jars(source / POM, repository)
-        if problems := compare_jars(hash_jars(repository), locked):
+        if problems := compare_jars(hash_jars(repository), locked_jars):
             raise ConfigurationError(
                 f"jars of {source / POM} are not the locked ones, none was kept: {'; '.join(problems)}; "
                 "look at what Maven's mirror serves, and remove it from ~/.m2/repository"
             )
         flat.mkdir()
         (flat / MARK).touch()
-        for place in locked:
+        for place in locked_jars:
             shutil.move(repository / place, flat / Path(place).name)
         shutil.rmtree(folder, ignore_errors=True)
         flat.rename(folder)
@@ -109,18 +109,18 @@ def hash_file(path: Path) -> str:
     return digest.hexdigest()
 
 
-def flatten(locked: Mapping[str, str]) -> dict[str, str]:
+def flatten(locked_jars: Mapping[str, str]) -> dict[str, str]:
     """The same by file name alone."""
-    return {Path(place).name: digest for place, digest in locked.items()}
+    return {Path(place).name: digest for place, digest in locked_jars.items()}
 
 
-def compare_jars(installed: Mapping[str, str], locked: Mapping[str, str]) -> list[str]:
+def compare_jars(installed: Mapping[str, str], locked_jars: Mapping[str, str]) -> list[str]:
     """What is missing, too much, or another file than the locked one; empty where all is right."""
-    missing = [f"missing: {name}" for name in sorted(locked.keys() - installed.keys())]
-    foreign = [f"not locked: {name}" for name in sorted(installed.keys() - locked.keys())]
-    other = [
-        f"another checksum: {name} sha256={installed[name]}, locked={locked[name]}"
-        for name in sorted(installed.keys() & locked.keys())
-        if installed[name] != locked[name]
+    missing = [f"missing: {name}" for name in sorted(locked_jars.keys() - installed.keys())]
+    foreign = [f"not locked: {name}" for name in sorted(installed.keys() - locked_jars.keys())]
+    changed_jars = [
+        f"another checksum: {name} sha256={installed[name]}, locked={locked_jars[name]}"
+        for name in sorted(installed.keys() & locked_jars.keys())
+        if installed[name] != locked_jars[name]
     ]
-    return [*missing, *foreign, *other]
+    return [*missing, *foreign, *changed_jars]

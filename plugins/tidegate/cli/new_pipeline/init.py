@@ -27,12 +27,12 @@ def run_init(words: argparse.Namespace) -> int:
     Patience.seconds = 0.0  # someone looks on: a broker that is down is said at once
     include = find_include_folder()
     answers = read_answers(words, include, read_connection_from_env)
-    proposed, text, warnings = propose(words, answers, include)
+    proposal, text, warnings = propose(words, answers, include)
     rows = list[dict[str, Any]]()
     if words.dry_run or (_is_asked(words) and ask("Show ten rows as a flush decodes them, by Spark?", "no") == "yes"):
-        rows = decode_newest_records(include, proposed, text, read_connection_from_env, _print_progress)
-    data = describe(answers, proposed, text, warnings, rows)
-    summary = format_summary(answers, proposed, warnings, rows)
+        rows = decode_newest_records(include, proposal, text, read_connection_from_env, _print_progress)
+    data = describe(answers, proposal, text, warnings, rows)
+    summary = format_summary(answers, proposal, warnings, rows)
     if words.print or words.dry_run:
         return _show(words, text, summary, data)
     if not words.json:
@@ -84,18 +84,20 @@ def propose(
     for topic, table in zip(answers.topics, answers.tables, strict=True):
         sample = sample_topic(answers.kafka, read_connection_from_env, topic, limits, _print_progress)
         tables.append(propose_table(sample, table, lookup, words.key))
-    proposed = ProposedPipeline(answers.name, answers.kafka, tuple(tables))
-    text = render_pipeline(proposed)
+    no_partitioning = ProposedPipeline(answers.name, answers.kafka, tuple(tables))
+    text = render_pipeline(no_partitioning)
     try:
-        return proposed, text, validate(include, answers.name, text)
+        return no_partitioning, text, validate(include, answers.name, text)
     except ConfigurationError as fault:
         problem = find_partition_problem(fault)
         if problem is None or not any(table.partitioning.value for table in tables):
             raise
         without = Proposal("", f"none: what was proposed is refused: {problem}")
-        proposed = replace(proposed, tables=tuple(replace(table, partitioning=without) for table in tables))
-        text = render_pipeline(proposed)
-        return proposed, text, validate(include, answers.name, text)
+        no_partitioning = replace(
+            no_partitioning, tables=tuple(replace(table, partitioning=without) for table in tables)
+        )
+        text = render_pipeline(no_partitioning)
+        return no_partitioning, text, validate(include, answers.name, text)
 
 
 def write_pipeline_file(path: Path, text: str, *, is_forced: bool) -> None:
@@ -113,7 +115,7 @@ def write_pipeline_file(path: Path, text: str, *, is_forced: bool) -> None:
 
 
 def describe(
-    answers: Answers, proposed: ProposedPipeline, text: str, warnings: tuple[str, ...], rows: list[dict[str, Any]]
+    answers: Answers, proposal: ProposedPipeline, text: str, warnings: tuple[str, ...], rows: list[dict[str, Any]]
 ) -> dict[str, Any]:
     """The report for programs."""
     return {
@@ -121,8 +123,8 @@ def describe(
         "file": str(answers.path),
         "valid": True,
         "warnings": list(warnings),
-        "tables": [_describe_table(table) for table in proposed.tables],
-        "checks": [check._asdict() for check in proposed.checks],
+        "tables": [_describe_table(table) for table in proposal.tables],
+        "checks": [check._asdict() for check in proposal.checks],
         "yaml": text,
         "rows": rows,
     }
@@ -145,14 +147,14 @@ def _describe_table(table: ProposedTable) -> dict[str, Any]:
 
 
 def format_summary(
-    answers: Answers, proposed: ProposedPipeline, warnings: tuple[str, ...], rows: list[dict[str, Any]]
+    answers: Answers, proposal: ProposedPipeline, warnings: tuple[str, ...], rows: list[dict[str, Any]]
 ) -> str:
     """What was recognised, what to check, and the rows, for people."""
-    lines = [_format_table(table) for table in proposed.tables]
+    lines = [_format_table(table) for table in proposal.tables]
     lines += [_format_row(row) for row in rows]
     lines += [f"warning: {warning}" for warning in warnings]
     lines.append(f"validate accepts {format_path(answers.path)}")
-    checks = proposed.checks
+    checks = proposal.checks
     if checks:
         lines.append(f"CHECK {count(len(checks), 'point')}, each marked at its line too:")
         lines += [f"  {number}. {check}" for number, check in enumerate(checks, 1)]
@@ -162,13 +164,13 @@ def format_summary(
 def _format_table(table: ProposedTable) -> str:
     key = f"key {', '.join(table.key.fields)}" if table.key.fields else "no key"
     mode = "upsert and delete" if table.is_keyed else "append"
-    what = f"{table.value.format.name}, {key}, {count(len(table.value.columns), 'column')}, {mode}"
-    return f"{table.sample.topic} -> {table.name}: {what}; {table.sample.size}"
+    description = f"{table.value.format.name}, {key}, {count(len(table.value.columns), 'column')}, {mode}"
+    return f"{table.sample.topic} -> {table.name}: {description}; {table.sample.size}"
 
 
 def _format_row(row: dict[str, Any]) -> str:
     place = f"{row['topic']}:{row['partition']}:{row['offset']}"
     if row["reason"]:
         return f"  {place} cannot be decoded: {row['reason']}"
-    what = {"d": "delete", None: "nothing"}.get(row["operation"], "row")
-    return f"  {place} {what} {row['row'] or ''}".rstrip()[:MAX_ROW_CHARACTERS]
+    operation = {"d": "delete", None: "nothing"}.get(row["operation"], "row")
+    return f"  {place} {operation} {row['row'] or ''}".rstrip()[:MAX_ROW_CHARACTERS]

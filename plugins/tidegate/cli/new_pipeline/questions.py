@@ -103,9 +103,10 @@ def find_tables(target: str, topics: tuple[str, ...], catalogs: Mapping[str, Cat
             f"--to={target}: not a table; write <catalog>.<namespace>.<table>, or <catalog>.<namespace>"
         )
     if parts[0] not in catalogs:
-        there = ", ".join(sorted(catalogs)) or "none"
+        catalog_names = ", ".join(sorted(catalogs)) or "none"
         raise ConfigurationError(
-            f"--to={target}: catalog={parts[0]} is not in catalogs.yaml; there are: {there}; declare it there first"
+            f"--to={target}: catalog={parts[0]} is not in catalogs.yaml; there are: {catalog_names}; declare it there "
+            "first"
         )
     if isinstance(catalogs[parts[0]], str):
         raise ConfigurationError(f"--to={target}: catalog={parts[0]} is declared wrongly: {catalogs[parts[0]]}")

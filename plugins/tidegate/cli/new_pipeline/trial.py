@@ -29,9 +29,9 @@ def open_trial(include: Path, name: str, text: str) -> Iterator[Path]:
         for entry in include.iterdir():
             if entry.name != "pipelines":
                 (trial / entry.name).symlink_to(entry)
-        for other in (include / "pipelines").glob("*.y*ml"):
-            if other.stem != name:
-                (trial / "pipelines" / other.name).symlink_to(other)
+        for file in (include / "pipelines").glob("*.y*ml"):
+            if file.stem != name:
+                (trial / "pipelines" / file.name).symlink_to(file)
         (trial / "pipelines" / f"{name}.yaml").write_text(text, encoding="utf-8")
         yield trial
 
@@ -40,42 +40,42 @@ def validate(include: Path, name: str, text: str) -> tuple[str, ...]:
     """Warnings of the product's own check; ConfigurationError with its problems, under the file's name to be."""
     with open_trial(include, name, text) as trial:
         try:
-            loaded = load_pipeline(trial / "pipelines" / f"{name}.yaml")
+            pipeline = load_pipeline(trial / "pipelines" / f"{name}.yaml")
             check_tables_of_others(trial, name)
         except ConfigurationError as fault:
             include_path = format_path(include / "pipelines" / f"{name}.yaml").removesuffix(f"/pipelines/{name}.yaml")
-            problems = (one.replace(str(trial), include_path) for one in fault.problems)
+            problems = (problem.replace(str(trial), include_path) for problem in fault.problems)
             raise ConfigurationError(*problems, "nothing was written: validate refuses the file above") from fault
-        return (*loaded.warnings, *_list_other_writers(trial, loaded))
+        return (*pipeline.warnings, *_list_other_writers(trial, pipeline))
 
 
 def _list_other_writers(include: Path, pipeline: Pipeline) -> list[str]:
     """The pipelines that write one of its tables already: two of them have no common order of records."""
-    own = {table.name.casefold() for table in pipeline.tables}
-    others = [
-        (name, other)
-        for name, other in load_all_pipelines(include)
-        if isinstance(other, Pipeline) and name != pipeline.name
+    own_tables = {table.name.casefold() for table in pipeline.tables}
+    other_pipelines = [
+        (name, other_pipeline)
+        for name, other_pipeline in load_all_pipelines(include)
+        if isinstance(other_pipeline, Pipeline) and name != pipeline.name
     ]
     return [
         f"pipeline={name} writes {table.name} already; two pipelines of one table overwrite each other's rows of a key"
-        for name, other in others
-        for table in other.tables
-        if table.name.casefold() in own
+        for name, other_pipeline in other_pipelines
+        for table in other_pipeline.tables
+        if table.name.casefold() in own_tables
     ]
 
 
 def decode_newest_records(
-    include: Path, proposed: ProposedPipeline, text: str, resolve: Resolve, report: Callable[[str], None]
+    include: Path, proposal: ProposedPipeline, text: str, resolve: Resolve, report: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """What a flush would make of the newest records: place, table, fate, row and reason of each."""
-    share = max(1, ROWS // len(proposed.tables))
-    chosen = [(table.name, record) for table in proposed.tables for record in choose_records(table, share)]
+    share = max(1, ROWS // len(proposal.tables))
+    chosen_records = [(table.name, record) for table in proposal.tables for record in choose_records(table, share)]
     rows = list[dict[str, Any]]()
-    with open_trial(include, proposed.name, text) as trial:
-        ports = assemble_pipeline(trial, proposed.name, resolve)
-        for number, (table, record) in enumerate(chosen, 1):
-            report(f"decoding record {number} of {len(chosen)} with Spark")
+    with open_trial(include, proposal.name, text) as trial:
+        ports = assemble_pipeline(trial, proposal.name, resolve)
+        for number, (table, record) in enumerate(chosen_records, 1):
+            report(f"decoding record {number} of {len(chosen_records)} with Spark")
             at = RecordAddress(record.topic, record.partition, record.offset)
             for verdict in explain_record(ports, at, table):
                 outcome = {"operation": verdict.operation, "row": verdict.row, "reason": verdict.reason}
@@ -94,5 +94,5 @@ def choose_records(table: ProposedTable, number: int) -> list[KafkaRecord]:
 
 def find_partition_problem(fault: ConfigurationError) -> str | None:
     """What is said against the partitioning, for a destination that cannot have it; None where that is not wrong."""
-    found = (problem for problem in fault.problems if "partition" in problem)
-    return next((problem.partition(": ")[2] for problem in found), None)
+    partition_problems = (problem for problem in fault.problems if "partition" in problem)
+    return next((problem.partition(": ")[2] for problem in partition_problems), None)

@@ -51,13 +51,13 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
         check_integrity(key, value, (key_path, value_path), findings)
     record_names = set(in_value) | _list_key_names(key)
     _check_metadata_names(model, table.name, record_names, findings)
-    beside = {name.casefold() for name in model.source.metadata}
-    staged = set(in_value) - _find_left_out(key, key_columns, value) | beside
-    if value_columns and not staged and table.select is None:
+    metadata_columns = {name.casefold() for name in model.source.metadata}
+    staged_columns = set(in_value) - _find_left_out(key, key_columns, value) | metadata_columns
+    if value_columns and not staged_columns and table.select is None:
         problem = "leaves no column of the value, and a staged row needs one; name another in value.schema, or use ALL"
         findings.add((*value_path, "fields_include"), problem)
     if value_columns is not None and table.route is not None:
-        _check_route_field(table.route.field, staged, path, findings)
+        _check_route_field(table.route.field, staged_columns, path, findings)
     known_columns = record_names | {name.casefold() for name in model.source.metadata}
     if value_columns is not None:
         _check_conditions(table, known_columns, path, findings)
@@ -91,29 +91,37 @@ def _check_metadata_names(model: PipelineModel, table: str, record_names: set[st
 
 
 def _check_key_columns(
-    key: KeyModel, declared: tuple[Column, ...] | None, in_value: ColumnsByName, path: KeyPath, findings: Problems
+    key: KeyModel,
+    declared_columns: tuple[Column, ...] | None,
+    in_value: ColumnsByName,
+    path: KeyPath,
+    findings: Problems,
 ) -> None:
     """A value column of a key column's name is the same column: it needs the same type, and no prefix apart."""
     if key.into is not None:
         check_into(key, key.into, in_value, (*path, "into"), findings)
         return
-    types = {column.name: column.type for column in declared or ()}
+    types = {column.name: column.type for column in declared_columns or ()}
     for name in key.fields:
-        same = in_value.get((key.prefix + name).casefold())
-        if same and same.name != key.prefix + name:
-            problem = f"{key.prefix + name} and the value's {same.name} differ only in case, and no table holds both"
+        same_column = in_value.get((key.prefix + name).casefold())
+        if same_column and same_column.name != key.prefix + name:
+            problem = (
+                f"{key.prefix + name} and the value's {same_column.name} differ only in case, and no table holds both"
+            )
             findings.add((*path, "fields"), f"{problem}; write them alike, or use key.prefix")
-        elif same and key.prefix:
-            findings.add((*path, "prefix"), f"{same.name} is a column of the value too; choose another prefix")
-        elif same and types.get(name, same.type) != same.type:
-            clash = f"{name} is {types[name]} here and {same.type} in value.schema, but one column"
+        elif same_column and key.prefix:
+            findings.add((*path, "prefix"), f"{same_column.name} is a column of the value too; choose another prefix")
+        elif same_column and types.get(name, same_column.type) != same_column.type:
+            clash = f"{name} is {types[name]} here and {same_column.type} in value.schema, but one column"
             findings.add((*path, "schema"), f"{clash}; use one type, or key.prefix")
 
 
 def _check_key_types(key: KeyModel, in_value: tuple[Column, ...] | None, path: KeyPath, findings: Problems) -> None:
     """A key field has its type from the key's schema or, where there is none, from the value's."""
-    described = get_format(key.format).schema is not None or (key.json_ is not None and key.json_.registry is not None)
-    if key.schema_ is not None or described or in_value is None:
+    is_described = get_format(key.format).schema is not None or (
+        key.json_ is not None and key.json_.registry is not None
+    )
+    if key.schema_ is not None or is_described or in_value is None:
         return
     names = {column.name for column in in_value}
     for index, name in enumerate(key.fields):
@@ -130,11 +138,11 @@ def _list_key_names(key: KeyModel) -> set[str]:
 def _check_layout(table: TableModel, columns: set[str], path: KeyPath, findings: Problems) -> None:
     for index, text in enumerate(table.create.partition_by):
         match = PARTITION_PATTERN.fullmatch(text.strip())
-        where = (*path, "create", "partition_by", index)
+        partition_path = (*path, "create", "partition_by", index)
         if match is None:
-            findings.add(where, f"not a partition; {PARTITION_EXAMPLE}")
+            findings.add(partition_path, f"not a partition; {PARTITION_EXAMPLE}")
         else:
-            _check_known(next(group for group in match.groups() if group), columns, where, findings)
+            _check_known(next(group for group in match.groups() if group), columns, partition_path, findings)
     for index, name in enumerate(table.create.cluster_by):
         _check_known(name, columns, (*path, "create", "cluster_by", index), findings)
 
@@ -157,7 +165,9 @@ def _check_conditions(table: TableModel, columns: set[str], path: KeyPath, findi
 def _check_known(name: str, columns: set[str], path: KeyPath, findings: Problems) -> None:
     name = unquote(name.strip())
     top = name.casefold()
-    undeclared = {column.casefold() for described in DESTINATIONS.values() for column in described.partition_columns}
+    undeclared = {
+        column.casefold() for destination in DESTINATIONS.values() for column in destination.partition_columns
+    }
     if top in undeclared:
         return  # judged by the destination that it is asked of
     if top not in columns and top.split(".", 1)[0] not in columns:

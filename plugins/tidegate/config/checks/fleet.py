@@ -25,12 +25,14 @@ def check_fleet(path: Path, model: PipelineModel, findings: Problems) -> None:
             f"fleet={fleet}: each hour is an event of a task of its own, which a fleet does not have; leave complete "
             "or fleet out",
         )
-    taken = find_pipeline_with_dag(path.parent, f"fleet_{fleet}")
-    if taken is not None:
-        findings.add(("fleet",), f"pipeline={taken} has a DAG tidegate_fleet_{fleet}; give the fleet another name")
+    pipeline_name = find_pipeline_with_dag(path.parent, f"fleet_{fleet}")
+    if pipeline_name is not None:
+        findings.add(
+            ("fleet",), f"pipeline={pipeline_name} has a DAG tidegate_fleet_{fleet}; give the fleet another name"
+        )
 
 
 def find_pipeline_with_dag(pipelines: Path, name: str) -> str | None:
     """The pipeline among the files of a folder that has a DAG ``tidegate_<name>``, None where none has."""
     shorter = (name.removesuffix(f"_{kind}") for kind in OTHER_DAGS if name.endswith(f"_{kind}"))
-    return next((one for one in (name, *shorter) if (pipelines / f"{one}.yaml").exists()), None)
+    return next((candidate for candidate in (name, *shorter) if (pipelines / f"{candidate}.yaml").exists()), None)

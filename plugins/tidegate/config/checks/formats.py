@@ -14,7 +14,7 @@ from tidegate.schema.avro import is_record, parse_schema, to_columns, to_spark_t
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Primitive, has_other_keys, parse_type
 
-OPTION_KEYS = sorted({described.options for described in FORMATS.values() if described.options is not None})
+OPTION_KEYS = sorted({format_spec.options for format_spec in FORMATS.values() if format_spec.options is not None})
 BINARY = re.compile(r"\bBINARY\b")
 NUMBERS = re.compile(r"\b(TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
 WRITTEN = ("subject_name_strategy", "records", "ignored_records", "wire_format", "use_id")
@@ -34,16 +34,16 @@ def check_format(
 
     `metadata` are the columns beside a value's own.
     """
-    described, what = get_format(part.format), "value" if isinstance(part, ValueModel) else "key"
+    format_spec, part_name = get_format(part.format), "value" if isinstance(part, ValueModel) else "key"
     _check_options(part, path, findings)
-    if described.only_column is not None and columns is not None and len(columns) > 1:
-        findings.add((*path, "schema"), f"a {what} of format {part.format} is one value; declare one column")
+    if format_spec.only_column is not None and columns is not None and len(columns) > 1:
+        findings.add((*path, "schema"), f"a {part_name} of format {part.format} is one value; declare one column")
     for column in columns or ():
-        if described.column_types and column.type not in described.column_types:
-            types = ", ".join(described.column_types)
-            problem = f"a {what} of format {part.format} is {described.noun}; declare {column.name} as one of {types}"
-            findings.add((*path, "schema"), problem)
-        if described.is_flat and not isinstance(parse_type(column.type), Primitive):
+        if format_spec.column_types and column.type not in format_spec.column_types:
+            types = ", ".join(format_spec.column_types)
+            problem = f"a {part_name} of format {part.format} is {format_spec.noun}"
+            findings.add((*path, "schema"), f"{problem}; declare {column.name} as one of {types}")
+        if format_spec.is_flat and not isinstance(parse_type(column.type), Primitive):
             kind = column.type.replace("`", "")
             problem = f"{column.name} is {kind}, and format {part.format} has no parts inside a column"
             findings.add((*path, "schema"), f"{problem}; use STRING, or format json")
@@ -59,7 +59,7 @@ def check_format(
     _check_map_keys(part, columns, path, findings)
     if part.json_ is not None and part.json_.subject is not None and part.json_.registry is None:
         findings.add((*path, "json", "subject"), "a subject of no registry; give json.registry")
-    if described.is_positional and what == "value" and part.schema_ is None:
+    if format_spec.is_positional and part_name == "value" and part.schema_ is None:
         problem = f"columns of {part.format} are known by their place; give value.schema in their order"
         findings.add((*path, "format"), problem)
 
@@ -68,8 +68,8 @@ def check_registries(part: BaseModel, path: KeyPath, findings: Problems) -> None
     """Note a registry's address that has a login in it."""
     for word in ("avro", "protobuf", "json_"):
         registry = getattr(getattr(part, word, None), "registry", None)
-        where = (*path, word.rstrip("_"), "registry")
-        refuse_secrets(registry, where, findings, "an Airflow connection, and write its id here")
+        registry_path = (*path, word.rstrip("_"), "registry")
+        refuse_secrets(registry, registry_path, findings, "an Airflow connection, and write its id here")
 
 
 def check_csv(part: BaseModel, path: KeyPath, findings: Problems) -> None:
@@ -85,16 +85,16 @@ def check_csv(part: BaseModel, path: KeyPath, findings: Problems) -> None:
 
 
 def _check_options(part: KeyModel | ValueModel, path: KeyPath, findings: Problems) -> None:
-    described = get_format(part.format)
+    format_spec = get_format(part.format)
     for word in OPTION_KEYS:
-        given = get_options(part, word)
-        if given is None:
+        options_model = get_options(part, word)
+        if options_model is None:
             continue
-        known = given.model_fields_set if described.option_names is None else described.option_names
-        if word != described.options or given.model_fields_set - set(known):
+        known = options_model.model_fields_set if format_spec.option_names is None else format_spec.option_names
+        if word != format_spec.options or options_model.model_fields_set - set(known):
             findings.add((*path, word), f"options of another format than {part.format}; leave them out")
     check_csv(part, path, findings)
-    if isinstance(part, ValueModel) and part.truncate != "refuse" and not described.knows_truncate:
+    if isinstance(part, ValueModel) and part.truncate != "refuse" and not format_spec.knows_truncate:
         findings.add((*path, "truncate"), f"format {part.format} knows no truncate; leave it out")
 
 
@@ -113,8 +113,8 @@ def _check_binary(part: KeyModel | ValueModel, columns: Columns, path: KeyPath, 
     """Note columns under `binary` that are none, or that hold no bytes, and bytes whose spelling is known."""
     types = {column.name.casefold(): column.type for column in columns or ()}
     for word, options in (("json", part.json_), ("csv", part.csv)):
-        given = options.binary if options is not None else None
-        for name in given if isinstance(given, dict) and columns is not None else ():
+        binary_columns = options.binary if options is not None else None
+        for name in binary_columns if isinstance(binary_columns, dict) and columns is not None else ():
             if not BINARY.search(types.get(name.casefold(), "")):
                 findings.add((*path, word, "binary", name), "no column of the schema that holds bytes; name one")
     if part.json_ is not None and part.json_.extended and part.json_.binary is not None:
@@ -136,10 +136,13 @@ def _check_times(
     part: ValueModel, columns: Columns, path: KeyPath, findings: Problems, metadata: Collection[str]
 ) -> None:
     """Note columns under timestamp_unit and nanoseconds that are none."""
-    own = {column.name.casefold() for column in columns or ()}
-    cut = own | {name.casefold() for name in metadata}
-    for word, given, names in (("timestamp_unit", part.timestamp_unit, own), ("nanoseconds", part.nanoseconds, cut)):
-        unknown = [name for name in given if name.casefold() not in names] if isinstance(given, dict) else []
+    value_columns = {column.name.casefold() for column in columns or ()}
+    all_columns = value_columns | {name.casefold() for name in metadata}
+    for word, setting, names in (
+        ("timestamp_unit", part.timestamp_unit, value_columns),
+        ("nanoseconds", part.nanoseconds, all_columns),
+    ):
+        unknown = [name for name in setting if name.casefold() not in names] if isinstance(setting, dict) else []
         for name in sorted(unknown if columns is not None else []):
             findings.add((*path, word, name), "no column of value.schema; name one that holds a time")
 
@@ -147,8 +150,8 @@ def _check_times(
 def check_times_of_key(key: KeyModel, value: ValueModel, path: KeyPath, findings: Problems) -> None:
     """Note fields of the key in which nanoseconds would be cut."""
     keys = {name.casefold() for name in key.fields}
-    given = value.nanoseconds if isinstance(value.nanoseconds, dict) else {}
-    for name, word in given.items():
+    nanoseconds = value.nanoseconds if isinstance(value.nanoseconds, dict) else {}
+    for name, word in nanoseconds.items():
         if name.casefold() in keys and word == "truncate":
             problem = "a field of the key, where two keys would become one; leave it out"
             findings.add((*path, "nanoseconds", name), problem)
@@ -177,7 +180,7 @@ def _has_no_registry(part: KeyModel | ValueModel) -> bool:
 
 
 def _check_records(format_model: WrittenModel, word: str, at: KeyPath, findings: Problems) -> None:
-    names, ignored = format_model.records or [], format_model.ignored_records or []
+    names, ignored_records = format_model.records or [], format_model.ignored_records or []
     if format_model.subject_name_strategy in (None, "TopicNameStrategy"):
         for key in (key for key in ("records", "ignored_records") if getattr(format_model, key)):
             problem = "record types are subjects only with RecordNameStrategy and TopicRecordNameStrategy"
@@ -189,7 +192,7 @@ def _check_records(format_model: WrittenModel, word: str, at: KeyPath, findings:
         findings.add((*at, "subject"), "the subjects are those of records; leave it out, or subject_name_strategy")
     if len(names) > 1 and not get_format(word).reads_several_types:
         findings.add((*at, "records"), f"format {word} reads one record type; give each table its own value")
-    for name in sorted(set(names) & set(ignored)):
+    for name in sorted(set(names) & set(ignored_records)):
         findings.add((*at, "ignored_records"), f"{name} is read too; keep it in one of the two")
 
 

@@ -26,20 +26,22 @@ def check_source_of_key(
     key: KeyModel, value: ValueModel, columns: tuple[Column, ...] | None, path: KeyPath, findings: Problems
 ) -> None:
     """Note what `key.from` cannot mean here; `columns` are the value's, None where they are not declared."""
-    where = (*path, "from")
+    from_path = (*path, "from")
     if key.from_ == "record":
         if "from_" in key.model_fields_set and get_format(value.format).holds_several_rows:
             rows = f"messages of format {value.format} hold rows, and the key is taken from each"
-            findings.add(where, f"{rows}; write value, or leave it out")
+            findings.add(from_path, f"{rows}; write value, or leave it out")
         return
     if not key.fields:
-        findings.add(where, "no field to take from the value; give key.fields")
+        findings.add(from_path, "no field to take from the value; give key.fields")
     for word in sorted(key.model_fields_set & {"format", "json_", "avro", "protobuf", "csv"}):
         findings.add((*path, word.rstrip("_")), "the record's key is not read with key.from: value; leave it out")
     if get_format(value.format).only_column is not None:
-        findings.add(where, f"a value of format {value.format} has no fields; use another format, or from: record")
+        findings.add(from_path, f"a value of format {value.format} has no fields; use another format, or from: record")
     if value.fields_include == "EXCEPT_KEY":
-        findings.add(where, "value.fields_include: EXCEPT_KEY says that the value lacks the key; keep one of the two")
+        findings.add(
+            from_path, "value.fields_include: EXCEPT_KEY says that the value lacks the key; keep one of the two"
+        )
     if get_format(value.format).is_positional:
         names = {column.name for column in columns or ()}
         for index, name in enumerate(key.fields if columns is not None else ()):

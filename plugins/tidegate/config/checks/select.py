@@ -19,63 +19,71 @@ def check_select(
 
     `record` are the names of a decoded record's columns, None where the pipeline file does not tell them.
     """
-    where = (*path, "select")
-    select = _try_parse_select(table, where, findings)
+    select_path = (*path, "select")
+    select = _try_parse_select(table, select_path, findings)
     if select is None:
         return None
     if record is not None:
-        _check_reads(select, record | {field.name for field in RECORD_FIELDS}, where, findings)
-        ordered = {name.casefold() for name in table.sequence_by} - set(find_derived_columns(select))
-        _check_passed_columns(select, record, {"key.fields": keys, "sequence_by": ordered}, where, findings)
-    made = _list_derived_columns(select, record or set())
-    _check_derived_columns(table, made, where, findings)
-    return set(made)
+        _check_reads(select, record | {field.name for field in RECORD_FIELDS}, select_path, findings)
+        sequence_columns = {name.casefold() for name in table.sequence_by} - set(find_derived_columns(select))
+        _check_passed_columns(
+            select, record, {"key.fields": keys, "sequence_by": sequence_columns}, select_path, findings
+        )
+    derived_columns = _list_derived_columns(select, record or set())
+    _check_derived_columns(table, derived_columns, select_path, findings)
+    return set(derived_columns)
 
 
 def _check_passed_columns(
-    select: Select, record: set[str], needed: Mapping[str, set[str]], where: KeyPath, findings: Problems
+    select: Select, record: set[str], needed: Mapping[str, set[str]], select_path: KeyPath, findings: Problems
 ) -> None:
     """Note columns that do not come through as they are, and that a setting in `needed` names."""
-    passed = list_passed_columns(select, [Field(name, "STRING") for name in record])
-    for what, names in needed.items():
-        changed = sorted(names & record - passed)
-        if changed:
-            problem = f"leaves out or changes {', '.join(changed)} of {what}, by which rows are found and ordered"
-            findings.add(where, f"{problem}; select such columns as they are")
+    passed_columns = list_passed_columns(select, [Field(name, "STRING") for name in record])
+    for setting, names in needed.items():
+        changed_columns = sorted(names & record - passed_columns)
+        if changed_columns:
+            problem = (
+                f"leaves out or changes {', '.join(changed_columns)} of {setting}, by which rows are found and ordered"
+            )
+            findings.add(select_path, f"{problem}; select such columns as they are")
 
 
 def _list_derived_columns(select: Select, record: set[str]) -> list[str]:
     """The names of all columns, without case; one that is made twice is there twice."""
-    made = [item.name.casefold() for item in select.items if item.name is not None]
+    derived_columns = [item.name.casefold() for item in select.items if item.name is not None]
     stars = (item for item in select.items if item.name is None)
-    return made + [name for star in stars for name in sorted(record - {column.casefold() for column in star.left_out})]
+    return derived_columns + [
+        name for star in stars for name in sorted(record - {column.casefold() for column in star.left_out})
+    ]
 
 
-def _check_derived_columns(table: TableModel, columns: list[str], where: KeyPath, findings: Problems) -> None:
+def _check_derived_columns(table: TableModel, columns: list[str], select_path: KeyPath, findings: Problems) -> None:
     """Note names that two columns have, and those of columns that deletes and history add."""
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
-        findings.add(where, f"makes two columns of one name: {', '.join(twice)}; rename one with AS")
+        findings.add(select_path, f"makes two columns of one name: {', '.join(twice)}; rename one with AS")
     if table.deletes == "soft" and table.deleted_column.casefold() in columns:
-        findings.add(where, f"makes the column {table.deleted_column}, which soft deletes set; name another with AS")
+        findings.add(
+            select_path, f"makes the column {table.deleted_column}, which soft deletes set; name another with AS"
+        )
     history_columns = list(table.history_columns.model_dump().values()) if table.history == "scd2" else []
     for name in history_columns:
         if name.casefold() in columns:
             findings.add(
-                where, f"makes the column {name}, which history adds; name another with AS, or in history_columns"
+                select_path, f"makes the column {name}, which history adds; name another with AS, or in history_columns"
             )
 
 
-def _check_reads(select: Select, known_columns: set[str], where: KeyPath, findings: Problems) -> None:
+def _check_reads(select: Select, known_columns: set[str], select_path: KeyPath, findings: Problems) -> None:
     reads = [name for item in select.items for name in (*item.reads, *item.left_out)]
     for name in dict.fromkeys((*reads, *select.reads)):
         if name.casefold() not in known_columns:
-            findings.add(where, f"{name} is not a column of the record; {suggest_closest(name, known_columns)}")
+            findings.add(select_path, f"{name} is not a column of the record; {suggest_closest(name, known_columns)}")
 
 
 def check_selects(model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     """Note dimension tables that cannot be joined, and records whose columns nobody tells."""
-    own = {table.name.casefold() for table in model.tables}
+    own_tables = {table.name.casefold() for table in model.tables}
     for index, table in enumerate(model.tables):
         path: KeyPath = ("tables", index, "select")
         value = table.value or model.source.value
@@ -91,17 +99,17 @@ def check_selects(model: PipelineModel, catalogs: Mapping[str, Catalog | str], f
             if not isinstance(catalog, Catalog) or not get_destination(catalog).is_joinable:
                 titles = list_titles(lambda destination: destination.is_joinable)
                 findings.add(path, f"joins {dimension.table}, which is in no {titles} catalog of catalogs.yaml")
-            elif dimension.table.casefold() in own:
+            elif dimension.table.casefold() in own_tables:
                 problem = (
                     f"joins {dimension.table}, a table of this pipeline: what it holds depends on where batches are cut"
                 )
                 findings.add(path, f"{problem}; write it with another pipeline")
 
 
-def _try_parse_select(table: TableModel, where: KeyPath, findings: Problems | None) -> Select | None:
+def _try_parse_select(table: TableModel, select_path: KeyPath, findings: Problems | None) -> Select | None:
     try:
         return None if table.select is None else parse_select(table.select)
     except ValueError as fault:
         if findings is not None:
-            findings.add(where, str(fault))
+            findings.add(select_path, str(fault))
         return None

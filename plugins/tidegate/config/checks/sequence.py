@@ -63,14 +63,14 @@ def check_sequences(model: PipelineModel, findings: Problems) -> None:
         path: KeyPath = ("tables", index)
         key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
         types = _try_parse_types((table.value or model.source.value).schema_)
-        checked = _CheckedTable(table=table, path=path, key=key, key_path=key_path, types=types, words=words)
-        _check_key_types(checked, findings)
-        _check_soft(checked, findings)
-        _check_partial(checked, findings)
-        _check_history(checked, findings)
-        _check_truncates(checked, model, findings)
+        checked_table = _CheckedTable(table=table, path=path, key=key, key_path=key_path, types=types, words=words)
+        _check_key_types(checked_table, findings)
+        _check_soft(checked_table, findings)
+        _check_partial(checked_table, findings)
+        _check_history(checked_table, findings)
+        _check_truncates(checked_table, model, findings)
         if table.sequence_by:
-            _check_sequence_by(checked, findings)
+            _check_sequence_by(checked_table, findings)
 
 
 def _try_parse_types(ddl: str | None) -> dict[str, str] | None:
@@ -81,74 +81,81 @@ def _try_parse_types(ddl: str | None) -> dict[str, str] | None:
         return None
 
 
-def _check_key_types(checked: _CheckedTable, findings: Problems) -> None:
-    if not (checked.upsert or checked.delete):
+def _check_key_types(checked_table: _CheckedTable, findings: Problems) -> None:
+    if not (checked_table.upsert or checked_table.delete):
         return
-    types = {**(checked.types or {}), **(_try_parse_types(checked.key.schema_) or {})}
-    for index, name in enumerate(checked.key.fields):
+    types = {**(checked_table.types or {}), **(_try_parse_types(checked_table.key.schema_) or {})}
+    for index, name in enumerate(checked_table.key.fields):
         if _has_type(parse_type(types.get(name.casefold(), "STRING")), Array, Map):
             message = "holds an array or a map, and rows cannot be found by it; choose other fields"
-            findings.add((*checked.key_path, "fields", index), message)
+            findings.add((*checked_table.key_path, "fields", index), message)
 
 
-def _check_soft(checked: _CheckedTable, findings: Problems) -> None:
-    where = (*checked.path, "deletes")
-    if checked.table.deletes != "soft":
+def _check_soft(checked_table: _CheckedTable, findings: Problems) -> None:
+    deletes_path = (*checked_table.path, "deletes")
+    if checked_table.table.deletes != "soft":
         return
-    if not (checked.upsert and checked.delete):
-        findings.add(where, "keeps rows that upserts write and deletes mark; set upsert and delete, or use hard")
-    flag = checked.table.deleted_column
-    if flag.casefold() in {*(checked.types or ()), *checked.metadata, *checked.key_names}:
-        findings.add(where, f"adds the column {flag}, and the record has one too; name another in deleted_column")
+    if not (checked_table.upsert and checked_table.delete):
+        findings.add(deletes_path, "keeps rows that upserts write and deletes mark; set upsert and delete, or use hard")
+    flag = checked_table.table.deleted_column
+    if flag.casefold() in {*(checked_table.types or ()), *checked_table.metadata, *checked_table.key_names}:
+        findings.add(
+            deletes_path, f"adds the column {flag}, and the record has one too; name another in deleted_column"
+        )
 
 
-def _check_partial(checked: _CheckedTable, findings: Problems) -> None:
-    where = (*checked.path, "partial_updates")
-    if not checked.table.partial_updates:
+def _check_partial(checked_table: _CheckedTable, findings: Problems) -> None:
+    partial_path = (*checked_table.path, "partial_updates")
+    if not checked_table.table.partial_updates:
         return
-    if not checked.upsert:
-        findings.add(where, "changes rows that are there; set upsert: true, or leave it out")
-    types = None if checked.types is None else {**checked.types, **checked.metadata}
-    check_groups(checked.table, types, checked.key_names, checked.path, findings)
-    if checked.table.sequence_by:
+    if not checked_table.upsert:
+        findings.add(partial_path, "changes rows that are there; set upsert: true, or leave it out")
+    types = None if checked_table.types is None else {**checked_table.types, **checked_table.metadata}
+    check_groups(checked_table.table, types, checked_table.key_names, checked_table.path, findings)
+    if checked_table.table.sequence_by:
         late = "sequence_by knows one order for a whole row, and a late record may be newer for some columns only"
-        findings.add(where, f"{late}; keep one of the two")
+        findings.add(partial_path, f"{late}; keep one of the two")
 
 
-def _check_history(checked: _CheckedTable, findings: Problems) -> None:
-    table, where = checked.table, (*checked.path, "history")
+def _check_history(checked_table: _CheckedTable, findings: Problems) -> None:
+    table, history_path = checked_table.table, (*checked_table.path, "history")
     names = list(table.history_columns.model_dump().values())
     if table.history == "none":
         if table.history_columns != HistoryModel():
-            findings.add((*checked.path, "history_columns"), "only for history: scd2; set that, or leave it out")
+            findings.add((*checked_table.path, "history_columns"), "only for history: scd2; set that, or leave it out")
         return
-    if not checked.upsert:
-        findings.add(where, "keeps the versions that upserts make; give key.fields and upsert: true, or leave it out")
+    if not checked_table.upsert:
+        findings.add(
+            history_path, "keeps the versions that upserts make; give key.fields and upsert: true, or leave it out"
+        )
     for word, is_set in (("deletes", table.deletes == "soft"), ("partial_updates", table.partial_updates)):
         if is_set:
             findings.add(
-                (*checked.path, word), "not with history: scd2, which keeps rows as they were; keep one of the two"
+                (*checked_table.path, word),
+                "not with history: scd2, which keeps rows as they were; keep one of the two",
             )
     folded = [name.casefold() for name in names]
-    record_names = {*(checked.types or ()), *checked.metadata, *checked.key_names}
+    record_names = {*(checked_table.types or ()), *checked_table.metadata, *checked_table.key_names}
     for name in names:
         if name.casefold() in record_names and table.select is None:
-            findings.add(where, f"adds the column {name}, and the record has one too; name another in history_columns")
+            findings.add(
+                history_path, f"adds the column {name}, and the record has one too; name another in history_columns"
+            )
         if folded.count(name.casefold()) > 1:
-            findings.add((*checked.path, "history_columns"), f"{name} is given twice; name three columns")
+            findings.add((*checked_table.path, "history_columns"), f"{name} is given twice; name three columns")
 
 
-def _check_truncates(checked: _CheckedTable, model: PipelineModel, findings: Problems) -> None:
+def _check_truncates(checked_table: _CheckedTable, model: PipelineModel, findings: Problems) -> None:
     """A truncate empties the table: all of its rows must come from the one topic, in the order of its offsets."""
-    table, value = checked.table, checked.table.value or model.source.value
+    table, value = checked_table.table, checked_table.table.value or model.source.value
     if value.truncate != "apply":
         return
     topics = table.topics if table.topics is not None else model.source.topics
     words = {
         "source.topic_pattern": model.source.topic_pattern is not None,
         f"topics={len(topics)}": len(topics) > 1,
-        "upsert: false": not checked.upsert,
-        "delete: false": not checked.delete,
+        "upsert: false": not checked_table.upsert,
+        "delete: false": not checked_table.delete,
         "deletes: soft": table.deletes == "soft",
         "history: scd2": table.history != "none",
         "partial_updates": bool(table.partial_updates),
@@ -158,7 +165,7 @@ def _check_truncates(checked: _CheckedTable, model: PipelineModel, findings: Pro
         "a name that records fill in": is_template(table.name),
         "require_partition_filter": table.create.properties.get("require_partition_filter", "").lower() == "true",
     }
-    path = (*checked.path, "value") if table.value else ("source", "value")
+    path = (*checked_table.path, "value") if table.value else ("source", "value")
     for word in (word for word, is_set in words.items() if is_set):
         findings.add(
             (*path, "truncate"),
@@ -167,36 +174,48 @@ def _check_truncates(checked: _CheckedTable, model: PipelineModel, findings: Pro
         )
 
 
-def _check_sequence_by(checked: _CheckedTable, findings: Problems) -> None:
-    where = (*checked.path, "sequence_by")
-    if not checked.upsert:
-        findings.add(where, "orders records that replace one another; set upsert: true, or leave it out")
-    folded = [name.casefold() for name in checked.table.sequence_by]
+def _check_sequence_by(checked_table: _CheckedTable, findings: Problems) -> None:
+    sequence_path = (*checked_table.path, "sequence_by")
+    if not checked_table.upsert:
+        findings.add(sequence_path, "orders records that replace one another; set upsert: true, or leave it out")
+    folded = [name.casefold() for name in checked_table.table.sequence_by]
     for index, name in enumerate(folded):
-        problem = "listed twice; keep one" if name in folded[:index] else _find_column_problem(checked, name)
+        problem = "listed twice; keep one" if name in folded[:index] else _find_column_problem(checked_table, name)
         if problem:
-            findings.add((*where, index), problem)
-    remembers = checked.delete and checked.table.history == "none"
-    for index, name in enumerate(checked.key_names if remembers else ()):
+            findings.add((*sequence_path, index), problem)
+    remembers = checked_table.delete and checked_table.table.history == "none"
+    for index, name in enumerate(checked_table.key_names if remembers else ()):
         if name in DELETES_TABLE_COLUMNS:
-            own = ("fields", index) if checked.key.into is None else ("into",)
-            message = f"{checked.table.name}_deletes has a column {name} of its own; use key.prefix, or another name"
-            findings.add((*checked.key_path, *own), message)
+            key_word = ("fields", index) if checked_table.key.into is None else ("into",)
+            message = (
+                f"{checked_table.table.name}_deletes has a column {name} of its own; use key.prefix, or another name"
+            )
+            findings.add((*checked_table.key_path, *key_word), message)
 
 
-def _find_column_problem(checked: _CheckedTable, name: str) -> str | None:
-    select = _select(checked.table)
-    made = {} if select is None else find_derived_columns(select)
-    types = {**(checked.types or {}), **checked.metadata, **{n: item.type or "STRING" for n, item in made.items()}}
-    if name in checked.key_names:
+def _find_column_problem(checked_table: _CheckedTable, name: str) -> str | None:
+    select = _select(checked_table.table)
+    derived_columns = {} if select is None else find_derived_columns(select)
+    types = {
+        **(checked_table.types or {}),
+        **checked_table.metadata,
+        **{n: item.type or "STRING" for n, item in derived_columns.items()},
+    }
+    if name in checked_table.key_names:
         return "a key column, which is the same in all records of a key; choose another"
     if name not in types:
         if select is not None and any(item.is_joined and (item.name or "").casefold() == name for item in select.items):
             return "made of a joined table, of which a delete shows nothing; make it of the record alone"
-        known_for_sure = checked.types is not None
+        known_for_sure = checked_table.types is not None
         return f"not a column of the value or of metadata; {suggest_closest(name, types)}" if known_for_sure else None
-    column = made[name].path[0].casefold() if name in made and len(made[name].path) == 1 else name
-    if not (name in made and made[name].sql) and (problem := UNORDERED_METADATA.get(checked.words.get(column, ""))):
+    column = (
+        derived_columns[name].path[0].casefold()
+        if name in derived_columns and len(derived_columns[name].path) == 1
+        else name
+    )
+    if not (name in derived_columns and derived_columns[name].sql) and (
+        problem := UNORDERED_METADATA.get(checked_table.words.get(column, ""))
+    ):
         return problem
     return "holds a map, which has no order; choose another column" if _has_type(parse_type(types[name]), Map) else None
 

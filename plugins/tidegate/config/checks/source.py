@@ -119,12 +119,14 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) 
                 f"a secret in a file; put it into an Airflow connection and name that in {'.'.join(map(str, path))}",
             )
         elif name in PRODUCT_SETTINGS:
-            ours = (
+            setting = (
                 "source.group" if name == "group.id" else "source.isolation" if name == "isolation.level" else "nothing"
             )
             findings.add(
                 (*path, name),
-                f"set by the product; use {ours} instead" if ours != "nothing" else "set by the product; leave it out",
+                f"set by the product; use {setting} instead"
+                if setting != "nothing"
+                else "set by the product; leave it out",
             )
         elif name in JAVA_SETTINGS:
             findings.add(
@@ -137,9 +139,9 @@ def _check_metadata(model: PipelineModel, findings: Problems) -> None:
     for column, word in model.source.metadata.items():
         for value_format in sorted(formats):
             if word not in list_known_words(value_format):
-                there = f"not a metadata key of value.format={value_format}"
+                problem = f"not a metadata key of value.format={value_format}"
                 findings.add(
-                    ("source", "metadata", column), f"{there}; use one of {', '.join(list_known_words(value_format))}"
+                    ("source", "metadata", column), f"{problem}; use one of {', '.join(list_known_words(value_format))}"
                 )
 
 

@@ -96,13 +96,13 @@ def _check_modes(table: TableModel, model: PipelineModel, path: KeyPath, finding
 
 
 def _check_when_false(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
-    where = (*path, "when_false")
+    when_path = (*path, "when_false")
     if table.when_false == "ignore":
         return
     if table.when is None:
-        findings.add(where, "says what a record does for which when does not hold, and there is no when; add it")
+        findings.add(when_path, "says what a record does for which when does not hold, and there is no when; add it")
     if not (bool((table.key or model.source.key).fields) if table.delete is None else table.delete):
-        findings.add(where, "deletes rows by their key; give key.fields and delete: true, or leave it out")
+        findings.add(when_path, "deletes rows by their key; give key.fields and delete: true, or leave it out")
 
 
 def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
@@ -129,10 +129,10 @@ def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath
 def _check_every_topic_is_used(model: PipelineModel, findings: Problems) -> None:
     if not model.tables or any(table.topics is None for table in model.tables):
         return
-    used = {topic for table in model.tables for topic in table.topics or []}
+    used_topics = {topic for table in model.tables for topic in table.topics or []}
     for index, topic in enumerate(model.source.topics):
         may_be_ignored = any(match_topic(pattern, topic) is not False for pattern in model.heartbeat.ignore_topics)
-        if topic not in used and not may_be_ignored:
+        if topic not in used_topics and not may_be_ignored:
             findings.add(("source", "topics", index), "feeds no table; name it in tables[].topics or drop it")
 
 
@@ -147,21 +147,21 @@ def _note_fault(check: Callable[[str], object], text: str, path: KeyPath, findin
 def _check_collisions(pipeline: str, model: PipelineModel, findings: Problems) -> None:
     """One name, one purpose: no destination may be another one's, nor a table that the product makes beside it."""
     names = [table.name.casefold() for table in model.tables]
-    made = {
+    product_tables = {
         name.casefold()
         for name in list_side_tables(pipeline, [t.name for t in model.tables], model.merge.intermediate_suffix)
     }
-    made |= {f"{table.name}_changes".casefold() for table in model.tables if table.history == "scd2"}
+    product_tables |= {f"{table.name}_changes".casefold() for table in model.tables if table.history == "scd2"}
     branched = [
         (f"{table.name}_{get_branch_suffix(table.branch)}", table) for table in model.tables if table.branch != "main"
     ]
-    made |= {f"{name}{'changes' if t.history == 'scd2' else 'deletes'}".casefold() for name, t in branched}
+    product_tables |= {f"{name}{'changes' if t.history == 'scd2' else 'deletes'}".casefold() for name, t in branched}
     for index, name in enumerate(names):
         if name and name in names[:index]:
             findings.add(
                 ("tables", index, "name"), f"the same destination as tables[{names.index(name)}]; keep one of them"
             )
-        if name in made:
+        if name in product_tables:
             findings.add(
                 ("tables", index, "name"), "the product makes a table of this name for itself; rename the destination"
             )

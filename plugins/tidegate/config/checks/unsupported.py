@@ -21,15 +21,15 @@ def refuse_unsupported(data: Any, findings: Problems, path: KeyPath = ()) -> Non
         refuse_unsupported(value, findings, (*path, step))
 
 
-def format_unsupported(*instead: Any) -> str:
+def format_unsupported(*alternatives: Any) -> str:
     """The message, with the values that work today."""
-    words = [str(word) for word in instead if word not in (None, [])]
+    words = [str(word) for word in alternatives if word not in (None, [])]
     words = [{"True": "true", "False": "false"}.get(word, word) for word in words]
     return f"not available in this version; {'use ' + ' or '.join(words) if words else 'leave it out'}"
 
 
-def _list_children(data: Any, where: str) -> list[tuple[Any, Any]]:
-    if where.endswith(("kafka", "metadata", "properties", "conf", "offsets")):
+def _list_children(data: Any, path: str) -> list[tuple[Any, Any]]:
+    if path.endswith(("kafka", "metadata", "properties", "conf", "offsets")):
         return []  # the user's own names stand there, not the contract's
     if isinstance(data, dict):
         return list(data.items())

@@ -67,10 +67,10 @@ def _check_table(
     for index, name in enumerate(table.namespaces):
         if not DATASET_PATTERN.fullmatch(name):
             findings.add((*path, "namespaces", index), "not a dataset's name: letters, digits and underscores")
-    written = FIELD_PATTERN.sub("", namespace)
-    if "." in written:
+    literal_text = FIELD_PATTERN.sub("", namespace)
+    if "." in literal_text:
         findings.add((*path, "name"), "BigQuery has one level of datasets; write <catalog>.<dataset>.<table>")
-    elif written and not DATASET_PATTERN.fullmatch(written):
+    elif literal_text and not DATASET_PATTERN.fullmatch(literal_text):
         problem = f"dataset={namespace}: BigQuery's datasets have letters, digits and underscores"
         findings.add((*path, "name"), f"{problem}; name another one")
     _check_history(table, path, findings)
@@ -95,8 +95,8 @@ def _open(catalogs: Sequence[Catalog], pipeline: Pipeline, resolve: Resolve, cli
     warehouses = dict[str, Warehouse]()
     for catalog in catalogs:
         settings = (catalog, resolve(catalog.connection) if catalog.connection else None)
-        opened = partial(Warehouse, catalog, resolve, clients.watcher, pipeline.name)
-        warehouses[catalog.name] = clients.client(catalog.name, settings, opened)
+        open_warehouse = partial(Warehouse, catalog, resolve, clients.watcher, pipeline.name)
+        warehouses[catalog.name] = clients.client(catalog.name, settings, open_warehouse)
     return open_bigquery(warehouses)
 
 
@@ -123,8 +123,8 @@ def _describe_dataset(catalog: Catalog, resolve: Resolve, table: str) -> Dataset
     from tidegate.adapters.bigquery.client.client import Warehouse
     from tidegate.adapters.bigquery.destination import open_bigquery
 
-    opened = open_bigquery({catalog.name: Warehouse(catalog, resolve)})
-    state = opened.ports.tables.read_state(table, "")
+    destination = open_bigquery({catalog.name: Warehouse(catalog, resolve)})
+    state = destination.ports.tables.read_state(table, "")
     if state is None:
         return None
     name = DatasetName("bigquery", f"{catalog.properties['project']}.{table.partition('.')[2]}")

@@ -37,18 +37,19 @@ def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, finding
     """Note what no BigQuery table can have; `table` is one of them."""
     key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
     value, value_path = (table.value, (*path, "value")) if table.value else (model.source.value, ("source", "value"))
-    declared = {"key": _try_parse_columns(key.schema_), "value": _try_parse_columns(value.schema_)}
-    for part, where in (("key", key_path), ("value", value_path)):
+    declared_columns = {"key": _try_parse_columns(key.schema_), "value": _try_parse_columns(value.schema_)}
+    for part, columns_path in (("key", key_path), ("value", value_path)):
         if part == "key" or table.select is None:
-            _check_columns(declared[part], (*where, "schema"), findings)
+            _check_columns(declared_columns[part], (*columns_path, "schema"), findings)
     metadata = [Column(name, METADATA_TYPES.get(word, "STRING")) for name, word in model.source.metadata.items()]
     for column in metadata:
         _note_problem(partial(to_bigquery_schema, [column]), ("source", "metadata", column.name), findings)
     columns = {
-        c.name: c for c in (*declared["value"], *(replace(c, name=key.prefix + c.name) for c in declared["key"]))
+        c.name: c
+        for c in (*declared_columns["value"], *(replace(c, name=key.prefix + c.name) for c in declared_columns["key"]))
     }
     known_columns = [*columns.values(), *metadata]
-    types = {c.name: c.type for c in (*known_columns, *declared["key"])}
+    types = {c.name: c.type for c in (*known_columns, *declared_columns["key"])}
     has_all_columns = bool(value.schema_)
     if table.select is not None:
         known_columns, is_whole = _select_columns(table.select, known_columns)
@@ -56,8 +57,8 @@ def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, finding
         _check_columns(known_columns, value_path, findings)
     known_columns += _list_history_columns(table, known_columns)
     if sum(_count_leaves(parse_type(c.type)) for c in known_columns) > MAX_COLUMNS:
-        where = value_path if table.select is not None else (*value_path, "schema")
-        findings.add(where, f"BigQuery holds {MAX_COLUMNS} columns, fields of structs included")
+        columns_path = value_path if table.select is not None else (*value_path, "schema")
+        findings.add(columns_path, f"BigQuery holds {MAX_COLUMNS} columns, fields of structs included")
     is_keyed = any(word is not False for word in (table.upsert, table.delete))
     _check_ordered(key.fields if is_keyed else [], types, (*key_path, "fields"), findings)
     _check_ordered(table.sequence_by, types, (*path, "sequence_by"), findings)
@@ -70,8 +71,12 @@ def _list_history_columns(table: TableModel, known_columns: Iterable[Column]) ->
         return []
     types = {c.name.casefold(): c.type for c in known_columns}
     axis = types.get(table.sequence_by[0].casefold(), "STRING") if table.sequence_by else "TIMESTAMP"
-    named = table.history_columns
-    return [Column(named.valid_from, axis), Column(named.valid_to, axis), Column(named.is_current, "BOOLEAN")]
+    history_columns = table.history_columns
+    return [
+        Column(history_columns.valid_from, axis),
+        Column(history_columns.valid_to, axis),
+        Column(history_columns.is_current, "BOOLEAN"),
+    ]
 
 
 def _select_columns(text: str, record: Iterable[Column]) -> tuple[list[Column], bool]:
@@ -167,13 +172,13 @@ def _count_leaves(data_type: DataType) -> int:
 def _check_layout(table: TableModel, columns: list[Column] | None, path: KeyPath, findings: Problems) -> None:
     create = table.create
     for index, _ in enumerate(create.partition_by):
-        where = (*path, "partition_by", index)
+        entry_path = (*path, "partition_by", index)
         if index:
-            findings.add(where, "BigQuery partitions by one column; keep one")
+            findings.add(entry_path, "BigQuery partitions by one column; keep one")
         elif columns is None or INGESTION_TIME_COLUMN in create.partition_by[0].upper():
-            _note_problem(lambda: parse_partitioning(create.partition_by[:1]), where, findings)
+            _note_problem(lambda: parse_partitioning(create.partition_by[:1]), entry_path, findings)
         else:
-            _note_problem(lambda: render_partition_clause(create.partition_by[:1], columns or ()), where, findings)
+            _note_problem(lambda: render_partition_clause(create.partition_by[:1], columns or ()), entry_path, findings)
     _note_problem(lambda: render_table_options(create.properties), (*path, "properties"), findings)
     if table.audits and create.properties.get("require_partition_filter", "").lower() == "true":
         problem = (
@@ -182,19 +187,21 @@ def _check_layout(table: TableModel, columns: list[Column] | None, path: KeyPath
         findings.add((*path[:-1], "audits"), problem)
     types = {c.name.casefold(): c.type for c in columns or ()}
     for index, name in enumerate(create.cluster_by):
-        where = (*path, "cluster_by", index)
+        entry_path = (*path, "cluster_by", index)
         if index >= MAX_CLUSTERING_COLUMNS:
-            findings.add(where, f"BigQuery clusters by {MAX_CLUSTERING_COLUMNS} columns at most")
-        elif unquote(name).casefold() in {unquote(other).casefold() for other in create.cluster_by[:index]}:
-            findings.add(where, "BigQuery clusters by a column once; keep one")
+            findings.add(entry_path, f"BigQuery clusters by {MAX_CLUSTERING_COLUMNS} columns at most")
+        elif unquote(name).casefold() in {
+            unquote(other_column).casefold() for other_column in create.cluster_by[:index]
+        }:
+            findings.add(entry_path, "BigQuery clusters by a column once; keep one")
         kind = types.get(unquote(name).casefold())
         if kind is not None and not _can_cluster(parse_type(kind)):
-            findings.add(where, f"{kind} is no type that BigQuery clusters by; choose another column")
+            findings.add(entry_path, f"{kind} is no type that BigQuery clusters by; choose another column")
 
 
 def _can_cluster(data_type: DataType) -> bool:
     try:
-        stored = to_stored_type(data_type)
-        return isinstance(stored, Primitive) and to_bigquery_type(stored) not in _UNCLUSTERED_TYPES
+        stored_type = to_stored_type(data_type)
+        return isinstance(stored_type, Primitive) and to_bigquery_type(stored_type) not in _UNCLUSTERED_TYPES
     except ConfigurationError:
         return True  # said where the schema is checked

@@ -76,25 +76,25 @@ def _check_table(
     check_partitions(model, table, path, findings)
     _check_names(model, table, path, findings)
     _check_folder(table.name, catalog, (*path, "name"), findings)
-    where = (*path, "create", "properties", "format-version")
+    version_path = (*path, "create", "properties", "format-version")
     version = table.create.properties.get("format-version", str(NEWEST_SUPPORTED_VERSION))
     if not version.isdecimal():
-        findings.add(where, "not a number; write '2', or leave it out")
+        findings.add(version_path, "not a number; write '2', or leave it out")
     elif int(version) > NEWEST_SUPPORTED_VERSION:
-        findings.add(where, f"not supported: {UNSUPPORTED_REASON}")
+        findings.add(version_path, f"not supported: {UNSUPPORTED_REASON}")
 
 
 def _check_names(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
     key = table.key or model.source.key
-    upsert, delete = (bool(key.fields) if chosen is None else chosen for chosen in (table.upsert, table.delete))
-    declared = {*read_types(model, table), *(name.casefold() for name in model.source.metadata)}
-    for name in sorted(declared & set(MERGE_COLUMNS)) if upsert or delete else ():
+    upsert, delete = (bool(key.fields) if setting is None else setting for setting in (table.upsert, table.delete))
+    declared_columns = {*read_types(model, table), *(name.casefold() for name in model.source.metadata)}
+    for name in sorted(declared_columns & set(MERGE_COLUMNS)) if upsert or delete else ():
         findings.add(path, f"Iceberg reserves {name} in Spark; give the column another name, e.g. in select")
 
 
 def _check_folder(name: str, catalog: Catalog | None, path: KeyPath, findings: Problems) -> None:
     """A database's catalog puts a table's files into a folder of its name; a REST server chooses it."""
-    if catalog is not None and catalog.properties.get("type") == "sql" and any(one in name for one in PATH_ENDS):
+    if catalog is not None and catalog.properties.get("type") == "sql" and any(end in name for end in PATH_ENDS):
         findings.add(path, "names a folder, and PyIceberg takes # and ? for the end of a path; use other characters")
 
 
@@ -149,10 +149,10 @@ def _describe_dataset(catalog: Catalog, resolve: Resolve, table: str) -> Dataset
     from tidegate.adapters.iceberg.destination import build_iceberg_destination, open_catalogs
 
     catalogs = open_catalogs([catalog], resolve)
-    found, state = catalogs.table(table), build_iceberg_destination(catalogs).tables.read_state(table, "")
-    if found is None or state is None:
+    loaded_table, state = catalogs.table(table), build_iceberg_destination(catalogs).tables.read_state(table, "")
+    if loaded_table is None or state is None:
         return None
-    name = name_iceberg_table(found.location(), catalog.properties.get("uri", ""), table.partition(".")[2])
+    name = name_iceberg_table(loaded_table.location(), catalog.properties.get("uri", ""), table.partition(".")[2])
     return Dataset(name, tuple(DatasetField(c.name, c.type) for c in state.columns))
 
 

@@ -46,20 +46,22 @@ class _Partition(NamedTuple):
 def check_partitions(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
     """Note partitions by columns of other types, by one column twice, and with a number beyond an INT."""
     types = read_types(model, table)
-    taken = set[tuple[str, str]]()
+    used_families = set[tuple[str, str]]()
     for index, text in enumerate(table.create.partition_by):
-        where, partition = (*path, "create", "partition_by", index), _Partition.parse(text)
+        partition_path, partition = (*path, "create", "partition_by", index), _Partition.parse(text)
         kind = types.get(partition.column, "")
         if kind and not partition.fits(kind):
             allowed = ", ".join(sorted(TYPES.get(partition.word, ())))
             advice = f"{partition.word} takes {allowed}" if allowed else "name a column without parts"
-            findings.add(where, f"{partition.column} is {kind}, by which Iceberg cannot partition so; {advice}")
+            findings.add(
+                partition_path, f"{partition.column} is {kind}, by which Iceberg cannot partition so; {advice}"
+            )
         if partition.argument > MAX_ARGUMENT:
-            findings.add(where, f"out of range; must be at most {MAX_ARGUMENT}")
+            findings.add(partition_path, f"out of range; must be at most {MAX_ARGUMENT}")
         family = "time" if partition.word in {"year", "month", "day", "hour"} else partition.word
-        if (family, partition.column) in taken:
-            findings.add(where, f"Iceberg partitions by {partition.column} in this way once; keep one")
-        taken.add((family, partition.column))
+        if (family, partition.column) in used_families:
+            findings.add(partition_path, f"Iceberg partitions by {partition.column} in this way once; keep one")
+        used_families.add((family, partition.column))
 
 
 def read_types(model: PipelineModel, table: TableModel) -> dict[str, str]:

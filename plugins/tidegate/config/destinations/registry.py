@@ -8,7 +8,7 @@ from tidegate.config.destinations.iceberg import ICEBERG
 from tidegate.spec.catalog import Catalog
 
 SPARK_DESTINATION = ICEBERG  # the one whose statements Spark runs
-DESTINATIONS = {described.name: described for described in (SPARK_DESTINATION, BIGQUERY)}
+DESTINATIONS = {destination.name: destination for destination in (SPARK_DESTINATION, BIGQUERY)}
 
 
 def get_destination(catalog: Catalog | str | None) -> DestinationType:
@@ -18,4 +18,4 @@ def get_destination(catalog: Catalog | str | None) -> DestinationType:
 
 def list_titles(can: Callable[[DestinationType], bool]) -> str:
     """The names of the types that can do something, for a message."""
-    return " or ".join(described.title for described in DESTINATIONS.values() if can(described))
+    return " or ".join(destination.title for destination in DESTINATIONS.values() if can(destination))

@@ -210,8 +210,8 @@ class ValueModel(StrictModel):
 
 def get_options(part: KeyModel | ValueModel, word: str) -> StrictModel | None:
     """The options that stand under `word` beside the format, None where nothing does."""
-    given: StrictModel | None = getattr(part, "json_" if word == "json" else word)
-    return given
+    options: StrictModel | None = getattr(part, "json_" if word == "json" else word)
+    return options
 
 
 class ErrorsModel(StrictModel):

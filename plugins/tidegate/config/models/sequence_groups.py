@@ -36,14 +36,14 @@ def check_groups(
     sequences = {sequence.casefold() for sequence, _ in groups}
     grouped_names: set[str] = set()
     for sequence, members in groups:
-        where = (*path, "partial_updates", "sequence_groups", sequence)
+        group_path = (*path, "partial_updates", "sequence_groups", sequence)
         problem = _find_problem(sequence, table_types, keys) or _find_disorder(sequence, table_types)
         if sequence.casefold() in grouped_names:
             problem = "listed twice; a column follows one sequence"
         elif not members:
             problem = f"no column follows it; {EXAMPLE}"
         if problem:
-            findings.add(where, problem)
+            findings.add(group_path, problem)
         grouped_names.add(sequence.casefold())
         for index, name in enumerate(members):
             problem = _find_problem(name, table_types, keys)
@@ -52,7 +52,7 @@ def check_groups(
             elif name.casefold() in grouped_names:
                 problem = "listed twice; a column follows one sequence"
             if problem:
-                findings.add((*where, index), problem)
+                findings.add((*group_path, index), problem)
             grouped_names.add(name.casefold())
 
 
@@ -68,8 +68,8 @@ def needs_no_offsets(table: TableModel, model: PipelineModel) -> bool:
         return False  # said where the schema is checked
     types |= {name.casefold(): "STRING" for name in model.source.metadata}
     keys = {(key.prefix + field).casefold() for field in key.fields}
-    grouped = {name.casefold() for sequence, members in groups for name in (sequence, *members)}
-    return set(_resolve_table_types(table, types)) - keys <= grouped
+    grouped_columns = {name.casefold() for sequence, members in groups for name in (sequence, *members)}
+    return set(_resolve_table_types(table, types)) - keys <= grouped_columns
 
 
 def _resolve_table_types(table: TableModel, types: Mapping[str, str]) -> dict[str, str]:
@@ -81,8 +81,8 @@ def _resolve_table_types(table: TableModel, types: Mapping[str, str]) -> dict[st
     if select is None:
         return dict(types)
     as_they_are = list_passed_columns(select, [Field(name, "STRING") for name in types])
-    made = {item.name.casefold(): item.type or "STRING" for item in select.items if item.name}
-    return {**made, **{name: types[name] for name in as_they_are if name in types}}
+    derived_types = {item.name.casefold(): item.type or "STRING" for item in select.items if item.name}
+    return {**derived_types, **{name: types[name] for name in as_they_are if name in types}}
 
 
 def _find_problem(name: str, table_types: Mapping[str, str] | None, keys: list[str]) -> str | None:

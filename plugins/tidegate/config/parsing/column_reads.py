@@ -22,17 +22,17 @@ def read_select(select: Select, record: Sequence[str]) -> StatementReads:
             left_out = {name.casefold() for name in item.left_out}
             columns |= {name: (Read(select.alias, name),) for name in record if name.casefold() not in left_out}
         elif item.path:
-            how = Transformation.IDENTITY if len(item.path) == 1 else Transformation.TRANSFORMATION
-            columns[item.name] = tuple(_find_owner((item.alias, *item.path), tables, how))
+            transformation = Transformation.IDENTITY if len(item.path) == 1 else Transformation.TRANSFORMATION
+            columns[item.name] = tuple(_find_owner((item.alias, *item.path), tables, transformation))
         else:
             columns[item.name] = _read_text(item.sql, tables, Transformation.TRANSFORMATION)
-    joined = [read for d in select.dimensions for read in _read_text(d.on, tables, Transformation.JOIN)]
-    return StatementReads(columns, tuple(dict.fromkeys(joined)))
+    join_reads = [read for d in select.dimensions for read in _read_text(d.on, tables, Transformation.JOIN)]
+    return StatementReads(columns, tuple(dict.fromkeys(join_reads)))
 
 
-def _read_text(sql: str, tables: Tables, how: Transformation) -> tuple[Read, ...]:
+def _read_text(sql: str, tables: Tables, transformation: Transformation) -> tuple[Read, ...]:
     tree = parse_statement(f"SELECT {sql}\n", "an expression")
-    return tuple(dict.fromkeys(_read_expression(tree.expressions[0], tree, tables, how)))
+    return tuple(dict.fromkeys(_read_expression(tree.expressions[0], tree, tables, transformation)))
 
 
 def read_publication(sql: str, table: str, columns: Tables) -> tuple[StatementReads, dict[str, str]]:
@@ -68,17 +68,19 @@ def _read_item(item: Any, tree: Any, tables: Tables) -> dict[str, tuple[Read, ..
     if isinstance(star, exp.Star):
         left_out = {c.name.casefold() for c in star.args.get("except_") or star.args.get("except") or []}
         owners = [item.table] if isinstance(item, exp.Column) else list(tables)
-        found = ((alias, column) for alias in owners for column in tables[_fold(alias, tables)])
-        return {column: (Read(_fold(alias, tables), column),) for alias, column in found if _is_in(column, left_out)}
+        owner_columns = ((alias, column) for alias in owners for column in tables[_fold(alias, tables)])
+        return {
+            column: (Read(_fold(alias, tables), column),) for alias, column in owner_columns if _is_in(column, left_out)
+        }
     inner = item.this if isinstance(item, exp.Alias) else item
-    how = Transformation.TRANSFORMATION
+    transformation = Transformation.TRANSFORMATION
     if isinstance(inner, exp.Column | exp.Dot):
-        how = Transformation.IDENTITY
+        transformation = Transformation.IDENTITY
     elif inner.find(exp.AggFunc):
-        how = Transformation.AGGREGATION
-    reads = list(_read_expression(inner, tree, tables, how))
-    if not reads and how is Transformation.AGGREGATION:  # count(*) counts the rows of a group
-        reads = list(_read_clause(tree, "group", how, tables))
+        transformation = Transformation.AGGREGATION
+    reads = list(_read_expression(inner, tree, tables, transformation))
+    if not reads and transformation is Transformation.AGGREGATION:  # count(*) counts the rows of a group
+        reads = list(_read_clause(tree, "group", transformation, tables))
     return {item.alias_or_name or inner.sql("spark"): tuple(dict.fromkeys(reads))}
 
 
@@ -98,34 +100,39 @@ def _read_joins(tree: Any, tables: Tables) -> Iterator[Read]:
             yield from _find_owner([column.name], tables, Transformation.JOIN)
 
 
-def _read_clause(tree: Any, name: str, how: Transformation, tables: Tables) -> Iterator[Read]:
+def _read_clause(tree: Any, name: str, transformation: Transformation, tables: Tables) -> Iterator[Read]:
     clause = tree.args.get(name)
     if clause is not None:
-        yield from _read_expression(clause, tree, tables, how)
+        yield from _read_expression(clause, tree, tables, transformation)
 
 
 def _read_expression(
-    node: Any, tree: Any, tables: Tables, how: Transformation = Transformation.FILTER, depth: int = 0
+    node: Any, tree: Any, tables: Tables, transformation: Transformation = Transformation.FILTER, depth: int = 0
 ) -> Iterator[Read]:
     """The columns in an expression; a name that no table has is that of another item, or of a view that explodes."""
     from sqlglot import exp
 
     for column in node.find_all(exp.Column):
         steps = [part.name for part in column.parts]
-        found = list(_find_owner(steps, tables, how))
-        if not found and depth == 0:
-            for other in _find_named(steps, tree):
-                yield from _read_expression(other, tree, tables, how, depth + 1)
-        yield from found
+        reads = list(_find_owner(steps, tables, transformation))
+        if not reads and depth == 0:
+            for named_expression in _find_named(steps, tree):
+                yield from _read_expression(named_expression, tree, tables, transformation, depth + 1)
+        yield from reads
 
 
-def _find_owner(steps: Sequence[str], tables: Tables, how: Transformation) -> Iterable[Read]:
+def _find_owner(steps: Sequence[str], tables: Tables, transformation: Transformation) -> Iterable[Read]:
     """Whose column it is: of the table that the first step names, else of the first one that has it."""
     folded = [step.casefold() for step in steps]
     for alias, columns in tables.items():
         if len(steps) > 1 and alias.casefold() == folded[0]:
-            return [Read(alias, column, how) for column in columns if column.casefold() == folded[1]]
-    reads = [Read(alias, c, how) for alias, columns in tables.items() for c in columns if c.casefold() == folded[0]]
+            return [Read(alias, column, transformation) for column in columns if column.casefold() == folded[1]]
+    reads = [
+        Read(alias, c, transformation)
+        for alias, columns in tables.items()
+        for c in columns
+        if c.casefold() == folded[0]
+    ]
     return reads[:1]
 
 

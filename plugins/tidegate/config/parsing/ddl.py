@@ -42,11 +42,11 @@ def parse_columns(ddl: str) -> tuple[Column, ...]:
     return columns
 
 
-def _check_unique(names: list[str], what: str) -> None:
+def _check_unique(names: list[str], subject: str) -> None:
     folded = [name.casefold() for name in names]
     twice = [name for i, name in enumerate(names) if folded[i] in folded[:i]]
     if twice:
-        raise ValueError(f"{what} {twice[0]} is given twice (names are compared without case); keep one")
+        raise ValueError(f"{subject} {twice[0]} is given twice (names are compared without case); keep one")
 
 
 def _parse_column(definition: Any) -> Column:

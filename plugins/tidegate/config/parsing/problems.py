@@ -40,8 +40,8 @@ class Problems:
 
     def _format_entry(self, path: KeyPath, message: str) -> tuple[int, str]:
         line = self.document.find_line(path)
-        where = format_key_path(path) + format_value(path, get_value(self.document.data, path)) + ": " if path else ""
-        return line, f"{self.document.shown}:{line}: {where}{message}"
+        place = format_key_path(path) + format_value(path, get_value(self.document.data, path)) + ": " if path else ""
+        return line, f"{self.document.shown}:{line}: {place}{message}"
 
     def add_broken(self, path: KeyPath, message: str) -> None:
         """Note that the value at `path` cannot be used at all: later checks of it would only repeat that."""
@@ -115,5 +115,5 @@ def find_closest(word: object, allowed: Iterable[str]) -> list[str]:
 def suggest_closest(word: object, allowed: Iterable[str]) -> str:
     """``did you mean a or b?``, or all that is allowed when nothing comes near."""
     names = sorted(allowed)
-    near = find_closest(word, names)
-    return f"did you mean {' or '.join(near)}?" if near else f"allowed: {', '.join(names)}"
+    closest_words = find_closest(word, names)
+    return f"did you mean {' or '.join(closest_words)}?" if closest_words else f"allowed: {', '.join(names)}"

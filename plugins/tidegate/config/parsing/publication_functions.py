@@ -99,22 +99,22 @@ def find_functions(text: str) -> list[str]:
 FUNCTION_REMEDY = "use Spark's functions that answer from their arguments alone, or let the pipeline store the value"
 
 
-def refuse_nondeterministic(tree: Any, called: list[str]) -> None:
+def refuse_nondeterministic(tree: Any, called_functions: list[str]) -> None:
     """ValueError for what answers differently each time, also where it is written without parentheses."""
     from sqlglot import exp
 
     words = [name.casefold() for node in tree.find_all(exp.Func) for name in node.sql_names() if name]
     words += [column.name.casefold() for column in tree.find_all(exp.Column) if not column.table]
-    moving = [*sorted(NONDETERMINISTIC_FUNCTIONS & {*called}), *sorted(NONDETERMINISTIC_FUNCTIONS & {*words})]
+    moving = [*sorted(NONDETERMINISTIC_FUNCTIONS & {*called_functions}), *sorted(NONDETERMINISTIC_FUNCTIONS & {*words})]
     if moving:
         raise ValueError(f"{moving[0]}() answers differently each time; store its value in the table")
 
 
-def refuse_unknown(tree: Any, called: list[str]) -> None:
+def refuse_unknown(tree: Any, called_functions: list[str]) -> None:
     """ValueError for a function or a clause of which it is not known that its answer follows from the rows."""
     from sqlglot import exp
 
-    unknown = sorted({*called} - ALLOWED_FUNCTIONS)
+    unknown = sorted({*called_functions} - ALLOWED_FUNCTIONS)
     if unknown:
         raise ValueError(f"{unknown[0]}() is not known to give the same answer for the same rows; {FUNCTION_REMEDY}")
     plain = (
@@ -135,7 +135,7 @@ def is_aggregate(tree: Any) -> bool:
     """Whether a part of a statement looks at several rows."""
     from sqlglot import exp
 
-    own = (node.name.casefold() for node in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc))
+    function_names = (node.name.casefold() for node in tree.find_all(exp.Anonymous, exp.AnonymousAggFunc))
     return tree.find(exp.AggFunc) is not None or any(
-        name in AGGREGATE_FUNCTIONS | ORDER_DEPENDENT_FUNCTIONS for name in own
+        name in AGGREGATE_FUNCTIONS | ORDER_DEPENDENT_FUNCTIONS for name in function_names
     )

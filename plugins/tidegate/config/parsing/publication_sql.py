@@ -44,15 +44,15 @@ def parse_publication_sql(sql: str, key: tuple[str, ...]) -> Grouped | None:
     tree = parse_tree(sql)
     if tree.find(exp.Window, exp.Limit, exp.Offset, exp.Order) or tree.args.get("distinct"):
         raise ValueError(f"OVER, DISTINCT, ORDER BY and LIMIT look across rows and groups; {SELECT_EXAMPLE}")
-    called = find_functions(_replace_placeholders(sql))
-    refuse_nondeterministic(tree, called)
+    called_functions = find_functions(_replace_placeholders(sql))
+    refuse_nondeterministic(tree, called_functions)
     is_grouped = is_aggregate(tree) or tree.find(exp.Group) is not None
-    ordered = sorted(ORDER_DEPENDENT_FUNCTIONS & {*called})
-    if ordered:
-        raise ValueError(f"{ordered[0]}() depends on the order of rows; {ORDER_REMEDY}")
-    grouped = _build_grouped(tree, key, find_joined_tables(sql)) if is_grouped else None
-    refuse_unknown(tree, called)
-    return grouped
+    ordered_functions = sorted(ORDER_DEPENDENT_FUNCTIONS & {*called_functions})
+    if ordered_functions:
+        raise ValueError(f"{ordered_functions[0]}() depends on the order of rows; {ORDER_REMEDY}")
+    grouped_sql = _build_grouped(tree, key, find_joined_tables(sql)) if is_grouped else None
+    refuse_unknown(tree, called_functions)
+    return grouped_sql
 
 
 def name_stand_in(number: int) -> str:
@@ -74,14 +74,14 @@ def parse_tree(sql: str) -> Any:
 
     if sql.count(PLACEHOLDER) != 1:
         raise ValueError(f"{PLACEHOLDER} must occur in it once, after FROM; {SELECT_EXAMPLE}")
-    others = find_joined_tables(sql)
+    joined_tables = find_joined_tables(sql)
     text = WINDOW_PATTERN.sub(f"{WINDOW_STAND_IN}(", _replace_placeholders(sql))
-    placeholders = {name_stand_in(number): f"{{{name}}}" for number, name in enumerate(others)}
+    placeholders = {name_stand_in(number): f"{{{name}}}" for number, name in enumerate(joined_tables)}
     tree = parse_statement(text, SELECT_EXAMPLE, {TABLE_STAND_IN: PLACEHOLDER, **placeholders})
     if not isinstance(tree, exp.Select):
         raise ValueError(f"not one SELECT; {SELECT_EXAMPLE}")
     tables = sorted(table.sql("spark").split(" ")[0] for table in tree.find_all(exp.Table))
-    if tables != sorted([TABLE_STAND_IN, *(name_stand_in(number) for number in range(len(others)))]):
+    if tables != sorted([TABLE_STAND_IN, *(name_stand_in(number) for number in range(len(joined_tables)))]):
         raise ValueError(
             f"it may read {PLACEHOLDER} and, each once, tables in braces like {{lake.shop.customers}}: a change of any "
             f"other would not be seen; {SELECT_EXAMPLE}"
@@ -107,7 +107,7 @@ def _check_joins(tree: Any) -> None:
             )
 
 
-def _build_grouped(tree: Any, key: tuple[str, ...], others: tuple[str, ...]) -> Grouped:
+def _build_grouped(tree: Any, key: tuple[str, ...], joined_tables: tuple[str, ...]) -> Grouped:
     """The keys of the groups that some rows are in: the same SELECT without what looks at the rows of a group."""
     from sqlglot import exp
 
@@ -127,10 +127,10 @@ def _build_grouped(tree: Any, key: tuple[str, ...], others: tuple[str, ...]) -> 
     # also those that are no key: GROUP BY, and other columns, may name them by their aliases
     keys.set("expressions", [item.copy() for item in tree.selects if not is_aggregate(item)])
     keys.set("having", None)
-    matched = tuple(
+    matched_columns = tuple(
         name for name, item in zip(key, key_items, strict=True) if SESSION_WINDOW not in item.sql("spark").casefold()
     )
     text = keys.sql("spark").replace(TABLE_STAND_IN, PLACEHOLDER)
-    for number, name in enumerate(others):
+    for number, name in enumerate(joined_tables):
         text = text.replace(name_stand_in(number), f"{{{name}}}")
-    return Grouped(re.sub(WINDOW_STAND_IN, "window", text, flags=re.IGNORECASE), matched)
+    return Grouped(re.sub(WINDOW_STAND_IN, "window", text, flags=re.IGNORECASE), matched_columns)

@@ -199,17 +199,17 @@ def _is_same_meaning(texts: list[str], nodes: list[Any]) -> bool:
 
 def _strip_alias(piece: str) -> str:
     """An entry's expression: what stands before its last AS outside of brackets."""
-    cut = _find_last_as(piece)
-    return piece if cut is None else piece[: cut[0]].strip()
+    as_span = _find_last_as(piece)
+    return piece if as_span is None else piece[: as_span[0]].strip()
 
 
 def _split_cast(sql: str) -> tuple[str, str]:
     """The two parts of ``CAST(value AS TYPE)``."""
     inside = sql[sql.index("(") + 1 : sql.rindex(")")] if sql.rstrip().endswith(")") and "(" in sql else ""
-    cut = _find_last_as(inside)
-    if cut is None or not sql.upper().lstrip().startswith(("CAST", "TRY_CAST")):
+    as_span = _find_last_as(inside)
+    if as_span is None or not sql.upper().lstrip().startswith(("CAST", "TRY_CAST")):
         raise ValueError(f"{sql}: the type of what is computed must be said; {CAST_EXAMPLE}")
-    return inside[: cut[0]].strip(), inside[cut[1] :].strip()
+    return inside[: as_span[0]].strip(), inside[as_span[1] :].strip()
 
 
 def _find_last_as(text: str) -> tuple[int, int] | None:

@@ -22,8 +22,8 @@ def parse_statement(sql: str, example: str, placeholders: Mapping[str, str] | No
     except SqlglotError as fault:
         errors = getattr(fault, "errors", None)
         word = errors[0].get("highlight") if errors else None
-        near = f" near {(placeholders or {}).get(word, word)!r}" if word else ""
-        raise ValueError(f"not SQL that Spark reads{near}; {example}") from fault
+        place = f" near {(placeholders or {}).get(word, word)!r}" if word else ""
+        raise ValueError(f"not SQL that Spark reads{place}; {example}") from fault
     except RecursionError:
         raise ValueError(f"{TOO_DEEP}; {example}") from None
     except (ArithmeticError, AttributeError, LookupError, TypeError) as fault:  # of sqlglot itself, over what is no SQL

@@ -73,8 +73,8 @@ def _pass_over_misspelled_keys(
     for error in errors:
         if error["type"] == "extra_forbidden":
             *around, word = error["loc"]
-            for meant in find_closest(word, _list_allowed_keys(model, tuple(around))):
-                path = (*root, *around, meant)
+            for key in find_closest(word, _list_allowed_keys(model, tuple(around))):
+                path = (*root, *around, key)
                 if get_value(findings.document.data, path) is ...:
                     findings.pass_over(path)
 

@@ -64,8 +64,8 @@ def _format_syntax_problem(file: str, text: str, fault: yaml.YAMLError) -> str:
     line = mark.line + 1 if mark else text[: position or 0].count("\n") + 1
     if TAB_PATTERN.match(next(iter(text.split("\n")[line - 1 : line]), "")):  # the mark may stand behind the last line
         return f"{file}:{line}: not YAML: a tab before the first word of a line; write blanks in its place"
-    what = getattr(fault, "problem", None) or getattr(fault, "reason", None) or "cannot be read"
-    return f"{file}:{line}: not YAML: {what}; check indentation, quotes and colons on this line and the one before"
+    reason = getattr(fault, "problem", None) or getattr(fault, "reason", None) or "cannot be read"
+    return f"{file}:{line}: not YAML: {reason}; check indentation, quotes and colons on this line and the one before"
 
 
 class _NodeWalker:
@@ -141,7 +141,7 @@ class _NodeWalker:
 
     def take_as_text(self, node: yaml.Node, path: KeyPath, problem: str) -> Any:
         """Note what is wrong with a value, and go on with its text, so that the rest can still be checked."""
-        where = ".".join(str(part) for part in path)
-        self.problems.append((node.start_mark.line + 1, f"{where}: {problem}; put it in quotes"))
+        key_text = ".".join(str(part) for part in path)
+        self.problems.append((node.start_mark.line + 1, f"{key_text}: {problem}; put it in quotes"))
         node.tag = "tag:yaml.org,2002:str"
         return node.value

@@ -35,11 +35,11 @@ def parse_flink_columns(tokens: Tokens) -> tuple[tuple[FlinkColumn, ...], tuple[
     columns, keys, watermark = list[FlinkColumn](), tuple[str, ...](), False
     for part in tokens.split(","):
         if part.take("PRIMARY", "KEY"):
-            keys = tuple(unquote_token(one.skip()) for one in part.read_group().split(","))
+            keys = tuple(unquote_token(token.skip()) for token in part.read_group().split(","))
         elif part.take("CONSTRAINT"):
             part.read_name()
             part.take("PRIMARY", "KEY")
-            keys = tuple(unquote_token(one.skip()) for one in part.read_group().split(","))
+            keys = tuple(unquote_token(token.skip()) for token in part.read_group().split(","))
         elif part.take("WATERMARK"):
             watermark = True
         elif part.peek():

@@ -67,14 +67,14 @@ def _list_settings(script: FlinkScript) -> dict[str, str]:
     settings |= {
         f"TABLE {n}.column {c.name}": c.name for n, t in script.tables.items() for c in t.columns if c.expression
     }
-    settings |= {f"INSERT INTO {script.complete(one.target)}": "" for one in script.inserts}
+    settings |= {f"INSERT INTO {script.complete(insert.target)}": "" for insert in script.inserts}
     settings |= {f"SET {name}": value for name, value in script.settings.items()}
     return settings | {f"statement {text}": "" for text in script.others}
 
 
 def _choose_inserts(script: FlinkScript, ledger: SettingsLedger) -> list[FlinkInsert]:
     """The inserts that a pipeline can do; they read one Kafka table."""
-    chosen = list[FlinkInsert]()
+    chosen_inserts = list[FlinkInsert]()
     for insert in script.inserts:
         name, source = (
             f"INSERT INTO {script.complete(insert.target)}",
@@ -84,30 +84,30 @@ def _choose_inserts(script: FlinkScript, ledger: SettingsLedger) -> list[FlinkIn
             ledger.refuse(name, f"{insert.problem}; keep this statement in Flink, or write it as tables[].select")
         elif source is None or source.options.get("connector") not in KAFKA_CONNECTORS:
             ledger.refuse(name, f"it reads {insert.source}, which is no Kafka table of this script")
-        elif chosen and script.complete(chosen[0].source) != script.complete(insert.source):
+        elif chosen_inserts and script.complete(chosen_inserts[0].source) != script.complete(insert.source):
             ledger.refuse(name, "it reads another table than the first INSERT: import it alone, with --name")
         else:
-            chosen.append(insert)
+            chosen_inserts.append(insert)
             ledger.map(name, "tables[]")
-    if not chosen:
+    if not chosen_inserts:
         raise ConfigurationError(
             "statements: no INSERT INTO <Iceberg table> SELECT ... FROM <Kafka table> that makes one row of "
             "each record; "
             "give CREATE TABLE of both and the INSERT; joins and aggregates stay in Flink"
         )
-    return chosen
+    return chosen_inserts
 
 
 def _find_sink(script: FlinkScript, insert: FlinkInsert) -> tuple[str, str, str]:
     """Catalog, prefix of its options in the ledger, and ``namespace.table`` of an INSERT's target."""
     target = script.complete(insert.target)
-    table, (head, _, rest) = script.tables.get(target), target.partition(".")
+    table, (head, _, table_path) = script.tables.get(target), target.partition(".")
     if table is not None and table.options.get("connector") == DESTINATION:
         database = table.options.get("catalog-database", "default_database")
-        own = table.options.get("catalog-table") or target.rpartition(".")[2]
-        return table.options.get("catalog-name", ""), f"TABLE {target}.", f"{database}.{own}"
+        table_name = table.options.get("catalog-table") or target.rpartition(".")[2]
+        return table.options.get("catalog-name", ""), f"TABLE {target}.", f"{database}.{table_name}"
     if script.catalogs.get(head, {}).get("type") == DESTINATION:
-        return head, f"CATALOG {head}.", rest
+        return head, f"CATALOG {head}.", table_path
     raise ConfigurationError(
         f"INSERT INTO {target}: it is no Iceberg table of this script; give its CREATE TABLE with "
         f"'connector'='{DESTINATION}', "
@@ -190,8 +190,10 @@ def _format_column(expression: str, alias: str, kinds: dict[str, str], names: An
     if plain:
         return quote(plain[1]) + (f" AS {quote(target)}" if target and target != plain[1] else "")
     kind = kinds.get(target)
-    typed = f"CAST({expression} AS {kind})" if kind and not expression.upper().startswith("CAST") else expression
-    return f"{typed} AS {quote(target or f'column_{index + 1}')}"
+    cast_expression = (
+        f"CAST({expression} AS {kind})" if kind and not expression.upper().startswith("CAST") else expression
+    )
+    return f"{cast_expression} AS {quote(target or f'column_{index + 1}')}"
 
 
 def _note_statements(ledger: SettingsLedger) -> None:

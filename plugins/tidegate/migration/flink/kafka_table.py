@@ -48,9 +48,9 @@ def plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable, pr
     without_key = options.get("value.fields-include", "ALL").upper() == "EXCEPT_KEY"
     if without_key:
         source["value"]["fields_include"] = "EXCEPT_KEY"
-    hidden = set(keys) if without_key else set()
-    own = {column.name for column in table.columns if column.is_physical and column.name not in hidden}
-    source["value"]["schema"] = _format_schema(table, own, "")
+    hidden_columns = set(keys) if without_key else set()
+    own_columns = {column.name for column in table.columns if column.is_physical and column.name not in hidden_columns}
+    source["value"]["schema"] = _format_schema(table, own_columns, "")
     metadata = {column.name: column.metadata for column in table.columns if column.metadata}
     if metadata:
         source["metadata"] = metadata
@@ -83,17 +83,19 @@ def _plan_part(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: 
     """The format of keys or values with its options; without one of its own the key has JSON."""
     options = table.options
     word = f"{side}.format" if f"{side}.format" in options or side == "key" else "format"
-    given = options.get(word, "json")
-    name = FORMATS.get(given, given.removesuffix("-confluent"))
+    format_name = options.get(word, "json")
+    name = FORMATS.get(format_name, format_name.removesuffix("-confluent"))
     part: dict[str, Any] = {"format": name if name in VALUE_FORMATS else "json"}
     if name in VALUE_FORMATS:
         ledger.map(f"{prefix}{word}", f"source.{side}.format: {name}")
     else:
-        ledger.refuse(f"{prefix}{word}", f"the format {given} is not known; set source.{side}.format (docs/formats.md)")
-        draft.fill_in(("source", side), f"format: what Flink's {given} reads.")
+        ledger.refuse(
+            f"{prefix}{word}", f"the format {format_name} is not known; set source.{side}.format (docs/formats.md)"
+        )
+        draft.fill_in(("source", side), f"format: what Flink's {format_name} reads.")
     below = f"{side}." if f"{side}.format" in options else ""
-    if given.endswith("-confluent"):
-        part["avro"] = _plan_registry(ledger, draft, f"{prefix}{below}{given}.", side)
+    if format_name.endswith("-confluent"):
+        part["avro"] = _plan_registry(ledger, draft, f"{prefix}{below}{format_name}.", side)
     for option, reason in IGNORED.items():
         ledger.drop(f"{prefix}{below}{option}", reason)
     for option, key in CSV_OPTIONS.items():
@@ -109,13 +111,13 @@ def _plan_part(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: 
 def _plan_registry(ledger: SettingsLedger, draft: Draft, prefix: str, side: str) -> dict[str, str]:
     names = ledger.list_names(prefix)
     url, subject = ledger.get(f"{prefix}url"), ledger.get(f"{prefix}subject")
-    others = [name for name in names if name not in (f"{prefix}url", f"{prefix}subject")]
-    options = {"registry": REGISTRY if others or "@" in url else url}
+    other_names = [name for name in names if name not in (f"{prefix}url", f"{prefix}subject")]
+    options = {"registry": REGISTRY if other_names or "@" in url else url}
     if subject:
         options["subject"] = subject
         ledger.map(f"{prefix}subject", f"source.{side}.avro.subject")
     ledger.map(f"{prefix}url", f"source.{side}.avro.registry")
-    for name in others:
+    for name in other_names:
         ledger.map(name, f"source.{side}.avro.registry", f"connection {REGISTRY} holds it")
         draft.need_connection(REGISTRY, "the registry's address as host, and its log-in")
     return options

@@ -148,13 +148,13 @@ def _parse_insert(tokens: Tokens) -> FlinkInsert:
     tokens.take("AS")
     alias = tokens.read_name() if tokens.peek() and tokens.peek().upper() not in ("WHERE", "JOIN", ",") else ""
     condition = tokens.read_rest() if tokens.take("WHERE") else ""
-    rest = condition or tokens.read_rest()
-    found = re.search(
-        r"\b(JOIN|UNION|GROUP\s+BY|ORDER\s+BY|LIMIT|OVER|INTERSECT|EXCEPT|HAVING)\b|^,", rest, re.IGNORECASE
+    condition_text = condition or tokens.read_rest()
+    match = re.search(
+        r"\b(JOIN|UNION|GROUP\s+BY|ORDER\s+BY|LIMIT|OVER|INTERSECT|EXCEPT|HAVING)\b|^,", condition_text, re.IGNORECASE
     )
-    if found or (rest and not condition) or any(part.peek().upper() == "DISTINCT" for part in items):
-        what = found[1] if found and found[1] else "more than one table or condition"
-        return FlinkInsert(target, problem=f"{what}: a pipeline makes one row of each record")
+    if match or (condition_text and not condition) or any(part.peek().upper() == "DISTINCT" for part in items):
+        construct = match[1] if match and match[1] else "more than one table or condition"
+        return FlinkInsert(target, problem=f"{construct}: a pipeline makes one row of each record")
     pairs = tuple(_strip_alias(*part.read_item(), alias) for part in items)
     return FlinkInsert(
         target=target, source=source, items=pairs, condition=_strip_prefix(condition, alias), columns=columns

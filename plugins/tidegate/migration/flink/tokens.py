@@ -89,9 +89,9 @@ class Tokens:
 
     def read_rest(self) -> str:
         """All that is left."""
-        rest = Tokens(tokens=self.texts[self._next :]).join_text()
+        remaining_text = Tokens(tokens=self.texts[self._next :]).join_text()
         self._next = len(self.texts)
-        return rest
+        return remaining_text
 
     def read_assignment(self) -> tuple[str, str]:
         """``'name' = 'value'``."""

@@ -46,18 +46,18 @@ def plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, topics: 
 def _name_table(ledger: SettingsLedger, plan: RecordPlan, topic: str) -> str:
     """``dataset.table``, as the sink makes it of a topic."""
     mapped = dict(pair.partition(":")[::2] for pair in ledger.list_items("topic2TableMap"))
-    renamed = topic
+    table_name = topic
     for regex, replacement in plan.topic_renames:
-        match = re.fullmatch(regex, renamed)
+        match = re.fullmatch(regex, table_name)
         if match is not None:
-            renamed = match.expand(GROUP_REFERENCE.sub(lambda m: f"\\g<{m[1].strip('{}')}>", replacement))
+            table_name = match.expand(GROUP_REFERENCE.sub(lambda m: f"\\g<{m[1].strip('{}')}>", replacement))
     datasets = dict(pair.partition("=")[::2] for pair in ledger.list_items("datasets"))
     dataset = ledger.get("defaultDataset") or next(
         (name for pattern, name in datasets.items() if re.fullmatch(pattern, topic)), "FILL_IN"
     )
     if mapped:
-        return f"{dataset}.{mapped.get(renamed, renamed)}"
-    before, _, table = renamed.rpartition(":")
+        return f"{dataset}.{mapped.get(table_name, table_name)}"
+    before, _, table = table_name.rpartition(":")
     return f"{before or dataset}.{_sanitize(table) if ledger.is_true('sanitizeTopics') else table}"
 
 
@@ -139,8 +139,12 @@ def plan_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Ch
 def _read_key_fields(draft: Draft, world: World, column: str) -> list[str]:
     """The fields of the struct that holds the key, where the table can be looked at."""
     shape = world.describe_table(draft.data["tables"][0]["name"]) if column else None
-    types = [parse_type(one.type) for one in shape.columns if one.name == column] if shape else []
-    return [name for one in types if isinstance(one, Struct) for name, *_ in one.fields]
+    types = (
+        [parse_type(column_shape.type) for column_shape in shape.columns if column_shape.name == column]
+        if shape
+        else []
+    )
+    return [name for data_type in types if isinstance(data_type, Struct) for name, *_ in data_type.fields]
 
 
 def plan_kafka_data(ledger: SettingsLedger, plan: RecordPlan) -> None:

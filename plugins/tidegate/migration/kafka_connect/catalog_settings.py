@@ -45,9 +45,9 @@ WAYS_OUT = {
 
 
 def plan_catalog(
-    ledger: SettingsLedger, draft: Draft, prefix: str, skipped: tuple[str, ...] = (), kind_word: str = "type"
+    ledger: SettingsLedger, draft: Draft, prefix: str, skipped_words: tuple[str, ...] = (), kind_word: str = "type"
 ) -> None:
-    """Fill the draft's catalog from the settings below `prefix`. `skipped` are no properties of the catalog.
+    """Fill the draft's catalog from the settings below `prefix`. `skipped_words` are no properties of the catalog.
 
     `kind_word` is the setting that says what kind of catalog it is.
     """
@@ -57,7 +57,7 @@ def plan_catalog(
     kind = ledger.get(f"{prefix}{kind_word}").casefold() or _read_implementation(ledger.get(f"{prefix}catalog-impl"))
     _plan_kind(ledger, draft, kind, (prefix, kind_word))
     for word, name in words.items():
-        if word not in (*skipped, kind_word, "catalog-impl", "uri"):
+        if word not in (*skipped_words, kind_word, "catalog-impl", "uri"):
             _plan_property(ledger, draft, word, name)
     if any(note.id == name_catalog_connection(draft) for note in draft.connections):
         draft.catalog = {"type": draft.catalog["type"], "connection": name_catalog_connection(draft)} | draft.catalog
@@ -151,6 +151,6 @@ def escape_variables(text: str) -> str:
     return text.replace("${", "$${")
 
 
-def choose_catalog_name(wanted: str, fallback: str) -> str:
+def choose_catalog_name(wanted_name: str, fallback: str) -> str:
     """A catalog's name as catalogs.yaml accepts it."""
-    return wanted if CATALOG_NAME_PATTERN.fullmatch(wanted) and wanted != "spark_catalog" else fallback
+    return wanted_name if CATALOG_NAME_PATTERN.fullmatch(wanted_name) and wanted_name != "spark_catalog" else fallback

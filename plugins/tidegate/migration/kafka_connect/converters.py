@@ -48,8 +48,8 @@ def plan_converter(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, side:
     converter = ledger.get(name).rpartition(".")[2]
     part: dict[str, Any] = plan.key if side == "key" else plan.value
     if not converter:
-        what = "the Connect worker's own converter reads them; it stands in the worker's properties"
-        draft.check(path, f"The connector has no {name}: {what} (give them with --worker). The file says json.")
+        reader_text = "the Connect worker's own converter reads them; it stands in the worker's properties"
+        draft.check(path, f"The connector has no {name}: {reader_text} (give them with --worker). The file says json.")
         part["format"] = "json"
     elif converter in NUMBER_CONVERTERS:
         part["format"] = "raw"
@@ -69,8 +69,8 @@ def plan_converter(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, side:
 
 
 def _is_typed(part: dict[str, Any]) -> bool:
-    described = FORMATS[part["format"]]
-    return bool(described.schema or described.only_column or part.get("json", {}).get("registry"))
+    format_spec = FORMATS[part["format"]]
+    return bool(format_spec.schema or format_spec.only_column or part.get("json", {}).get("registry"))
 
 
 def _plan_options(ledger: SettingsLedger, draft: Draft, name: str, side: Side, converter: str) -> dict[str, Any]:
@@ -81,7 +81,9 @@ def _plan_options(ledger: SettingsLedger, draft: Draft, name: str, side: Side, c
     elif f"{prefix}schemas.enable" in ledger.list_names(prefix):
         ledger.drop(f"{prefix}schemas.enable", f"{converter or 'this converter'} does not read it")
     if converter in PLAIN_CONVERTERS:
-        for setting in filter(lambda one: _belongs_to_registry(one.removeprefix(prefix)), ledger.list_names(prefix)):
+        for setting in filter(
+            lambda setting: _belongs_to_registry(setting.removeprefix(prefix)), ledger.list_names(prefix)
+        ):
             ledger.drop(setting, f"{converter} asks no registry")
     elif any(ledger.has(f"{prefix}{word}") for word in ("schema.registry.url", "apicurio.registry.url")):
         options |= _plan_registry(ledger, draft, name, side)
@@ -109,11 +111,13 @@ def _plan_envelope(ledger: SettingsLedger, side: Side) -> dict[str, Any]:
 def _plan_registry(ledger: SettingsLedger, draft: Draft, encoding: str, side: Side) -> dict[str, Any]:
     """The registry's address stays in the file only where no login belongs to it."""
     prefix, target = f"{side}.converter.", f"source.{side}.{encoding}"
-    own = [name for name in ledger.list_names(prefix) if _belongs_to_registry(name.removeprefix(prefix))]
-    urls = [name for name in own if name.endswith("registry.url")]
+    registry_settings = [name for name in ledger.list_names(prefix) if _belongs_to_registry(name.removeprefix(prefix))]
+    urls = [name for name in registry_settings if name.endswith("registry.url")]
     url = ledger.get(urls[0]) if urls else ""
-    plain = bool(url) and len(own) == len(urls) and not has_secret(url) and "," not in url and "${" not in url
-    for name in own:
+    plain = (
+        bool(url) and len(registry_settings) == len(urls) and not has_secret(url) and "," not in url and "${" not in url
+    )
+    for name in registry_settings:
         ledger.map(name, f"{target}.registry", "" if plain else f"connection {REGISTRY} holds it")
         if not plain:
             word = name.removeprefix(prefix)

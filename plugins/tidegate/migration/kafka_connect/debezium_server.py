@@ -86,9 +86,9 @@ def _list_sink_words(ledger: SettingsLedger) -> list[str]:
 def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices) -> list[str]:
     """The topics that Debezium will produce to: its prefix, and each table of its list."""
     prefix, tables = ledger.get("debezium.source.topic.prefix"), ledger.list_items("debezium.source.table.include.list")
-    named = [name.replace("\\.", ".") for name in tables]
+    table_names = [name.replace("\\.", ".") for name in tables]
     is_plain = all(PLAIN_NAME.fullmatch(name) for name in tables)
-    topics = list(choices.topics) or ([f"{prefix}.{name}" for name in named] if prefix and is_plain else [])
+    topics = list(choices.topics) or ([f"{prefix}.{name}" for name in table_names] if prefix and is_plain else [])
     if not topics:
         raise ConfigurationError(
             "debezium.source.table.include.list: no setting names the tables one by one; give the topics that "
@@ -107,13 +107,13 @@ def _plan_events(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None
     unwrap = Transform(ledger, "unwrap", "debezium.transforms.")
     use_change_events(unwrap, plan)
     fields = SettingsLedger({"debezium.transforms.unwrap.add.fields": DEFAULT_FIELDS})
-    chosen = (
+    field_settings = (
         unwrap
         if ledger.has("debezium.transforms.unwrap.add.fields")
         else Transform(fields, "unwrap", "debezium.transforms.")
     )
-    plan_added_fields(chosen, plan, "add.fields", "__")
-    if chosen is not unwrap:
+    plan_added_fields(field_settings, plan, "add.fields", "__")
+    if field_settings is not unwrap:
         draft.check(("source", "metadata"), ADDED_COLUMNS)
     for name in ledger.list_names("debezium.transforms"):
         ledger.drop(name, "let Debezium produce whole events: the format reads the row, its operation and its source")
@@ -143,11 +143,11 @@ def _plan_table(ledger: SettingsLedger, draft: Draft, topic: str, *, several: bo
 
 def _name_table(ledger: SettingsLedger, topic: str) -> str:
     """As the sink's own mapper names it: the prefix, and the topic with its dots replaced."""
-    changed = topic
+    table_name = topic
     if ledger.get(f"{SINK}destination-regexp"):
         replacement = re.sub(r"\$(\d+)", r"\\\1", ledger.get(f"{SINK}destination-regexp-replace"))
-        changed = re.sub(ledger.get(f"{SINK}destination-regexp"), replacement, topic)
-    name = f"{ledger.get(f'{SINK}table-prefix')}{changed.replace('.', '_')}"
+        table_name = re.sub(ledger.get(f"{SINK}destination-regexp"), replacement, topic)
+    name = f"{ledger.get(f'{SINK}table-prefix')}{table_name.replace('.', '_')}"
     if ledger.is_true(f"{SINK}destination-uppercase-table-names"):
         return name.upper()
     return name.lower() if ledger.is_true(f"{SINK}destination-lowercase-table-names") else name
@@ -155,10 +155,10 @@ def _name_table(ledger: SettingsLedger, topic: str) -> str:
 
 def _plan_creation(ledger: SettingsLedger, draft: Draft, topic: str) -> dict[str, Any]:
     """How the table is made and evolves: `create` and `evolve` of its entry, where they are not the default."""
-    own, default = f"{SINK}partition-by.{topic}", f"{SINK}partition-by"
-    partitions = parse_partitions(ledger.get(own) or ledger.get(default))
+    own_setting, default = f"{SINK}partition-by.{topic}", f"{SINK}partition-by"
+    partitions = parse_partitions(ledger.get(own_setting) or ledger.get(default))
     entry: dict[str, Any] = {"create": {"partition_by": partitions}} if partitions else {}
-    for name in (own, default):
+    for name in (own_setting, default):
         ledger.map(name, "tables[].create.partition_by", "for a table that is still to be made")
     adds = ledger.is_true(f"{SINK}allow-field-addition", default=True)
     entry |= {} if adds else {"evolve": {"add_columns": False, "widen": False, "relax": False}}

@@ -107,8 +107,8 @@ def find_reset(ledger: SettingsLedger) -> str:
 def _list_groups(ledger: SettingsLedger, config: ConnectorConfig) -> tuple[str, ...]:
     """Tabular's sink goes by its own group; Connect's is what it falls back to."""
     connect = _find_connect_group(ledger, config)
-    own = _find_control(ledger, config).group
-    return tuple(dict.fromkeys(group for group in (own, connect) if group))
+    own_group = _find_control(ledger, config).group
+    return tuple(dict.fromkeys(group for group in (own_group, connect) if group))
 
 
 def _name_tables(
@@ -119,8 +119,8 @@ def _name_tables(
     names = list(choices.tables) or ledger.list_items("iceberg.tables")
     if names:
         return names
-    found = world.list_noted_tables(draft.catalog_name, control)
-    if not found:
+    table_names = world.list_noted_tables(draft.catalog_name, control)
+    if not table_names:
         raise ConfigurationError(
             "iceberg.tables.dynamic-enabled: records name their tables, so that no setting has the names; "
             f"give them with --table namespace.table, or declare catalog={draft.catalog_name} in "
@@ -128,7 +128,7 @@ def _name_tables(
             "the tables that the connector has committed to can be looked up"
         )
     draft.check(("tables",), "These are the tables that the connector has committed to; records may name more.")
-    return list(found)
+    return list(table_names)
 
 
 def _plan_modes(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
@@ -141,13 +141,13 @@ def _plan_modes(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices:
     default = ledger.get("iceberg.tables.default-id-columns")
     for index, table in enumerate(draft.data["tables"]):
         table |= {"upsert": upserts, "delete": deletes}
-        own = f"iceberg.table.{table['name'].partition('.')[2]}.id-columns"
-        columns = [one.strip() for one in (ledger.get(own) or default).split(",") if one.strip()]
+        own_setting = f"iceberg.table.{table['name'].partition('.')[2]}.id-columns"
+        columns = [column.strip() for column in (ledger.get(own_setting) or default).split(",") if column.strip()]
         if not upserts:
-            _note_id_columns(ledger, own)
+            _note_id_columns(ledger, own_setting)
             continue
         columns = list(choices.key_fields) or columns or _read_identifiers(world, table["name"])
-        for name in (own, "iceberg.tables.default-id-columns"):
+        for name in (own_setting, "iceberg.tables.default-id-columns"):
             ledger.map(name, "source.key.fields, with source.key.from: value")
         _set_key(draft, plan, index, columns)
     topics = draft.data["source"].get("topics", [])
@@ -170,8 +170,8 @@ def _plan_cdc_field(ledger: SettingsLedger, plan: RecordPlan, cdc: str) -> None:
     ledger.map("iceberg.tables.cdc-field", "tables[].delete_when")
 
 
-def _note_id_columns(ledger: SettingsLedger, own: str) -> None:
-    for name in (own, "iceberg.tables.default-id-columns"):
+def _note_id_columns(ledger: SettingsLedger, own_setting: str) -> None:
+    for name in (own_setting, "iceberg.tables.default-id-columns"):
         ledger.drop(
             name,
             "the sink appends: the columns became identifier fields of the table, and no key; to keep one row for each "

@@ -45,9 +45,9 @@ def _build_route(field: str, pattern: str, name: str) -> dict[str, Any]:
 
 
 def _plan_branch(ledger: SettingsLedger, name: str) -> dict[str, str]:
-    own, default = f"iceberg.table.{name}.commit-branch", "iceberg.tables.default-commit-branch"
-    branch = ledger.get(own) or ledger.get(default)
-    for setting in (own, default):
+    own_setting, default = f"iceberg.table.{name}.commit-branch", "iceberg.tables.default-commit-branch"
+    branch = ledger.get(own_setting) or ledger.get(default)
+    for setting in (own_setting, default):
         ledger.map(setting, f"tables[].branch: {branch}")
     return {"branch": branch} if branch else {}
 
@@ -57,11 +57,11 @@ def _plan_creation(ledger: SettingsLedger, name: str) -> dict[str, Any]:
     if not ledger.is_true("iceberg.tables.auto-create-enabled"):
         create["enabled"] = False
     ledger.map("iceberg.tables.auto-create-enabled", "tables[].create.enabled")
-    own, default = f"iceberg.table.{name}.partition-by", "iceberg.tables.default-partition-by"
-    partitions = parse_partitions(ledger.get(own) or ledger.get(default))
+    own_setting, default = f"iceberg.table.{name}.partition-by", "iceberg.tables.default-partition-by"
+    partitions = parse_partitions(ledger.get(own_setting) or ledger.get(default))
     if partitions:
         create["partition_by"] = partitions
-    for setting in (own, default):
+    for setting in (own_setting, default):
         ledger.map(setting, "tables[].create.partition_by", "for a table that is still to be made")
     properties = _read_properties(ledger)
     if properties:

@@ -56,8 +56,8 @@ def complete_records(draft: Draft, plan: RecordPlan, world: World) -> None:
 
 
 def _build_part(part: dict[str, Any], column: str) -> dict[str, Any]:
-    built = {name: value for name, value in part.items() if name != "type"}
-    return built | ({"schema": f"{column} {part['type']}"} if "type" in part else {})
+    column_part = {name: value for name, value in part.items() if name != "type"}
+    return column_part | ({"schema": f"{column} {part['type']}"} if "type" in part else {})
 
 
 def _add_schema(draft: Draft, plan: RecordPlan, world: World, index: int) -> None:
@@ -80,17 +80,17 @@ def _add_schema(draft: Draft, plan: RecordPlan, world: World, index: int) -> Non
 
 
 def _list_made_columns(plan: RecordPlan) -> set[str]:
-    own = {*plan.dropped, *plan.list_replaced_fields()}
-    return {name.casefold() for name in (*plan.metadata, *plan.computed) if name not in own}
+    own_columns = {*plan.dropped, *plan.list_replaced_fields()}
+    return {name.casefold() for name in (*plan.metadata, *plan.computed) if name not in own_columns}
 
 
-def format_schema(shape: TableShape, left_out: Iterable[str], renamed: dict[str, str] | None = None) -> str:
-    """A table's columns as Spark DDL, without some of them; `renamed` gives a column its name in the record."""
-    hidden, names = set(left_out), renamed or {}
+def format_schema(shape: TableShape, left_out: Iterable[str], renamed_columns: dict[str, str] | None = None) -> str:
+    """A table's columns as Spark DDL, without some of them; `renamed_columns` gives a column its name in the record."""
+    hidden_columns, names = set(left_out), renamed_columns or {}
     return ", ".join(
         f"{_quote_where_needed(names.get(column.name, column.name))} {column.type}"
         for column in shape.columns
-        if column.name.casefold() not in hidden
+        if column.name.casefold() not in hidden_columns
     )
 
 

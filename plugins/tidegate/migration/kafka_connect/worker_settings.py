@@ -119,6 +119,8 @@ def start_draft(name: str, choices: Choices, description: str, catalog: str) -> 
 
 def build_pipeline_name(text: str) -> str:
     """A connector's name as the name of a file: lower case, letters, digits, dash and underscore."""
-    cleaned = "".join(one if (one.isalnum() and one.isascii()) or one in "_-" else "_" for one in text.casefold())
+    cleaned = "".join(
+        letter if (letter.isalnum() and letter.isascii()) or letter in "_-" else "_" for letter in text.casefold()
+    )
     cleaned = cleaned.strip("_-")[:60]
     return cleaned if cleaned[:1].isalpha() else f"p_{cleaned}"[:60] if cleaned else "imported"

@@ -61,8 +61,8 @@ def plan_added_fields(transform: Transform, plan: RecordPlan, option: str, prefi
         return
     untyped: list[str] = []
     for field in transform.list_items(option):
-        name, _, renamed = field.partition(":")
-        column = f"{prefix}{(renamed or name).replace('.', '_')}"
+        name, _, new_name = field.partition(":")
+        column = f"{prefix}{(new_name or name).replace('.', '_')}"
         if name in ADDED_FIELDS:
             plan.metadata[column] = ADDED_FIELDS[name]
         else:

@@ -38,14 +38,14 @@ class RecordPlan:
         if not (self.computed or self.renamed or self.kept is not None or (self.dropped and self.is_typed)):
             return ""
         computed = [f"{expression} AS {quote(column)}" for column, expression in self.computed.items()]
-        renamed = [f"{quote(old)} AS {quote(new)}" for old, new in self.renamed.items()]
+        renamed_columns = [f"{quote(old)} AS {quote(new)}" for old, new in self.renamed.items()]
         if self.kept is not None:
-            replaced = {*self.computed, *self.renamed, *self.dropped}
+            replaced_columns = {*self.computed, *self.renamed, *self.dropped}
             stay = dict.fromkeys([*self.key.get("fields", []), *self.kept, *self.metadata])
-            return _join([*(quote(name) for name in stay if name not in replaced), *renamed, *computed])
+            return _join([*(quote(name) for name in stay if name not in replaced_columns), *renamed_columns, *computed])
         replaced_names = dict.fromkeys([*self.dropped, *self.renamed, *self.list_replaced_fields()])
         star = f"* EXCEPT ({', '.join(map(quote, replaced_names))})" if replaced_names else "*"
-        return _join([star, *renamed, *computed])
+        return _join([star, *renamed_columns, *computed])
 
     def list_replaced_fields(self) -> list[str]:
         """Columns that are computed in place of the record's own field."""

@@ -54,10 +54,10 @@ def plan_transforms(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> N
     for name in ledger.list_names("transforms."):
         if name.split(".")[1] not in aliases:
             ledger.drop(name, "it belongs to no transform in the list `transforms`, so the connector does not use it")
-    used = {ledger.get(f"transforms.{alias}.predicate") for alias in aliases}
+    used_predicates = {ledger.get(f"transforms.{alias}.predicate") for alias in aliases}
     ledger.map("predicates", "with the transforms that use them")
     for name in ledger.list_names("predicates."):
-        if name.split(".")[1] not in used:
+        if name.split(".")[1] not in used_predicates:
             ledger.drop(name, "no transform uses this predicate")
         else:
             ledger.map(name, "with the transform that uses it")

@@ -45,10 +45,10 @@ def list_airflow_probes(subjects: Subjects) -> list[Probe]:
 
 
 def _list_needs(subjects: Subjects) -> AirflowNeeds:
-    waiting = tuple(name for name, one in subjects.pipelines.items() if one.merge.records_threshold > 0)
-    catalogs = {table.catalog for one in subjects.pipelines.values() for table in one.entries}
-    catalogs |= {one.catalog for one in subjects.publications.values()}
-    return AirflowNeeds(subjects.list_connections(), tuple(sorted(catalogs)), waiting)
+    waiting_names = tuple(name for name, pipeline in subjects.pipelines.items() if pipeline.merge.records_threshold > 0)
+    catalogs = {table.catalog for pipeline in subjects.pipelines.values() for table in pipeline.entries}
+    catalogs |= {publication.catalog for publication in subjects.publications.values()}
+    return AirflowNeeds(subjects.list_connections(), tuple(sorted(catalogs)), waiting_names)
 
 
 def _check_airflow(needs: AirflowNeeds) -> Iterator[Finding]:

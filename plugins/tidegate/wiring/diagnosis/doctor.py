@@ -43,7 +43,7 @@ def diagnose(
     Unless it is read-only, a scratch table, and a file, are made and removed in each namespace that is written.
     ConfigurationError for a name that no file has.
     """
-    begun, mask = time.monotonic(), SecretMask()
+    begin_seconds, mask = time.monotonic(), SecretMask()
     Patience.seconds = 0.0  # a diagnosis reports at once
     for logger in NOISY_LOGGERS:
         logging.getLogger(logger).disabled = True
@@ -61,6 +61,6 @@ def diagnose(
             *list_pipeline_probes(subjects),
             *list_publication_probes(subjects),
         ]
-        found, is_late = run_probes(probes, seconds)
-        findings += found
-    return Diagnosis(order_findings(findings, mask), time.monotonic() - begun, is_late)
+        probe_findings, is_late = run_probes(probes, seconds)
+        findings += probe_findings
+    return Diagnosis(order_findings(findings, mask), time.monotonic() - begin_seconds, is_late)

@@ -66,8 +66,8 @@ def read_files(subjects: Subjects, names: tuple[str, ...]) -> list[Finding]:
             findings += [_to_finding("files.publications", problem) for problem in publication.problems]
         else:
             subjects.publications[name] = publication
-    unread = () if names else list_unread_warnings(subjects.include)
-    findings += [make_warning("files.pipelines", *_split(text)) for text in unread]
+    unread_warnings = () if names else list_unread_warnings(subjects.include)
+    findings += [make_warning("files.pipelines", *_split(text)) for text in unread_warnings]
     return _drop_repeats(findings) + _summarize(subjects)
 
 
@@ -77,26 +77,26 @@ def _summarize(subjects: Subjects) -> list[Finding]:
         "files.pipelines": ("pipelines", len(subjects.pipelines)),
         "files.publications": ("publications", len(subjects.publications)),
     }
-    found = [make_ok(check, f"{word}={number} can be used") for check, (word, number) in counts.items() if number]
+    summary = [make_ok(check, f"{word}={number} can be used") for check, (word, number) in counts.items() if number]
     if not subjects.pipelines and not subjects.publications:
         cause = f"include={subjects.include}: no pipeline or publication can be used"
-        found.append(make_warning("files.pipelines", cause, "write one, see docs/pipeline-file.md"))
-    return found
+        summary.append(make_warning("files.pipelines", cause, "write one, see docs/pipeline-file.md"))
+    return summary
 
 
 def _drop_repeats(findings: list[Finding]) -> list[Finding]:
     """Each pipeline file repeats, or quotes, what is wrong with the catalogs: the first one is told."""
-    kept = list[Finding]()
+    distinct_findings = list[Finding]()
     for finding in findings:
-        if not any(first.cause in finding.cause for first in kept):
-            kept.append(finding)
-    return kept
+        if not any(first.cause in finding.cause for first in distinct_findings):
+            distinct_findings.append(finding)
+    return distinct_findings
 
 
 def _to_finding(check: str, problem: str) -> Finding:
-    found = from_error("files.secrets" if SECRET_PROBLEM in problem else check, problem)
+    finding = from_error("files.secrets" if SECRET_PROBLEM in problem else check, problem)
     cause, advice = _split(problem)
-    return replace(found, cause=cause, advice=advice)
+    return replace(finding, cause=cause, advice=advice)
 
 
 def _split(problem: str) -> tuple[str, str]:
@@ -104,9 +104,9 @@ def _split(problem: str) -> tuple[str, str]:
     return cause, advice
 
 
-def scan_for_secrets(include: Path, reported: list[Finding]) -> Iterator[Finding]:
-    """Lines of any file that hold a private key, or a password in an address; those in `reported` are not repeated."""
-    known = [finding.cause for finding in reported if finding.check == "files.secrets"]
+def scan_for_secrets(include: Path, reported_findings: list[Finding]) -> Iterator[Finding]:
+    """Lines of files with a private key, or a password in an address; those in `reported_findings` are not repeated."""
+    known = [finding.cause for finding in reported_findings if finding.check == "files.secrets"]
     for path in sorted(include.rglob("*")):
         if path.suffix not in SCANNED_SUFFIXES or not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
             continue
@@ -133,12 +133,12 @@ def check_connections(subjects: Subjects, has_airflow: bool) -> Iterator[Finding
     missing = 0
     for name, users in names.items():
         try:
-            found = subjects.resolve(name)
+            connection = subjects.resolve(name)
         except ConfigurationError as error:
             missing += 1
             yield replace(from_error("files.connections", error), used_by=users)
             continue
-        if found is not None:
+        if connection is not None:
             continue
         missing += 1
         if has_airflow:

@@ -127,15 +127,15 @@ def _list_catalog_probes(subjects: Subjects, is_read_only: bool) -> list[Probe]:
 
 def _list_namespaces(subjects: Subjects, catalog: str) -> tuple[NamespaceNeed, ...]:
     """Namespaces that are written; those that records name are listed in `namespaces`, or not known here."""
-    found: dict[str, bool] = {}
+    namespaces: dict[str, bool] = {}
     users: dict[str, list[str]] = {}
     for pipeline in subjects.pipelines.values():
         for table in pipeline.entries:
-            own = table.identifier.rpartition(".")[0]
-            names = table.namespaces if "{" in own else (own,)
+            namespace = table.identifier.rpartition(".")[0]
+            names = table.namespaces if "{" in namespace else (namespace,)
             for name in names if table.catalog == catalog else ():
-                found[name] = found.get(name, False) or table.create.enabled
+                namespaces[name] = namespaces.get(name, False) or table.create.enabled
                 users.setdefault(name, []).append(pipeline.name)
     return tuple(
-        NamespaceNeed(name, may_create, tuple(dict.fromkeys(users[name]))) for name, may_create in found.items()
+        NamespaceNeed(name, may_create, tuple(dict.fromkeys(users[name]))) for name, may_create in namespaces.items()
     )

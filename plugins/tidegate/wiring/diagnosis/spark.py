@@ -22,8 +22,8 @@ BLOCKING_SPARK = ("spark.settings", "spark.reachable", "spark.version", "spark.j
 
 def check_spark_conf(subjects: Subjects) -> Iterator[Finding]:
     """Settings of each file that would change what the product's statements mean."""
-    for name, own in subjects.list_targets():
-        yield from (replace(found, used_by=(name,)) for found in judge_conf(f"file={name}.yaml", own.conf))
+    for name, target in subjects.list_targets():
+        yield from (replace(finding, used_by=(name,)) for finding in judge_conf(f"file={name}.yaml", target.conf))
 
 
 def list_spark_probes(subjects: Subjects) -> list[Probe]:
@@ -57,17 +57,17 @@ def list_spark_probes(subjects: Subjects) -> list[Probe]:
 
 def _list_catalogs(subjects: Subjects, names: tuple[str, ...]) -> list[str]:
     """Catalogs that Spark itself reads and writes for these files."""
-    found = []
+    catalog_names = []
     for use, users in subjects.list_catalogs().items():
         if not {*users} & {*names} or (use.connection and not subjects.is_defined(use.connection)):
             continue
-        found += [use.name] if _build_conf(subjects, use.name) else []
-    return found
+        catalog_names += [use.name] if _build_conf(subjects, use.name) else []
+    return catalog_names
 
 
 def _build_conf(subjects: Subjects, catalog: str) -> dict[str, str]:
-    declared = subjects.catalogs[catalog]
-    conf = get_destination(declared).build_spark_conf(declared, subjects.resolve)
+    catalog_spec = subjects.catalogs[catalog]
+    conf = get_destination(catalog_spec).build_spark_conf(catalog_spec, subjects.resolve)
     subjects.mask.add_settings(conf)
     return conf
 

@@ -51,14 +51,18 @@ class Subjects:
 
     def list_kafka(self) -> list[tuple[str, str | dict[str, str]]]:
         """Who reads or writes topics, and over which connection or inline settings."""
-        read = [(name, one.source.kafka) for name, one in self.pipelines.items()]
-        return [*read, *((name, one.kafka) for name, one in self.publications.items())]
+        read = [(name, pipeline.source.kafka) for name, pipeline in self.pipelines.items()]
+        return [*read, *((name, publication.kafka) for name, publication in self.publications.items())]
 
     def list_registries(self) -> dict[str, tuple[str, ...]]:
         """Addresses or connections of schema registries, with those who need them."""
         users: dict[str, dict[str, None]] = {}
-        parts = [(name, part) for name, one in self.pipelines.items() for part in list_parts(one)]
-        parts += [(name, part) for name, one in self.publications.items() for part in (one.key, one.value)]
+        parts = [(name, part) for name, pipeline in self.pipelines.items() for part in list_parts(pipeline)]
+        parts += [
+            (name, part)
+            for name, publication in self.publications.items()
+            for part in (publication.key, publication.value)
+        ]
         for name, part in parts:
             if needs_registry(part):
                 users.setdefault(str(part.options.get(REGISTRY_OPTION, DEFAULT_REGISTRY)), {})[name] = None
@@ -67,8 +71,8 @@ class Subjects:
     def list_catalogs(self) -> "dict[CatalogUse, tuple[str, ...]]":
         """Declared catalogs, with those who need them."""
         users: dict[str, dict[str, None]] = {}
-        for name, one in self.pipelines.items():
-            for catalog in one.catalogs:
+        for name, pipeline in self.pipelines.items():
+            for catalog in pipeline.catalogs:
                 users.setdefault(catalog, {})[name] = None
         for name, publication in self.publications.items():
             users.setdefault(publication.catalog, {})[name] = None
@@ -80,18 +84,20 @@ class Subjects:
 
     def list_spark(self) -> dict[str, tuple[SparkTarget, tuple[str, ...]]]:
         """Places where jobs run, with a target for each and those who use it."""
-        found: dict[str, tuple[SparkTarget, tuple[str, ...]]] = {}
-        for name, own in self.list_targets():
-            address = next((f"{n}={v}" for n, v in (("remote", own.remote), ("master", own.master)) if v), None)
-            key = address or f"connection={own.connection} mode={own.mode}"
-            target, names = found.get(key, (own, ()))
-            found[key] = target, (*names, name)
-        return found
+        targets: dict[str, tuple[SparkTarget, tuple[str, ...]]] = {}
+        for name, spark_target in self.list_targets():
+            address = next(
+                (f"{n}={v}" for n, v in (("remote", spark_target.remote), ("master", spark_target.master)) if v), None
+            )
+            key = address or f"connection={spark_target.connection} mode={spark_target.mode}"
+            target, names = targets.get(key, (spark_target, ()))
+            targets[key] = target, (*names, name)
+        return targets
 
     def list_targets(self) -> list[tuple[str, SparkTarget]]:
         """Whose jobs run where."""
-        own = [(name, one.spark) for name, one in self.pipelines.items()]
-        return [*own, *((name, one.spark) for name, one in self.publications.items())]
+        pipeline_targets = [(name, pipeline.spark) for name, pipeline in self.pipelines.items()]
+        return [*pipeline_targets, *((name, publication.spark) for name, publication in self.publications.items())]
 
     def is_defined(self, connection: str) -> bool:
         """Whether the connection is here and can be read; if not, `files.connections` tells so."""
@@ -102,7 +108,9 @@ class Subjects:
 
     def has_connections(self, name: str) -> bool:
         """Whether each connection that a pipeline or publication needs is here."""
-        return all(self.is_defined(one) for one, users in self.list_connections().items() if name in users)
+        return all(
+            self.is_defined(connection) for connection, users in self.list_connections().items() if name in users
+        )
 
     def describe_spark(self, target: SparkTarget) -> str:
         """Where Spark's address stands; the connection where it cannot be read."""

@@ -33,7 +33,7 @@ NO_SUBJECT_WORDS = ("register a schema", "subject must be given")
 
 def list_pipeline_probes(subjects: Subjects) -> list[Probe]:
     """Two probes for each pipeline: its tables, and then its positions."""
-    probes, opened = list[Probe](), _OpenedPorts(subjects)
+    probes, opened_ports = list[Probe](), _OpenedPorts(subjects)
     for name, pipeline in subjects.pipelines.items():
         servers = _list_servers(pipeline)
         if not _are_catalogs_known(subjects, pipeline):
@@ -43,7 +43,7 @@ def list_pipeline_probes(subjects: Subjects) -> list[Probe]:
             Probe(
                 name=tables,
                 check="catalog.tables",
-                run=partial(_check_tables, opened, name),
+                run=partial(_check_tables, opened_ports, name),
                 used_by=(name,),
                 needs=servers,
                 blocks=BLOCKING_TABLES,
@@ -53,7 +53,7 @@ def list_pipeline_probes(subjects: Subjects) -> list[Probe]:
             Probe(
                 name=f"positions of pipeline={name}",
                 check="pipeline.position",
-                run=partial(_check_position, opened, name),
+                run=partial(_check_position, opened_ports, name),
                 used_by=(name,),
                 needs=(*servers, name_kafka_probe(pipeline.source.kafka), tables),
             )
@@ -71,7 +71,9 @@ def _list_servers(pipeline: Pipeline) -> tuple[str, ...]:
 
 def _are_catalogs_known(subjects: Subjects, pipeline: Pipeline) -> bool:
     """Whether each catalog is declared, and each connection that the pipeline's ports need is here."""
-    return subjects.has_connections(pipeline.name) and all(one in subjects.catalogs for one in pipeline.catalogs)
+    return subjects.has_connections(pipeline.name) and all(
+        catalog in subjects.catalogs for catalog in pipeline.catalogs
+    )
 
 
 class _OpenedPorts:
@@ -84,28 +86,28 @@ class _OpenedPorts:
     def get(self, name: str) -> Ports:
         """The ports, with the tables that records have named so far."""
         if name not in self._ports:
-            own, clients = self._subjects, self._clients
-            ports = assemble_pipeline(own.include, name, own.resolve, engine=NoEngine(), clients=clients)
+            subjects, clients = self._subjects, self._clients
+            ports = assemble_pipeline(subjects.include, name, subjects.resolve, engine=NoEngine(), clients=clients)
             self._ports[name] = expand_template(ports)
         return self._ports[name]
 
 
-def _check_tables(opened: _OpenedPorts, name: str) -> Iterator[Finding]:
-    ports = opened.get(name)
+def _check_tables(opened_ports: _OpenedPorts, name: str) -> Iterator[Finding]:
+    ports = opened_ports.get(name)
     tables = [table for table in ports.pipeline.tables if not table.discovers_names]
-    failed = 0
+    failures = 0
     for table in tables:
-        found = _check_table(ports, table)
-        failed += found is not None
-        if found is not None:
-            yield found
-    if tables and not failed:
+        finding = _check_table(ports, table)
+        failures += finding is not None
+        if finding is not None:
+            yield finding
+    if tables and not failures:
         yield make_ok("catalog.tables", f"tables={len(tables)} of pipeline={name}: columns and key fit")
 
 
 def _check_table(ports: Ports, table: Table) -> Finding | None:
     try:
-        described = describe_table(ports, table)
+        described_table = describe_table(ports, table)
     except TidegateError as error:
         return from_error(_choose_schema_check(str(error)), error)
     try:
@@ -116,9 +118,9 @@ def _check_table(ports: Ports, table: Table) -> Finding | None:
                 f"table={table.name} does not exist, and create.enabled is false; create it, or set "
                 "create.enabled: true",
             )
-        resolved = resolve_columns(described, ports.pipeline.source.metadata, state)
-        list_destination_columns(resolved, ports.pipeline.source.metadata)
-        check_compatible(ports.pipeline, resolved, state, Ranges({}))
+        resolved_table = resolve_columns(described_table, ports.pipeline.source.metadata, state)
+        list_destination_columns(resolved_table, ports.pipeline.source.metadata)
+        check_compatible(ports.pipeline, resolved_table, state, Ranges({}))
     except TidegateError as error:
         return from_error("catalog.tables", error)
     return None
@@ -128,12 +130,16 @@ def _choose_schema_check(text: str) -> str:
     return "registry.subjects" if any(words in text for words in NO_SUBJECT_WORDS) else "registry.schema"
 
 
-def _check_position(opened: _OpenedPorts, name: str) -> Iterator[Finding]:
+def _check_position(opened_ports: _OpenedPorts, name: str) -> Iterator[Finding]:
     """What `plan` reads first, without the cutting of a batch; and what waits where no flush looks."""
-    ports = opened.get(name)
+    ports = opened_ports.get(name)
     observed = observe_tables(ports)
     log, missing = read_known_log(ports)
-    errors = [one.error for one in attach_log(ports, observed, log, missing) if one.error is not None]
+    errors = [
+        logged_table.error
+        for logged_table in attach_log(ports, observed, log, missing)
+        if logged_table.error is not None
+    ]
     for error in errors:
         yield from_error("pipeline.position", error)
     if not errors:

@@ -42,16 +42,18 @@ def _add_pipeline(needs: ClusterNeeds, pipeline: Pipeline) -> None:
     needs.topics += [TopicNeed(topic, READ, name, pause_seconds=pause) for topic in source.topics]
     if source.topic_pattern is not None:
         needs.patterns.append(TopicNeed(source.topic_pattern, READ, name, pause_seconds=pause))
-    sent = [pipeline.heartbeat.topic] if pipeline.heartbeat.produce else []
-    sent += [source.errors.topic] if source.errors.topic else []
-    needs.topics += [TopicNeed(topic, WRITE, name, is_made=True, is_optional=True) for topic in sent]
+    written_topics = [pipeline.heartbeat.topic] if pipeline.heartbeat.produce else []
+    written_topics += [source.errors.topic] if source.errors.topic else []
+    needs.topics += [TopicNeed(topic, WRITE, name, is_made=True, is_optional=True) for topic in written_topics]
     needs.groups[source.group] = (*needs.groups.get(source.group, ()), name)
 
 
 def _add_publication(needs: ClusterNeeds, publication: Publication) -> None:
     name, compacts = publication.name, not publication.allow_uncompacted
-    made = publication.create.enabled
-    needs.topics += [TopicNeed(topic, WRITE, name, is_made=made, must_compact=compacts) for topic in publication.topics]
+    is_made = publication.create.enabled
+    needs.topics += [
+        TopicNeed(topic, WRITE, name, is_made=is_made, must_compact=compacts) for topic in publication.topics
+    ]
     needs.topics.append(TopicNeed(publication.state_topic, WRITE, name, is_made=True, must_compact=True))
     if publication.heartbeat_topic:
         needs.topics.append(TopicNeed(publication.heartbeat_topic, WRITE, name, is_made=True, is_optional=True))
@@ -60,17 +62,17 @@ def _add_publication(needs: ClusterNeeds, publication: Publication) -> None:
 
 def check_topics(cluster: Cluster, needs: ClusterNeeds, settings: Mapping[str, str], now_ms: int) -> Iterator[Finding]:
     """Topics, their settings and rights, and the consumer groups."""
-    wanted = list(needs.topics)
+    topic_needs = list(needs.topics)
     for need in needs.patterns:
-        found = [name for name in list_topic_names(cluster) if re.fullmatch(need.topic, name)]
-        wanted += [replace(need, topic=name) for name in found]
-        if not found:
+        topic_names = [name for name in list_topic_names(cluster) if re.fullmatch(need.topic, name)]
+        topic_needs += [replace(need, topic=name) for name in topic_names]
+        if not topic_names:
             cause = f"topic_pattern={need.topic} matches no topic that the user of {cluster.place} may describe"
             advice = "create a topic, give the user READ on it, or correct source.topic_pattern"
             yield replace(make_error("kafka.topics", cause, advice), used_by=(need.user,))
-    facts = read_topics(cluster, [need.topic for need in wanted])
+    facts = read_topics(cluster, [need.topic for need in topic_needs])
     receive = int(settings.get(RECEIVE_SETTING, DEFAULT_RECEIVE_BYTES))
-    yield from judge_topics(cluster.place, wanted, facts, receive, now_ms)
+    yield from judge_topics(cluster.place, topic_needs, facts, receive, now_ms)
     for group in read_groups(cluster, needs.groups):
         users = needs.groups[group.group]
-        yield from (replace(found, used_by=users) for found in judge_group(cluster.place, group))
+        yield from (replace(finding, used_by=users) for finding in judge_group(cluster.place, group))

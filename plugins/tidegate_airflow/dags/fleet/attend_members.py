@@ -40,8 +40,8 @@ def pull_entries(context: Context) -> list[Data]:
 
 def pull_mapped(context: Context, task_id: str, key: str = "return_value") -> list[Data]:
     """What the mapped tasks have left, one call for all; each names its pipeline."""
-    found = context["ti"].xcom_pull(task_ids=task_id, key=key)
-    return [found] if isinstance(found, dict) else [one for one in found or [] if one is not None]
+    value = context["ti"].xcom_pull(task_ids=task_id, key=key)
+    return [value] if isinstance(value, dict) else [item for item in value or [] if item is not None]
 
 
 def run_step_for(
@@ -52,7 +52,7 @@ def run_step_for(
     from tidegate.fleet.members import load_members, open_members
 
     include = find_include_folder()
-    members = {name: one for name, one in load_members(include, fleet).items() if name in names}
+    members = {name: member for name, member in load_members(include, fleet).items() if name in names}
     return members, attend_members(open_members(include, members.values(), resolve_connection), step, members)
 
 
@@ -61,11 +61,11 @@ def commit_offsets_of_members(fleet: str) -> Data:
     from tidegate.steps.commit_offsets import commit_offsets
 
     context = get_current_context()
-    _, done = run_step_for(fleet, [one["pipeline"] for one in pull_mapped(context, "stage")], commit_offsets)
-    raise_member_failures(context, done.failures)
-    if not done.results:
+    _, outcome = run_step_for(fleet, [result["pipeline"] for result in pull_mapped(context, "stage")], commit_offsets)
+    raise_member_failures(context, outcome.failures)
+    if not outcome.results:
         raise AirflowSkipException("no table of these pipelines has a position yet")
-    return done.results
+    return outcome.results
 
 
 def clean_up_members(fleet: str) -> list[Data]:
@@ -77,20 +77,22 @@ def clean_up_members(fleet: str) -> list[Data]:
     from tidegate.steps.clean_up import clean_up, list_tables_to_compact
 
     context = get_current_context()
-    members, done = run_step_for(fleet, pull_look(context).get("attended", []), clean_up)
-    cleaned = {name: [report.to_dict() for report in reports] for name, reports in done.results.items()}
+    members, outcome = run_step_for(fleet, pull_look(context).get("attended", []), clean_up)
+    cleaned = {name: [report.to_dict() for report in reports] for name, reports in outcome.results.items()}
     context["ti"].xcom_push(key=CLEANED_KEY, value=cleaned)
-    raise_member_failures(context, done.failures)
-    for merged in pull_mapped(context, "merge", UNREPORTED_KEY):
-        for published in merged["tables"]:
-            emit_asset_event(context, published, name_fleet(fleet))
+    raise_member_failures(context, outcome.failures)
+    for merge_report in pull_mapped(context, "merge", UNREPORTED_KEY):
+        for published_batch in merge_report["tables"]:
+            emit_asset_event(context, published_batch, name_fleet(fleet))
     call_next_run(fleet, context, pull_look(context))
-    due = [
+    compactions = [
         {"pipeline": name, "tables": reports}
         for name, reports in cleaned.items()
         if members[name].maintenance.follows_flushes and list_tables_to_compact(reports)
     ]
-    return due[: conf.getint("core", "max_map_length")]  # the others wait for ten batches more, or for maintenance
+    return compactions[
+        : conf.getint("core", "max_map_length")
+    ]  # the others wait for ten batches more, or for maintenance
 
 
 def call_next_run(fleet: str, context: Context, look: Data) -> None:
@@ -105,14 +107,14 @@ def call_next_run(fleet: str, context: Context, look: Data) -> None:
 
 def _list_behind(context: Context) -> list[str]:
     """The members whose batch left records behind, and was merged."""
-    left = {one["pipeline"] for one in pull_mapped(context, "stage") if one.get("left")}
-    if not left:
+    behind_names = {result["pipeline"] for result in pull_mapped(context, "stage") if result.get("left")}
+    if not behind_names:
         return []
     states = read_task_states(context)
     return [
         entry["pipeline"]
         for number, entry in enumerate(pull_entries(context))
-        if entry["pipeline"] in left and states.get(f"merge_{number}") not in FAILED_STATES
+        if entry["pipeline"] in behind_names and states.get(f"merge_{number}") not in FAILED_STATES
     ]
 
 
@@ -125,10 +127,10 @@ def read_task_states(context: Context) -> dict[str, str]:
 
 def raise_member_failures(context: Context, failures: Mapping[str, Exception]) -> None:
     """Red, with the reason of each member, and tried again where one of them may pass."""
-    described = {name: describe_failure(problem) for name, problem in failures.items()}
-    context["ti"].xcom_push(key=FAILED_MEMBERS_KEY, value=described)
-    if described:
-        messages = [f"pipeline={name}: {one['message']}" for name, one in described.items()]
+    failure_descriptions = {name: describe_failure(problem) for name, problem in failures.items()}
+    context["ti"].xcom_push(key=FAILED_MEMBERS_KEY, value=failure_descriptions)
+    if failure_descriptions:
+        messages = [f"pipeline={name}: {failure['message']}" for name, failure in failure_descriptions.items()]
         raise_joined(context, messages, failures.values())
 
 

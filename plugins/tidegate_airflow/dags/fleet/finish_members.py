@@ -92,28 +92,28 @@ def finish_fleet_run(fleet: str) -> Data:
         raise_joined(context, [reason], [])
     ending.note_success(WHOLE_FLEET, FLUSH_KEY, look.get("at"))
     outcomes = read_outcomes(context, pull_entries(context), states)
-    ending.members, done = run_step_for(fleet, look["attended"], _beat)
-    for name, problem in done.failures.items():
+    ending.members, beats = run_step_for(fleet, look["attended"], _beat)
+    for name, problem in beats.failures.items():
         outcome, failure = outcomes.setdefault(name, MemberOutcome(name)), describe_failure(problem)
-        if failure["message"] not in [one.message for one in outcome.failed]:
+        if failure["message"] not in [failed_task.message for failed_task in outcome.failed]:
             outcome.add_failure(FailedTask("heartbeat", failure["error"], failure["message"]))
-    ending.memory.beats |= dict.fromkeys(done.results, ending.now)
+    ending.memory.beats |= dict.fromkeys(beats.results, ending.now)
     _note_members(ending, look, outcomes)
-    _note_freshness(ending, done.results)
+    _note_freshness(ending, beats.results)
     ending.keep(fleet)
     if ending.messages:
-        raise_joined(context, ["offsets are kept, but", *ending.messages], done.failures.values())
-    return {name: one["beat"] for name, one in done.results.items()}
+        raise_joined(context, ["offsets are kept, but", *ending.messages], beats.failures.values())
+    return {name: result["beat"] for name, result in beats.results.items()}
 
 
 def _beat(ports: Ports) -> Data:
     """The heartbeat of one member, and how it stands, where somebody wants to know."""
     beat = heartbeat(ports)
-    measured: RunMetrics | None = None
+    run_metrics: RunMetrics | None = None
     if ports.pipeline.freshness_target_seconds is not None or metrics.has_backend():
-        measured = measure_pipeline(ports)
-        metrics.send_pipeline_metrics(ports.pipeline.name, measured.to_values())
-    return {"beat": {"group": ports.pipeline.source.group, **beat.to_dict()}, "measured": measured}
+        run_metrics = measure_pipeline(ports)
+        metrics.send_pipeline_metrics(ports.pipeline.name, run_metrics.to_values())
+    return {"beat": {"group": ports.pipeline.source.group, **beat.to_dict()}, "measured": run_metrics}
 
 
 def _note_members(ending: _Ending, look: Data, outcomes: Mapping[str, MemberOutcome]) -> None:
@@ -140,13 +140,13 @@ def _note_red(ending: _Ending, outcome: MemberOutcome, inputs: str) -> None:
 def _note_freshness(ending: _Ending, results: Mapping[str, Data]) -> None:
     """`freshness_target` of the members that were measured; the others have no record that waits."""
     for name, result in results.items():
-        target, measured = ending.members[name].freshness_target_seconds, result["measured"]
-        if target is None or measured is None:
+        target, run_metrics = ending.members[name].freshness_target_seconds, result["measured"]
+        if target is None or run_metrics is None:
             continue
-        if measured.behind is not None and measured.behind <= target:
+        if run_metrics.behind is not None and run_metrics.behind <= target:
             ending.note_success(name, FRESHNESS_KEY, ending.now)
             continue
-        age = "nobody can tell how long" if measured.behind is None else f"behind={measured.behind:.0f}s"
+        age = "nobody can tell how long" if run_metrics.behind is None else f"behind={run_metrics.behind:.0f}s"
         reason = (
             f"pipeline={name}: {age}, freshness_target={target}s: records wait; see the lag of its partitions with: "
             f"tidegate status {name}"

@@ -42,10 +42,12 @@ def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
 
     The process of a task needs no members: its tasks are the same, and what it is given names the pipeline.
     """
-    backlog = build_backlog_asset(name_fleet(fleet), [one for member in members for one in _build_watchers(member)])
+    backlog = build_backlog_asset(
+        name_fleet(fleet), [watcher for member in members for watcher in _build_watchers(member)]
+    )
     with DAG(
         dag_id=format_fleet_dag_id(fleet),
-        description=f"Flushes {len(members)} pipelines together: {', '.join(one.name for one in members)}"[:250],
+        description=f"Flushes {len(members)} pipelines together: {', '.join(member.name for member in members)}"[:250],
         doc_md=_format_doc_md(fleet, members),
         schedule=_build_schedule(members, backlog),
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
@@ -56,7 +58,7 @@ def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
         tags=_list_tags(members),
     ) as dag:
         _build_tasks(fleet, format_pool_name(members[0]) if members else DEFAULT_POOL, backlog)
-    dag.params = to_params_dict(build_fleet_form([one.name for one in members]))
+    dag.params = to_params_dict(build_fleet_form([member.name for member in members]))
     return dag
 
 
@@ -76,8 +78,10 @@ def _build_schedule(members: Sequence[Pipeline], backlog: Asset) -> Any:
 
 
 def _list_tags(members: Sequence[Pipeline]) -> list[str]:
-    catalogs = sorted({table.catalog for one in members for table in one.entries})
-    return list(dict.fromkeys(["tidegate", "fleet", *catalogs, *sorted({tag for one in members for tag in one.tags})]))
+    catalogs = sorted({table.catalog for member in members for table in member.entries})
+    return list(
+        dict.fromkeys(["tidegate", "fleet", *catalogs, *sorted({tag for member in members for tag in member.tags})])
+    )
 
 
 def _build_tasks(fleet: str, pool: str, backlog: Asset) -> None:
@@ -113,22 +117,22 @@ def _build_tasks(fleet: str, pool: str, backlog: Asset) -> None:
         MemberOperator.partial(task_id="compact", verb="compact", fleet=name, **fixed).expand(given=cleaned)
 
 
-def _build_member_tasks(name: str, planned: Any, settings: dict[str, Any]) -> Any:
+def _build_member_tasks(name: str, entries: Any, settings: dict[str, Any]) -> Any:
     """A group for each entry of the plan: a merge begins behind its own stage, whatever the others do."""
 
     @task_group(group_id="rows", prefix_group_id=False, tooltip="From the log into the tables, for each pipeline")
     def flush_member(entry: Any) -> None:
-        given = {"fleet": name, **settings, **MAPPED}
-        stage = MemberOperator(task_id="stage", verb="stage", given=entry, doc_md=fleet_docs.STAGE, **given)
-        merged = {"doc_md": fleet_docs.MERGE, "outlets": [build_asset_alias(name)], **given}
-        MemberOperator(task_id="merge", verb="merge", given=stage.output, **merged)
+        stage_settings = {"fleet": name, **settings, **MAPPED}
+        stage = MemberOperator(task_id="stage", verb="stage", given=entry, doc_md=fleet_docs.STAGE, **stage_settings)
+        merge_settings = {"doc_md": fleet_docs.MERGE, "outlets": [build_asset_alias(name)], **stage_settings}
+        MemberOperator(task_id="merge", verb="merge", given=stage.output, **merge_settings)
 
-    return flush_member.expand(entry=planned)
+    return flush_member.expand(entry=entries)
 
 
 def _format_doc_md(fleet: str, members: Sequence[Pipeline]) -> str:
     rows = [
-        f"| `{one.name}` | {', '.join(f'`{table.name}`' for table in one.entries)} | {describe_schedule(one)} |"
-        for one in members
+        f"| `{pipeline.name}` | {', '.join(f'`{t.name}`' for t in pipeline.entries)} | {describe_schedule(pipeline)} |"
+        for pipeline in members
     ]
     return fleet_docs.FLEET.format(fleet=fleet, rows="\n".join(rows))

@@ -41,7 +41,7 @@ class FleetRequest:
 def build_fleet_form(names: list[str]) -> dict[str, Param]:
     """A flush's form, and the members to choose from; in the process of a task nobody chooses."""
     items: dict[str, Any] = {"type": "string", **({"enum": names} if names else {})}
-    picked = Param(
+    pipelines_param = Param(
         [],
         type="array",
         items=items,
@@ -49,7 +49,7 @@ def build_fleet_form(names: list[str]) -> dict[str, Param]:
         description="Only these pipelines of the fleet; all when empty.",
         examples=names,
     )
-    return {PICKED: picked, **build_form()}
+    return {PICKED: pipelines_param, **build_form()}
 
 
 def read_fleet_request(
@@ -63,29 +63,31 @@ def read_fleet_request(
     params, kind = read_run_params(context), context["dag_run"].run_type
     if kind == "scheduled":
         clock = build_clock(members.values())
-        due = tuple(name for name, one in members.items() if is_member_due(one, clock, planned_at.get(name), now))
-        new = [name for name, one in members.items() if keeps_own_time(one, clock) and name not in planned_at]
-        own_time = {*new, *(name for name in due if keeps_own_time(members[name], clock))}
-        return FleetRequest(due, params, by_time=True, own_time=tuple(sorted(own_time)))
+        due_names = tuple(
+            name for name, member in members.items() if is_member_due(member, clock, planned_at.get(name), now)
+        )
+        new = [name for name, member in members.items() if keeps_own_time(member, clock) and name not in planned_at]
+        own_time = {*new, *(name for name in due_names if keeps_own_time(members[name], clock))}
+        return FleetRequest(due_names, params, by_time=True, own_time=tuple(sorted(own_time)))
     if kind == "asset_triggered":
-        called = dict.fromkeys(_list_called(context))  # who waits for a place since the run before comes first
-        return FleetRequest(tuple(name for name in called or members if name in members), params)
-    picked = set(context["params"][PICKED])
-    unknown = sorted(picked - members.keys())
+        called_names = dict.fromkeys(_list_called(context))  # who waits for a place since the run before comes first
+        return FleetRequest(tuple(name for name in called_names or members if name in members), params)
+    picked_names = set(context["params"][PICKED])
+    unknown = sorted(picked_names - members.keys())
     if unknown:
         raise ConfigurationError(
             f"pipelines={', '.join(unknown)}: not in this fleet, or their file is wrong; there are: "
             f"{', '.join(members) or 'none'}"
         )
-    return FleetRequest(tuple(name for name in members if name in picked or not picked), params)
+    return FleetRequest(tuple(name for name in members if name in picked_names or not picked_names), params)
 
 
 def _list_called(context: Context) -> list[str]:
     """The members whose backlog called for the run, and those that the run before it could not finish."""
-    called: list[str] = []
+    called_names: list[str] = []
     for events in dict(context.get("triggering_asset_events") or {}).values():
         for event in events:
             extra = event.extra or {}
-            called += extra.get("asked", {}).get(PICKED, [])
-            called += [payload["pipeline"]] if isinstance(payload := extra.get("payload"), dict) else []
-    return called
+            called_names += extra.get("asked", {}).get(PICKED, [])
+            called_names += [payload["pipeline"]] if isinstance(payload := extra.get("payload"), dict) else []
+    return called_names

@@ -49,67 +49,73 @@ class MemberOutcome:
 
     def waits(self, streak: FailureStreak) -> bool:
         """Whether it did not try in this run, as it failed before: what failed then stays as it is."""
-        if any(one.kind == WAITING for one in self.failed):
+        if any(failed_task.kind == WAITING for failed_task in self.failed):
             return True
         if self.waiting_tables and not self.failed and not self.blocked:
             return True
-        self.failed += [one for one in streak.failed if self.waiting_tables & set(one.tables)]
+        self.failed += [failed_task for failed_task in streak.failed if self.waiting_tables & set(failed_task.tables)]
         return False
 
     def to_failure(self, pipeline: Pipeline, streak: FailureStreak | None, inputs: str) -> Failure:
         """What later runs must know; `inputs` is the digest of what this run tried."""
         known = (*self.failed, *self.blocked)
         message = "\n".join(self.messages)
-        reason = "\n".join(one.message for one in known if one.message) or message
-        tried = inputs if self._needs_pause(pipeline, streak) else ""
-        return Failure(identify_reason(message, list(known)), reason, tried, tuple(self.failed))
+        reason = "\n".join(failed_task.message for failed_task in known if failed_task.message) or message
+        tried_inputs = inputs if self._needs_pause(pipeline, streak) else ""
+        return Failure(identify_reason(message, list(known)), reason, tried_inputs, tuple(self.failed))
 
     def _needs_pause(self, pipeline: Pipeline, streak: FailureStreak | None) -> bool:
         if pipeline.has_several:
             waits = can_wait_by_table(self.failed)
         else:
             waits = needs_pause(self.failed, has_published=self.published)
-        return waits and streak is not None and streak.tables == {name for one in self.failed for name in one.tables}
+        return (
+            waits
+            and streak is not None
+            and streak.tables == {name for failed_task in self.failed for name in failed_task.tables}
+        )
 
 
 def read_outcomes(context: Context, entries: list[Data], states: Mapping[str, str]) -> dict[str, MemberOutcome]:
     """The outcome of each member that had a mapped task, or failed in a task that runs for all."""
     outcomes = {entry["pipeline"]: MemberOutcome(entry["pipeline"]) for entry in entries}
     for number, entry in enumerate(entries):
-        own = {verb: states.get(f"{verb}_{number}", "") for verb in ("stage", "merge")}
-        _read_tasks(context, outcomes[entry["pipeline"]], entry, number, own)
+        task_states = {verb: states.get(f"{verb}_{number}", "") for verb in ("stage", "merge")}
+        _read_tasks(context, outcomes[entry["pipeline"]], entry, number, task_states)
     for task in SHARED_TASKS:
-        failed = context["ti"].xcom_pull(task_ids=task, key=FAILED_MEMBERS_KEY, map_indexes=-1) or {}
-        for name, one in failed.items() if states.get(task) == "failed" else ():
-            outcomes.setdefault(name, MemberOutcome(name)).add_failure(FailedTask(task, one["error"], one["message"]))
+        failed_members = context["ti"].xcom_pull(task_ids=task, key=FAILED_MEMBERS_KEY, map_indexes=-1) or {}
+        for name, failure in failed_members.items() if states.get(task) == "failed" else ():
+            outcomes.setdefault(name, MemberOutcome(name)).add_failure(
+                FailedTask(task, failure["error"], failure["message"])
+            )
     return outcomes
 
 
 def _read_tasks(context: Context, outcome: MemberOutcome, entry: Data, number: int, states: Mapping[str, str]) -> None:
-    planned = entry["plan"]
-    if planned is None and not entry["failure"]:
-        planned = context["ti"].xcom_pull(task_ids="stage", key=PLANNED_KEY, map_indexes=number)
-    tables = [one["table"] for one in planned["tables"]] if planned else []
+    member_plan = entry["plan"]
+    if member_plan is None and not entry["failure"]:
+        member_plan = context["ti"].xcom_pull(task_ids="stage", key=PLANNED_KEY, map_indexes=number)
+    tables = [batch["table"] for batch in member_plan["tables"]] if member_plan else []
     if states["stage"] in FAILED_STATES:
-        failed = _read_failed(context, "stage", number, tables)
-        is_planned = planned or entry["failure"]
-        outcome.add_failure(failed if is_planned else replace(failed, task="plan", tables=()))
+        failed_task = _read_failed(context, "stage", number, tables)
+        is_planned = member_plan or entry["failure"]
+        outcome.add_failure(failed_task if is_planned else replace(failed_task, task="plan", tables=()))
     elif states["merge"] in FAILED_STATES:
         outcome.add_failure(_read_failed(context, "merge", number, tables))
     outcome.published = states["merge"] == "success"
     refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY, map_indexes=number) or []
-    refused = planned["refused"] if planned else []
-    outcome.failed += [to_failed_task("stage", one) for one in refused_by_stage]
-    outcome.blocked += [to_failed_task("plan", one) for one in refused if one["kind"] != WAITING]
-    outcome.waiting_tables |= {one["table"] for one in refused if one["kind"] == WAITING}
+    refusals = member_plan["refused"] if member_plan else []
+    outcome.failed += [to_failed_task("stage", refusal) for refusal in refused_by_stage]
+    outcome.blocked += [to_failed_task("plan", refusal) for refusal in refusals if refusal["kind"] != WAITING]
+    outcome.waiting_tables |= {refusal["table"] for refusal in refusals if refusal["kind"] == WAITING}
     outcome.messages += [
-        f"pipeline={outcome.pipeline} table={one['table']} is refused, the others go on: {one['message']}"
-        for one in (*refused, *refused_by_stage)
+        f"pipeline={outcome.pipeline} table={refusal['table']} is refused, the others go on: {refusal['message']}"
+        for refusal in (*refusals, *refused_by_stage)
     ]
 
 
 def _read_failed(context: Context, task_id: str, number: int, tables: list[str]) -> FailedTask:
     error = context["ti"].xcom_pull(task_ids=task_id, key=ERROR_KEY, map_indexes=number)
-    found = error if isinstance(error, dict) else {}
-    own = tuple(found.get("tables") or tables)
-    return FailedTask(task_id, str(found.get("error", "")), str(found.get("message", "")), own)
+    error_words = error if isinstance(error, dict) else {}
+    failed_tables = tuple(error_words.get("tables") or tables)
+    return FailedTask(task_id, str(error_words.get("error", "")), str(error_words.get("message", "")), failed_tables)

@@ -58,8 +58,8 @@ def write_planned_at(fleet: str, context: Context, planned_at: dict[str, float])
 
 def read_memory(fleet: str, context: Context) -> FleetMemory:
     """What earlier runs left."""
-    found = _read(fleet, context, MEMBERS_KEY)
-    return FleetMemory(dict(found.get("beats", {})), dict(found.get("streaks", {})))
+    memory = _read(fleet, context, MEMBERS_KEY)
+    return FleetMemory(dict(memory.get("beats", {})), dict(memory.get("streaks", {})))
 
 
 def write_memory(fleet: str, context: Context, memory: FleetMemory) -> None:
@@ -69,13 +69,13 @@ def write_memory(fleet: str, context: Context, memory: FleetMemory) -> None:
 
 def _read(fleet: str, context: Context, key: str) -> dict[str, Any]:
     try:
-        found = _open_store(fleet, context).get(key)
+        value = _open_store(fleet, context).get(key)
     except Exception as fault:  # whatever the store does, the run goes on
         log.warning(
             "what earlier runs noted cannot be read; every pipeline is due, and tries: %s", type(fault).__name__
         )
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _write(fleet: str, context: Context, key: str, value: dict[str, Any]) -> None:

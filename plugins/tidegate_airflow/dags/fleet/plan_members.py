@@ -102,11 +102,11 @@ def plan_fleet(fleet: str) -> list[Data]:
         if not members:
             check_refused_members(include, fleet)
         request = read_fleet_request(context, members, read_planned_at(fleet, context), now)
-        opened = open_members(include, [members[name] for name in request.names], resolve_connection)
-        looks = _look_at(opened, members, request)
+        fleet_members = open_members(include, [members[name] for name in request.names], resolve_connection)
+        looks = _look_at(fleet_members, members, request)
     if request.params["dry_run"]:
-        planned = {one.name: one.plan.to_dict() for one in looks if one.plan is not None}
-        context["ti"].xcom_push(key=PLANNED_KEY, value=planned)
+        plans = {look.name: look.plan.to_dict() for look in looks if look.plan is not None}
+        context["ti"].xcom_push(key=PLANNED_KEY, value=plans)
         _skip_others(context)
     run = _Run(
         context=context,
@@ -116,7 +116,7 @@ def plan_fleet(fleet: str) -> list[Data]:
         memory=read_memory(fleet, context),
         now=now,
     )
-    entries, look = _build_entries(run, opened, looks)
+    entries, look = _build_entries(run, fleet_members, looks)
     context["ti"].xcom_push(key=LOOK_KEY, value=asdict(look))
     _note_planned(fleet, context, request, members, now)  # last: a plan that is killed before is tried for all of them
     if not look.attended:
@@ -124,14 +124,18 @@ def plan_fleet(fleet: str) -> list[Data]:
     return entries
 
 
-def _look_at(opened: "OpenedMembers", members: Mapping[str, Pipeline], request: FleetRequest) -> "list[MemberLook]":
+def _look_at(
+    fleet_members: "OpenedMembers", members: Mapping[str, Pipeline], request: FleetRequest
+) -> "list[MemberLook]":
     from tidegate.fleet.look import look_at_members
 
     least = {name: request.compute_min_records(members[name]) for name in request.names}
-    looks = look_at_members(opened, least, partial(tasks.cap_batches, max_records=request.max_records))
-    for one in looks:
-        if one.error is not None:
-            log.warning("pipeline=%s cannot be planned with the others; its own task plans it: %s", one.name, one.error)
+    looks = look_at_members(fleet_members, least, partial(tasks.cap_batches, max_records=request.max_records))
+    for look in looks:
+        if look.error is not None:
+            log.warning(
+                "pipeline=%s cannot be planned with the others; its own task plans it: %s", look.name, look.error
+            )
     return looks
 
 
@@ -143,22 +147,27 @@ def _note_planned(fleet: str, context: Context, request: FleetRequest, members: 
         write_planned_at(fleet, context, {**member_times, **dict.fromkeys(request.own_time, now)})
 
 
-def _build_entries(run: _Run, opened: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:
-    look = FleetLook(looked=[one.name for one in looks], at=run.now)
-    ports = {one.name: one.ports for one in opened.members}
+def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:
+    look = FleetLook(looked=[look_of_member.name for look_of_member in looks], at=run.now)
+    ports = {other_look.name: other_look.ports for other_look in member.members}
     entries, order = list[Data](), {name: place for place, name in enumerate(run.request.names)}
-    for one in sorted(looks, key=lambda one: order[one.name]):
-        if one.plan is None and one.error is None:
-            (look.postponed if one.postponed else look.idle).append(one.name)
+    for member_look in sorted(looks, key=lambda sorted_look: order[sorted_look.name]):
+        if member_look.plan is None and member_look.error is None:
+            (look.postponed if member_look.postponed else look.idle).append(member_look.name)
             continue
-        planned = one.plan.to_dict() if one.plan else None
-        entry = {"pipeline": one.name, "plan": planned, "failure": None, "max_records": run.request.max_records}
-        entries.append(run.wait_for(entry, ports[one.name], look) if planned else entry)
+        member_plan = member_look.plan.to_dict() if member_look.plan else None
+        entry = {
+            "pipeline": member_look.name,
+            "plan": member_plan,
+            "failure": None,
+            "max_records": run.request.max_records,
+        }
+        entries.append(run.wait_for(entry, ports[member_look.name], look) if member_plan else entry)
     most = conf.getint("core", "max_map_length")
     entries, look.later = entries[:most], [entry["pipeline"] for entry in entries[most:]]
     late = list_late_heartbeats(run.members, run.memory.beats, run.now)
-    wanted = {*late, *(entry["pipeline"] for entry in entries), *(run.memory.streaks.keys() & {*look.idle})}
-    look.attended = [name for name in run.members if name in wanted]
+    attended_names = {*late, *(entry["pipeline"] for entry in entries), *(run.memory.streaks.keys() & {*look.idle})}
+    look.attended = [name for name in run.members if name in attended_names]
     log.info("looked=%s idle=%s with_work=%s", len(look.looked), len(look.idle), len(entries))
     return entries, look
 

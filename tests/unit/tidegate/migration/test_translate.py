@@ -64,7 +64,7 @@ def test_no_setting_falls_through_and_no_secret_shows(kind: str, include: Path) 
     assert {name for name in options if not any(one.name.endswith(name) for one in translation.settings)} == set()
     assert all(one.target or one.reason for one in translation.settings)
     position = find_position(translation.position, translation.draft, UnreachableWorld())
-    data = describe_import(translation, position, [], declared=False)
+    data = describe_import(translation, position, [], is_in_file=False)
     assert SECRET not in format_translation(data, translation.settings) + repr(data) + repr(translation)
 
 

@@ -29,9 +29,9 @@ def flush_until(world: World, until: str) -> list[str]:
     ports = world.build_ports(build_pipeline())
     end = resolve_stop_offsets(ports, until)
     with suppress(NothingToDo):
-        flush(ports, until=end)
+        flush(ports, stop_offsets=end)
     with pytest.raises(NothingToDo, match="end that was asked for"):
-        flush(ports, until=end)
+        flush(ports, stop_offsets=end)
     return read_ids(world) if ORDERS in world.destination.tables else []
 
 
@@ -65,7 +65,7 @@ def test_what_comes_after_the_end_was_asked_for_is_not_chased(world: World) -> N
     ports = world.build_ports(build_pipeline())
     end = resolve_stop_offsets(ports, "latest")
     world.broker.produce("orders", {"id": "late"}, {"id": "late", "name": "x"}, 0)
-    flush(ports, until=end)
+    flush(ports, stop_offsets=end)
     assert "late" not in read_ids(world)
 
 

@@ -266,7 +266,7 @@ def test_bad_record_is_told_although_the_group_is_in_other_hands_too(world: Worl
     with pytest.raises(BadRecord, match="1 records cannot be decoded"):
         flush(world.build_ports(build_pipeline(), broker=GroupOfOthers(world.broker)))
     assert "another client commits to this group" not in caplog.text, "nothing is published, so nothing is committed"
-    flush(world.build_ports(build_pipeline()), until={"orders": {0: 1}})
+    flush(world.build_ports(build_pipeline()), stop_offsets={"orders": {0: 1}})
     with pytest.raises(BadRecord, match="1 records cannot be decoded"):
         flush(world.build_ports(build_pipeline(), broker=GroupOfOthers(world.broker)))
     assert "another client commits to this group" in caplog.text

@@ -111,8 +111,8 @@ class Warehouse:
 
         with translate_client_errors(f"dataset={namespace}"):
             try:
-                listed = self.client.list_tables(self.to_reference(namespace), **self._limits)
-                return sorted(table.table_id for table in listed)
+                table_items = self.client.list_tables(self.to_reference(namespace), **self._limits)
+                return sorted(table.table_id for table in table_items)
             except NotFound:
                 return []
 
@@ -148,10 +148,10 @@ class Warehouse:
     def run_statement(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
         """Run one statement to its end; the finished job. Idempotent statements only: it may run twice."""
         config = self._build_config({}, query_parameters=list(parameters))
-        where = f"statement={' '.join(sql.split())[:60]}"
-        with translate_client_errors(where):
-            job, _ = self._submit_or_find(where, sql, f"tidegate_{uuid.uuid4().hex}", config)
-            return self._require_success(where, job)
+        place = f"statement={' '.join(sql.split())[:60]}"
+        with translate_client_errors(place):
+            job, _ = self._submit_or_find(place, sql, f"tidegate_{uuid.uuid4().hex}", config)
+            return self._require_success(place, job)
 
     def query_rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """The rows of one query."""
@@ -159,7 +159,7 @@ class Warehouse:
         with translate_client_errors("query"):
             return [dict(row) for row in job.result(**self._limits)]
 
-    def run_script_once(self, where: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> Any:
+    def run_script_once(self, place: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> Any:
         """Run a script, which may tell its job's id, under a name of its own; the finished job.
 
         So no answer that is lost makes it run twice: a job of that name that is there already was sent by a call whose
@@ -169,8 +169,8 @@ class Warehouse:
         number = 0
         while True:
             job_id = f"{name}_{number}"
-            with translate_client_errors(where, sent=True):
-                job, is_new = self._submit_or_find(where, script(job_id), job_id, self._build_config(labels))
+            with translate_client_errors(place, is_sent=True):
+                job, is_new = self._submit_or_find(place, script(job_id), job_id, self._build_config(labels))
                 hit_failpoint("bigquery.sent")
                 self.wait(job, is_named=True)
                 hit_failpoint("bigquery.answered")
@@ -207,15 +207,15 @@ class Warehouse:
                 return self.client.get_job(job_id, location=place, **self._limits)
         return self.client.get_job(job_id, **self._limits)
 
-    def _submit_or_find(self, where: str, sql: str, job_id: str, config: Any) -> tuple[Any, bool]:
+    def _submit_or_find(self, place: str, sql: str, job_id: str, config: Any) -> tuple[Any, bool]:
         from google.api_core.exceptions import Conflict
 
         try:
             return self._submit_query(sql, job_id, config), True
         except Conflict:
-            return self.find_sent_job(where, job_id), False
+            return self.find_sent_job(place, job_id), False
 
-    def find_sent_job(self, where: str, job_id: str) -> Any:
+    def find_sent_job(self, place: str, job_id: str) -> Any:
         """A job whose name is taken. BigQuery may say for a while that there is none; then `OutcomeUnknown`."""
         from google.api_core.exceptions import NotFound
 
@@ -227,7 +227,7 @@ class Warehouse:
                 break
             time.sleep(pause)
         raise OutcomeUnknown(
-            f"{where}: job={job_id} was sent before, and BigQuery does not show it; it will be asked for again; name "
+            f"{place}: job={job_id} was sent before, and BigQuery does not show it; it will be asked for again; name "
             "the catalog's location in catalogs.yaml, unless it is US or EU: jobs are looked for there"
         )
 
@@ -265,11 +265,11 @@ class Warehouse:
     def _submit_query(self, sql: str, job_id: str, config: Any) -> Any:
         return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits)
 
-    def _require_success(self, where: str, job: Any, *, is_named: bool = False) -> Any:
+    def _require_success(self, place: str, job: Any, *, is_named: bool = False) -> Any:
         self.wait(job, is_named=is_named)
         if job.error_result:
-            failed = JobFailed.from_job(job)
-            raise translate_job_error(where, failed) from failed
+            job_failure = JobFailed.from_job(job)
+            raise translate_job_error(place, job_failure) from job_failure
         return job
 
     def wait(self, job: Any, *, is_named: bool = False) -> None:
@@ -277,15 +277,15 @@ class Warehouse:
 
         One that is named may be waited for elsewhere: whoever comes back finds it by its name.
         """
-        named, began = NamedJob.from_job(self._catalog, job) if is_named else None, time.monotonic()
-        if named is not None:
-            self._watcher.report_sent(named)
+        named_job, began = NamedJob.from_job(self._catalog, job) if is_named else None, time.monotonic()
+        if named_job is not None:
+            self._watcher.report_sent(named_job)
         for pause in iterate_pauses():
             job.reload(**self._limits)
             if job.state == "DONE":
                 return
-            if named is not None:
-                self._watcher.report_running(named, time.monotonic() - began)
+            if named_job is not None:
+                self._watcher.report_running(named_job, time.monotonic() - began)
             time.sleep(pause)
 
 

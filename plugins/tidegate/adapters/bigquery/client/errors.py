@@ -94,10 +94,10 @@ class JobFailed(Exception):
 
 
 @contextmanager
-def translate_client_errors(where: str, *, sent: bool = False, service: Service = BIGQUERY) -> Iterator[None]:
+def translate_client_errors(place: str, *, is_sent: bool = False, service: Service = BIGQUERY) -> Iterator[None]:
     """Turn the errors of the client of a service into ours; jobs that fail tell it themselves.
 
-    What was `sent` and has no answer has an unknown outcome; a refused log-in asks a person, all else is tried again.
+    With `is_sent`, no answer is an unknown outcome; a refused log-in asks a person, all else is tried again.
     """
     from google.api_core import exceptions
     from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
@@ -106,26 +106,26 @@ def translate_client_errors(where: str, *, sent: bool = False, service: Service 
     try:
         yield
     except (exceptions.ServerError, exceptions.TooManyRequests, exceptions.RetryError) as error:
-        raise _to_lost_answer_error(where, error, sent, service) from error
+        raise _to_lost_answer_error(place, error, is_sent, service) from error
     except exceptions.PreconditionFailed as error:
         raise RetryLater(
-            f"{where}: another writer changed it at the same time; it will be tried again: {_format_error(error)}"
+            f"{place}: another writer changed it at the same time; it will be tried again: {_format_error(error)}"
         ) from error
     except exceptions.GoogleAPICallError as error:
         if get_reason(error) in RETRYABLE_REASONS:
-            raise RetryLater(f"{where}: {service.name} refused it for now: {_format_error(error)}") from error
+            raise RetryLater(f"{place}: {service.name} refused it for now: {_format_error(error)}") from error
         raise GiveUp(
-            f"{where}: {service.name} refused it: {_format_error(error)}{_render_way_out(error, service)}"
+            f"{place}: {service.name} refused it: {_format_error(error)}{_render_way_out(error, service)}"
         ) from error
     except GoogleAuthError as error:
         if isinstance(error, DefaultCredentialsError) or LOGIN_REFUSAL_PATTERN.search(str(error)):
             raise GiveUp(
-                f"{where}: Google refused the log-in: {_format_error(error)}; correct the catalog's connection "
+                f"{place}: Google refused the log-in: {_format_error(error)}; correct the catalog's connection "
                 "(google_cloud_default where it names none), or the identity of this machine"
             ) from error
-        raise _to_lost_answer_error(where, error, sent, service) from error
+        raise _to_lost_answer_error(place, error, is_sent, service) from error
     except (RequestException, ConnectionError, TimeoutError) as error:
-        raise _to_lost_answer_error(where, error, sent, service) from error
+        raise _to_lost_answer_error(place, error, is_sent, service) from error
 
 
 def translate_error(port: Any, verb: str, table: str, error: Exception) -> RetryLater | GiveUp | None:
@@ -136,17 +136,17 @@ def translate_error(port: Any, verb: str, table: str, error: Exception) -> Retry
 translate_bigquery_errors = translate_errors(translate_error)
 
 
-def translate_job_error(where: str, error: JobFailed) -> RetryLater | GiveUp:
+def translate_job_error(place: str, error: JobFailed) -> RetryLater | GiveUp:
     """A failed job as what the caller does next."""
     lasting = _explain_limit(error)
     if lasting:
-        return GiveUp(f"{where}: {lasting}")
+        return GiveUp(f"{place}: {lasting}")
     passing = _explain_interruption(error)
     if passing:
-        return RetryLater(f"{where}: {passing}")
+        return RetryLater(f"{place}: {passing}")
     if error.is_retryable:
-        return RetryLater(f"{where}: BigQuery failed, it will be tried again: {error}")
-    return GiveUp(f"{where}: BigQuery refused it: {error}; nothing was changed")
+        return RetryLater(f"{place}: BigQuery failed, it will be tried again: {error}")
+    return GiveUp(f"{place}: BigQuery refused it: {error}; nothing was changed")
 
 
 def _explain_limit(error: JobFailed) -> str:
@@ -194,9 +194,9 @@ def _render_way_out(error: Exception, service: Service) -> str:
     return f"; {way_out}" if way_out else ""
 
 
-def _to_lost_answer_error(where: str, error: Exception, sent: bool, service: Service) -> RetryLater:
-    kind = OutcomeUnknown if sent else RetryLater
-    return kind(f"{where}: {service.name} gave no answer: {_format_error(error)}")
+def _to_lost_answer_error(place: str, error: Exception, is_sent: bool, service: Service) -> RetryLater:
+    kind = OutcomeUnknown if is_sent else RetryLater
+    return kind(f"{place}: {service.name} gave no answer: {_format_error(error)}")
 
 
 def _format_error(error: Exception) -> str:

@@ -38,8 +38,8 @@ def run_load_job(warehouse: Warehouse, request: LoadRequest, name: str, source: 
             hit_failpoint("bigquery.loaded")
             return rows
         if warehouse.is_new_failure(job_id, is_new):
-            failed = JobFailed.from_job(job)
-            raise translate_job_error(request.where, failed) from failed
+            job_failure = JobFailed.from_job(job)
+            raise translate_job_error(request.where, job_failure) from job_failure
         number = max(number + 1, warehouse.find_newest_number(name, number))
 
 

@@ -84,9 +84,9 @@ class LocalFolder:
 
     def list_paths(self, path: str) -> list[str]:
         """See the protocol."""
-        found = os.walk(self._root / path)  # which leaves out what another run removes meanwhile
+        folders = os.walk(self._root / path)  # which leaves out what another run removes meanwhile
         return sorted(
-            (Path(place) / name).relative_to(self._root).as_posix() for place, _, names in found for name in names
+            (Path(place) / name).relative_to(self._root).as_posix() for place, _, names in folders for name in names
         )
 
     def delete(self, path: str) -> None:
@@ -154,8 +154,8 @@ class Bucket:
     def list_paths(self, path: str) -> list[str]:
         """See the protocol."""
         with self._translate_errors(path):
-            listed = self._bucket.list_blobs(prefix=f"{self._prefix}{path}/")
-            return sorted(blob.name.removeprefix(self._prefix) for blob in listed)
+            blobs = self._bucket.list_blobs(prefix=f"{self._prefix}{path}/")
+            return sorted(blob.name.removeprefix(self._prefix) for blob in blobs)
 
     def delete(self, path: str) -> None:
         """See the protocol."""

@@ -55,8 +55,8 @@ class BigQueryCommits(BigQueryPort):
         )
         if row is None or not row.is_current:
             return None
-        changed = position_table.read_publish_changes(self._get_warehouse(table), row)
-        return replace(row.head, summary={**row.head.summary, **changed})
+        publish_changes = position_table.read_publish_changes(self._get_warehouse(table), row)
+        return replace(row.head, summary={**row.head.summary, **publish_changes})
 
     @translate_bigquery_errors
     def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
@@ -72,8 +72,8 @@ class BigQueryCommits(BigQueryPort):
         warehouse, catalog = self._get_warehouse(table_commit.table), table_commit.table.split(".", 1)[0]
         table_marks.mark_table(warehouse, table_commit.table, loaded_table, table_commit.pipeline)
         position_table.commit_rows_and_position(warehouse, self._sql, table_commit)
-        for made in list_created_tables(table_commit.statements):
-            table_marks.remove_expiration(warehouse, f"{catalog}.{made}")
+        for created_table in list_created_tables(table_commit.statements):
+            table_marks.remove_expiration(warehouse, f"{catalog}.{created_table}")
 
     @translate_bigquery_errors
     def reparent(

@@ -28,9 +28,9 @@ class BigQueryHistory(BigQueryPort):
     @translate_bigquery_errors
     def list_backfills(self, table: str, pipeline: str) -> list[str]:
         """See the port."""
-        own = Ownership(TableKind.INTERMEDIATE, pipeline, table.split(".", 1)[1])
+        owner = Ownership(TableKind.INTERMEDIATE, pipeline, table.split(".", 1)[1])
         return bigquery_backfills.read_backfill_notes(
-            self._get_warehouse(table), resource_names.get_backfill_prefix(pipeline, table), own
+            self._get_warehouse(table), resource_names.get_backfill_prefix(pipeline, table), owner
         )
 
     @translate_bigquery_errors
@@ -52,7 +52,7 @@ class BigQueryHistory(BigQueryPort):
             return
         properties = {name: value for name, value in state.marks.items() if name != mark}
         attempt = f"forget {mark} {state.snapshot_id}"
-        forgotten = TableCommit(
+        table_commit = TableCommit(
             table=table,
             uuid=state.uuid,
             schema_id=0,
@@ -64,4 +64,4 @@ class BigQueryHistory(BigQueryPort):
             pipeline=pipeline,
             attempt=attempt,
         )
-        position_table.run_table_commit(self._get_warehouse(table), self._sql, forgotten)
+        position_table.run_table_commit(self._get_warehouse(table), self._sql, table_commit)

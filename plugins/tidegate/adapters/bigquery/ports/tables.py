@@ -95,22 +95,22 @@ class BigQueryTables(BigQueryPort):
         loaded_table = self._get_warehouse(table).find_table(table)
         if loaded_table is None:
             return UNBOUNDED
-        described = loaded_table.to_api_repr()
-        _check_collations(table, described.get("schema", {}).get("fields", ()), values)
-        layout = TableLayout.from_api_repr(described)
+        table_resource = loaded_table.to_api_repr()
+        _check_collations(table, table_resource.get("schema", {}).get("fields", ()), values)
+        layout = TableLayout.from_api_repr(table_resource)
         _check_floats(table, layout.schema, values)
         return compute_bounds(
             layout, self._get_warehouse(table).query_rows, self._sql, resource_names.name_positions_table(table), values
         )
 
     @translate_bigquery_errors
-    def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
+    def claim(self, table: str, owner: Ownership) -> dict[str, str] | None:
         """See the port."""
         loaded_table = self._get_warehouse(table).find_table(table)
         if loaded_table is None:
             return None
-        ownership.claim(self._get_warehouse(table), loaded_table, table, own)
-        return {SHAPE_PROPERTY: staging.get_shape(loaded_table)} if own.kind is TableKind.INTERMEDIATE else {}
+        ownership.claim(self._get_warehouse(table), loaded_table, table, owner)
+        return {SHAPE_PROPERTY: staging.get_shape(loaded_table)} if owner.kind is TableKind.INTERMEDIATE else {}
 
     @translate_bigquery_errors
     def has_mark(self, table: str, own: Ownership) -> bool:
@@ -177,8 +177,10 @@ def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
     NaN is not equal to itself: a row of that key would be inserted once more by each batch. Nor is anything newer than
     NaN: a row of that sequence would stay as it is.
     """
-    given = values.get("given", {}).values()
-    groups = {name for kind, (name, *_) in (one for one in given if one[0] == "by_sequence")}
+    given_conditions = values.get("given", {}).values()
+    groups = {
+        name for kind, (name, *_) in (condition for condition in given_conditions if condition[0] == "by_sequence")
+    }
     parts: list[tuple[str, Iterable[Sequence[str]]]] = [
         ("key.fields", values.get("leaves", ())),
         ("sequence_by", ((name,) for name in values.get("sequence", ()))),
@@ -195,8 +197,8 @@ def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
 
 def _has_float(schema: DataType, path: Sequence[str]) -> bool:
     for step in path:
-        own = schema.find_name(step) if isinstance(schema, Struct) else None
-        if own is None or not isinstance(schema, Struct):
+        field_name = schema.find_name(step) if isinstance(schema, Struct) else None
+        if field_name is None or not isinstance(schema, Struct):
             return False
-        schema = dict(schema.fields)[own]
+        schema = dict(schema.fields)[field_name]
     return isinstance(schema, Primitive) and schema.name == "DOUBLE"

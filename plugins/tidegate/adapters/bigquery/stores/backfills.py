@@ -6,7 +6,7 @@ from tidegate.adapters.bigquery.stores.staging import get_folder, get_shape, get
 from tidegate.model.ownership import Ownership
 
 
-def read_backfill_notes(warehouse: Warehouse, prefix: str, own: Ownership) -> list[str]:
+def read_backfill_notes(warehouse: Warehouse, prefix: str, owner: Ownership) -> list[str]:
     """What is noted in the backfills' tables whose names begin with `prefix`, which is ``catalog.dataset.begin``.
 
     Of tables that carry this mark, or none.
@@ -14,8 +14,10 @@ def read_backfill_notes(warehouse: Warehouse, prefix: str, own: Ownership) -> li
     namespace, _, begin = prefix.rpartition(".")
     tables = [f"{namespace}.{name}" for name in warehouse.list_tables(namespace) if name.startswith(begin)]
     loaded_tables = [warehouse.find_table(name) for name in tables]
-    ours = (t for t in loaded_tables if t is not None and (not get_kind(t) or own.labels.items() <= t.labels.items()))
-    return [table.description for table in ours if table.description]
+    owned_tables = (
+        t for t in loaded_tables if t is not None and (not get_kind(t) or owner.labels.items() <= t.labels.items())
+    )
+    return [table.description for table in owned_tables if table.description]
 
 
 def list_applied_slices(warehouse: Warehouse, intermediate: str, shape: str) -> frozenset[int]:

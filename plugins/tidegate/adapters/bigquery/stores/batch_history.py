@@ -58,17 +58,19 @@ def _open_table(warehouse: Warehouse, control: str) -> int:
 
     Returns how many rows it has.
     """
-    loaded_table, own = warehouse.find_table(control), describe_control(control)
+    loaded_table, owner = warehouse.find_table(control), describe_control(control)
     if loaded_table is None:
-        _create_table(warehouse, control, own.labels)
+        _create_table(warehouse, control, owner.labels)
         return 0
-    claim(warehouse, loaded_table, control, own)
+    claim(warehouse, loaded_table, control, owner)
     if loaded_table.expires is not None:  # version 0.1 left what the dataset had given it
         remove_expiration(warehouse, control)
     missing = set(COLUMN_TYPES) - {field.name for field in loaded_table.schema}
     if missing:
-        added = (f"ADD COLUMN IF NOT EXISTS {quote(name)} {COLUMN_TYPES[name]}" for name in sorted(missing))
-        warehouse.run_statement(f"ALTER TABLE {quote_name(warehouse.to_reference(control))} {', '.join(added)}")
+        column_clauses = (f"ADD COLUMN IF NOT EXISTS {quote(name)} {COLUMN_TYPES[name]}" for name in sorted(missing))
+        warehouse.run_statement(
+            f"ALTER TABLE {quote_name(warehouse.to_reference(control))} {', '.join(column_clauses)}"
+        )
     return int(loaded_table.num_rows or 0)
 
 

@@ -17,5 +17,5 @@ def drop_existing_namespaces(warehouse: Warehouse, statements: Iterable[str]) ->
 
 
 def _is_existing(warehouse: Warehouse, statement: str) -> bool:
-    found = _CREATE_NAMESPACE_PATTERN.fullmatch(statement)
-    return found is not None and warehouse.has_dataset(f"{found[1]}.{found[2]}")
+    match = _CREATE_NAMESPACE_PATTERN.fullmatch(statement)
+    return match is not None and warehouse.has_dataset(f"{match[1]}.{match[2]}")

@@ -19,21 +19,21 @@ log = logging.getLogger(__name__)
 SHAPE_LABEL = "tidegate_shape"
 
 
-def claim(warehouse: Warehouse, table: Any, name: str, own: Ownership) -> None:
+def claim(warehouse: Warehouse, table: Any, name: str, owner: Ownership) -> None:
     """See that the table is ours; one of version 0.1 is marked. `GiveUp` for a table of somebody else."""
-    refuse_other_mark(name, own, own.labels, table.labels)
-    if compare_mark(own.labels, table.labels) is Mark.OURS:
+    refuse_other_mark(name, owner, owner.labels, table.labels)
+    if compare_mark(owner.labels, table.labels) is Mark.OURS:
         return
-    check_recognised(name, own, [field.name for field in table.schema], table.labels.get(SHAPE_LABEL))
-    table.labels = {**table.labels, **own.labels}
+    check_recognised(name, owner, [field.name for field in table.schema], table.labels.get(SHAPE_LABEL))
+    table.labels = {**table.labels, **owner.labels}
     warehouse.update_table(table, "labels")
-    log.info("marked a table of version 0.1: table=%s %s", name, own.words)
+    log.info("marked a table of version 0.1: table=%s %s", name, owner.words)
 
 
-def check_readable(table: Any, name: str, own: Ownership) -> None:
+def check_readable(table: Any, name: str, owner: Ownership) -> None:
     """`GiveUp` before a table of somebody else is read as one of ours; one of version 0.1 is told by its columns."""
-    if get_kind(table) != own.kind:
-        check_recognised(name, own, [field.name for field in table.schema], None)
+    if get_kind(table) != owner.kind:
+        check_recognised(name, owner, [field.name for field in table.schema], None)
 
 
 def check_removable(table: Any, name: str, kinds: Collection[str]) -> None:

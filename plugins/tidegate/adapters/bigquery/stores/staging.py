@@ -64,11 +64,11 @@ def load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: s
     if table is None:
         raise RetryLater(f"intermediate={intermediate} batch={batch}: the table is gone; run the flush again")
     _check_collations(intermediate, table)
-    before = _list_landed(warehouse, intermediate)
-    if any(one["table"] == get_uuid(table) and one["summary"]["tidegate.attempt"] == attempt for one in before):
+    before, uuid = _list_landed(warehouse, intermediate), get_uuid(table)
+    if any(landing["table"] == uuid and landing["summary"]["tidegate.attempt"] == attempt for landing in before):
         return
     try:
-        rows = _load_and_check(warehouse, intermediate, get_uuid(table), summary, outcome)
+        rows = _load_and_check(warehouse, intermediate, uuid, summary, outcome)
     except GiveUp as error:
         if isinstance(error.__cause__, JobFailed):
             forget_attempt(warehouse, intermediate, batch, attempt)
@@ -76,7 +76,7 @@ def load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: s
     numbers = [landed["number"] for landed in before]
     landed = {
         "number": max([0, *numbers]) + 1,
-        "table": get_uuid(table),
+        "table": uuid,
         "rows": rows,
         "summary": summary,
         "outcome": outcome.to_dict(),
@@ -111,13 +111,13 @@ def _load_and_check(
         if has_rows
         else 0
     )
-    written = rows if outcome.rows is None else outcome.rows  # an earlier version's job did not count them
-    if rows != written:
+    written_rows = rows if outcome.rows is None else outcome.rows  # an earlier version's job did not count them
+    if rows != written_rows:
         forget_attempt(warehouse, intermediate, batch, attempt)
         raise RetryLater(
             f"intermediate={intermediate} batch={batch} attempt={attempt}: the load jobs brought in rows={rows}, and "
-            f"the stage job wrote rows={written}; nothing of it is merged and the batch is staged again; keep others "
-            "out of the staging folder, its lifecycle rules too"
+            f"the stage job wrote rows={written_rows}; nothing of it is merged and the batch is staged again; keep "
+            "others out of the staging folder, its lifecycle rules too"
         )
     return rows
 
@@ -140,12 +140,12 @@ def read_outcome_text(warehouse: Warehouse, place: str) -> str | None:
 
 def _run_load_jobs(warehouse: Warehouse, intermediate: str, place: str, uuid: str, summary: dict[str, str]) -> int:
     batch = summary["tidegate.batch"]
-    where = f"intermediate={intermediate} batch={batch} attempt={summary['tidegate.attempt']}"
+    load_place = f"intermediate={intermediate} batch={batch} attempt={summary['tidegate.attempt']}"
     labels = {"tidegate_pipeline": summary.get("tidegate.pipeline", ""), "tidegate_batch": batch}
     source = warehouse.folder.get_load_source(f"{place}/rows")
     files: list[Path | str] = [source] if isinstance(source, str) else list(source)
     names = [name_job("load", place, uuid, number) for number in range(len(files))]
-    request = LoadRequest(where, intermediate, labels)
+    request = LoadRequest(load_place, intermediate, labels)
     return sum(run_load_job(warehouse, request, name, file) for name, file in zip(names, files, strict=True))
 
 
@@ -160,7 +160,7 @@ def _list_valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]
     """The same, of the table that is there now."""
     landed = _list_landed(warehouse, intermediate)
     table = warehouse.find_table(intermediate) if landed else None
-    return [one for one in landed if table is not None and one["table"] == get_uuid(table)]
+    return [landing for landing in landed if table is not None and landing["table"] == get_uuid(table)]
 
 
 def read_outcome(warehouse: Warehouse, intermediate: str, attempt: str) -> StageOutcome | None:
@@ -174,8 +174,8 @@ def read_outcome(warehouse: Warehouse, intermediate: str, attempt: str) -> Stage
 def _get_outcome(landed: dict[str, Any]) -> StageOutcome:
     """What was written down of an attempt, as far as its job left it."""
     summary = landed["summary"]
-    where = f"batch={summary['tidegate.batch']} attempt={summary['tidegate.attempt']} file={LANDED_FILE}"
-    return StageOutcome.from_dict(landed["outcome"], where)
+    place = f"batch={summary['tidegate.batch']} attempt={summary['tidegate.attempt']} file={LANDED_FILE}"
+    return StageOutcome.from_dict(landed["outcome"], place)
 
 
 def list_staged(warehouse: Warehouse, intermediate: str, destination: str) -> list[StagedBatch]:
@@ -184,8 +184,8 @@ def list_staged(warehouse: Warehouse, intermediate: str, destination: str) -> li
     for landed in _list_valid(warehouse, intermediate):
         outcome = _get_outcome(landed)
         if not outcome.bad:
-            staged = outcome.to_staged_batch(destination, landed["summary"], landed["number"])
-            newest[staged.batch] = staged
+            staged_batch = outcome.to_staged_batch(destination, landed["summary"], landed["number"])
+            newest[staged_batch.batch] = staged_batch
     return [newest[batch] for batch in sorted(newest)]
 
 
@@ -216,8 +216,8 @@ def find_highest_batch(warehouse: Warehouse, intermediate: str) -> int:
     The number of one that was killed before it left its counts is used again.
     """
     names = warehouse.folder.list_paths(get_folder(intermediate))
-    finished = _list_attempts([name for name in names if COUNTS_PATH_PATTERN.search(name)])
-    numbers = {batch for batch, _ in finished - _find_unmergeable_attempts(warehouse, intermediate)}
+    finished_attempts = _list_attempts([name for name in names if COUNTS_PATH_PATTERN.search(name)])
+    numbers = {batch for batch, _ in finished_attempts - _find_unmergeable_attempts(warehouse, intermediate)}
     table = warehouse.find_table(intermediate)
     return max([_get_highest_label(table) if table else 0, *numbers])
 
@@ -230,13 +230,13 @@ def _list_attempts(paths: Iterable[str]) -> set[tuple[int, str]]:
 
 def _find_unmergeable_attempts(warehouse: Warehouse, intermediate: str) -> set[tuple[int, str]]:
     """Attempts that have ended with something that is never merged."""
-    ended: set[tuple[int, str]] = set()
+    ended_attempts: set[tuple[int, str]] = set()
     for landed in _list_landed(warehouse, intermediate):
         summary = landed["summary"]
         span = Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span
         if not _get_outcome(landed).can_be_merged(span):
-            ended.add((int(summary["tidegate.batch"]), summary["tidegate.attempt"]))
-    return ended
+            ended_attempts.add((int(summary["tidegate.batch"]), summary["tidegate.attempt"]))
+    return ended_attempts
 
 
 def _get_highest_label(table: Any) -> int:
@@ -251,8 +251,8 @@ def remove_batches(warehouse: Warehouse, intermediate: str, up_to_batch: int) ->
     where none of their attempts is ever merged.
     """
     names = warehouse.folder.list_paths(get_folder(intermediate))
-    attempts, ended = _list_attempts(names), _find_unmergeable_attempts(warehouse, intermediate)
-    open_batches = {batch for batch, _ in attempts - ended if batch > up_to_batch}
+    attempts, ended_attempts = _list_attempts(names), _find_unmergeable_attempts(warehouse, intermediate)
+    open_batches = {batch for batch, _ in attempts - ended_attempts if batch > up_to_batch}
     batches = sorted({batch for batch, _ in attempts} - open_batches)
     table = warehouse.find_table(intermediate)
     if table is None and not names:

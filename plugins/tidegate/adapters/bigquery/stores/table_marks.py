@@ -38,9 +38,9 @@ def remove_expiration(warehouse: Warehouse, name: str) -> None:
 
 def _build_label(pipeline: str) -> str:
     """A label cannot have every name: one that it would change or cut is told from others by a digest."""
-    wanted = LABEL_PREFIX + pipeline
-    (label,) = to_labels({"name": wanted}).values()
-    if label == wanted:
+    label_text = LABEL_PREFIX + pipeline
+    (label,) = to_labels({"name": label_text}).values()
+    if label == label_text:
         return label
     digest = hashlib.sha256(pipeline.encode()).hexdigest()[:DIGEST_LETTERS]
     return f"{label[: MAX_LABEL_LETTERS - DIGEST_LETTERS - 1]}_{digest}"

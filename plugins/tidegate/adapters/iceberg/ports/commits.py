@@ -55,13 +55,13 @@ class IcebergCommits(IcebergPort):
         self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
     ) -> Head | None:
         """See the port."""
-        table, staged = self._table(table_commit.table), self.catalogs.table(keys["source"]) if keys else None
-        ranges = key_ranges.find_key_ranges(staged, keys) if keys and staged is not None else ()
-        written = iceberg_reparent.find_written_files(table, table_commit, onto, None if keys is None else ranges)
-        if written is None:
+        table, staging_table = self._table(table_commit.table), self.catalogs.table(keys["source"]) if keys else None
+        ranges = key_ranges.find_key_ranges(staging_table, keys) if keys and staging_table is not None else ()
+        written_files = iceberg_reparent.find_written_files(table, table_commit, onto, None if keys is None else ranges)
+        if written_files is None:
             return None
         parent = iceberg_reparent.NewParent(onto, summary or {})
-        iceberg_reparent.reparent(table, table_commit, parent, written, self._branch(table_commit.table))
+        iceberg_reparent.reparent(table, table_commit, parent, written_files, self._branch(table_commit.table))
         return self.read_head(table_commit.table, table_commit.branch)
 
     @translate_iceberg_errors

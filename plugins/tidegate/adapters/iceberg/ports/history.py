@@ -31,8 +31,8 @@ class IcebergHistory(IcebergPort):
         """See the port."""
         catalog, identifier = table.split(".", 1)
         prefix = resource_names.get_backfill_prefix(pipeline, identifier)
-        own = Ownership(TableKind.INTERMEDIATE, pipeline, identifier)
-        return iceberg_staging.read_backfill_notes(self.catalogs.catalog(catalog), prefix, own)
+        owner = Ownership(TableKind.INTERMEDIATE, pipeline, identifier)
+        return iceberg_staging.read_backfill_notes(self.catalogs.catalog(catalog), prefix, owner)
 
     @translate_iceberg_errors
     def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:

@@ -63,25 +63,27 @@ class IcebergTables(IcebergPort):
     @translate_iceberg_errors
     def find_bounds(self, table: str, values: MergeInput) -> Bounds:
         """See the port."""
-        staged = self.catalogs.table(values["source"])
-        all_ranges = () if staged is None else key_ranges.find_key_ranges(staged, values)
+        staging_table = self.catalogs.table(values["source"])
+        all_ranges = () if staging_table is None else key_ranges.find_key_ranges(staging_table, values)
         at = values.get("at")
         destination = (self._table(table) if at is None else self._at(table, at)) if all_ranges else None
         ranges = tuple(
-            one for one in all_ranges if destination and file_overlap.find_table_field(destination, one) is not None
+            key_range
+            for key_range in all_ranges
+            if destination and file_overlap.find_table_field(destination, key_range) is not None
         )
         overlap = (
             file_overlap.find_overlap(destination, at, ranges) if destination and ranges and at is not None else None
         )
-        if staged is not None and key_values.are_keys_worth_naming(values.get("rows", 0), overlap):
-            return Bounds(key_values.name_keys(staged, values, ranges), overlap=overlap)
+        if staging_table is not None and key_values.are_keys_worth_naming(values.get("rows", 0), overlap):
+            return Bounds(key_values.name_keys(staging_table, values, ranges), overlap=overlap)
         return Bounds(tuple(key_range.bound for key_range in ranges), overlap=overlap)
 
     @translate_iceberg_errors
-    def claim(self, table: str, own: Ownership) -> dict[str, str] | None:
+    def claim(self, table: str, owner: Ownership) -> dict[str, str] | None:
         """See the port."""
         loaded_table = self.catalogs.table(table)
-        return None if loaded_table is None else ownership.claim(loaded_table, table, own)
+        return None if loaded_table is None else ownership.claim(loaded_table, table, owner)
 
     @translate_iceberg_errors
     def has_mark(self, table: str, own: Ownership) -> bool:

@@ -56,7 +56,7 @@ def build_outside_test(table: Table, ranges: Sequence[KeyRange]) -> Callable[[Da
     compared = [(key_range, field) for key_range in ranges if (field := find_table_field(table, key_range)) is not None]
     if not compared:
         return None
-    return lambda file: any(_is_outside(file, *one) for one in compared)
+    return lambda file: any(_is_outside(file, *comparison) for comparison in compared)
 
 
 def find_table_field(table: Table, key_range: KeyRange) -> NestedField | None:

@@ -62,14 +62,14 @@ class KeyRange:
         return Bound(self.leaf, (ends,), self.nulls)
 
 
-def find_key_ranges(staged: Table, values: MergeInput) -> tuple[KeyRange, ...]:
+def find_key_ranges(staging_table: Table, values: MergeInput) -> tuple[KeyRange, ...]:
     """For each leaf of the key that a merge filled with `values` compares, and that every staged file tells of."""
-    if "leaves" not in values or staged.metadata.snapshot_by_id(values["snapshot_id"]) is None:
+    if "leaves" not in values or staging_table.metadata.snapshot_by_id(values["snapshot_id"]) is None:
         return ()
     row_filter = EqualTo(term="batch_number", value=values["batch"])
-    scan = staged.scan(snapshot_id=values["snapshot_id"], row_filter=row_filter)
+    scan = staging_table.scan(snapshot_id=values["snapshot_id"], row_filter=row_filter)
     files, parts = [task.file for task in scan.plan_files()], dict(values["keys"])
-    key, ranges = staged.schema().find_field("key"), []
+    key, ranges = staging_table.schema().find_field("key"), []
     for leaf in (leaf for leaf in values["leaves"] if leaf[0] in parts):
         field = find_nested_field(key, find_path_in_key(values, leaf))
         key_range = _compute_range(files, field, leaf)
@@ -127,7 +127,7 @@ def _render_constant(data_type: Any, value: Any) -> str:
 
 def _format_date(days: int) -> str:
     """A day since 1970 as Spark reads it: with four digits of the year or more, beyond Python's first and last year."""
-    cycles, rest = divmod(days, CALENDAR_DAYS)
-    day = EPOCH + timedelta(days=rest)
+    cycles, remaining_days = divmod(days, CALENDAR_DAYS)
+    day = EPOCH + timedelta(days=remaining_days)
     year = day.year + CALENDAR_YEARS * cycles
     return f"{'-' if year < 0 else ''}{abs(year):04}-{day:%m-%d}"

@@ -36,7 +36,7 @@ def are_keys_worth_naming(rows: int, overlap: Overlap | None) -> bool:
     return overlap.rows >= max(MIN_TABLE_ROWS, MIN_ROW_RATIO * rows)
 
 
-def name_keys(staged: Table, values: MergeInput, ranges: Sequence[KeyRange]) -> tuple[Bound, ...]:
+def name_keys(staging_table: Table, values: MergeInput, ranges: Sequence[KeyRange]) -> tuple[Bound, ...]:
     """The bounds of `ranges`, with the staged values of each leaf beside them, where these are numbers or short texts.
 
     In the order of the key, each leaf is named whose constants still have room in `MAX_LITERAL_BYTES`; what is left
@@ -44,17 +44,17 @@ def name_keys(staged: Table, values: MergeInput, ranges: Sequence[KeyRange]) -> 
     a merge slower, and never wrong.
     """
     bounds, room = [key_range.bound for key_range in ranges], MAX_LITERAL_BYTES
-    listed = [
+    indexes = [
         place
         for place, key_range in enumerate(ranges)
         if isinstance(key_range.data_type, NAMEABLE_TYPES) and not key_range.nulls
     ]
-    if listed:
+    if indexes:
         is_batch = EqualTo(term="batch_number", value=values["batch"])
         row_filter = And(is_batch, EqualTo(term="attempt", value=values["attempt"]))
-        scan = staged.scan(row_filter=row_filter, snapshot_id=values["snapshot_id"], selected_fields=("key",))
+        scan = staging_table.scan(row_filter=row_filter, snapshot_id=values["snapshot_id"], selected_fields=("key",))
         keys = scan.to_arrow()["key"].combine_chunks()
-        for place in listed:
+        for place in indexes:
             leaf = pc.struct_field(keys, find_path_in_key(values, ranges[place].leaf))
             constants = _render_constants(leaf, room)
             room -= _measure_bytes(constants)

@@ -95,9 +95,9 @@ def forget_snapshots(table: Table) -> None:
     """
     if len(table.metadata.snapshots) <= MAX_SNAPSHOTS:
         return
-    named = {reference.snapshot_id for reference in table.metadata.refs.values()}
+    referenced_ids = {reference.snapshot_id for reference in table.metadata.refs.values()}
     newest_last = sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)
-    old = [snapshot for snapshot in newest_last[:-KEPT_SNAPSHOTS] if snapshot.snapshot_id not in named]
+    old = [snapshot for snapshot in newest_last[:-KEPT_SNAPSHOTS] if snapshot.snapshot_id not in referenced_ids]
     if not old:
         return
     before = list_snapshot_files(table, old)

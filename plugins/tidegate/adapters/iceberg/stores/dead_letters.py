@@ -35,18 +35,20 @@ def read_newest_letters(table: Table, limit: int) -> DeadLetters:
     Letters stay when they are done, for years. Only files are opened in which some wait, or were discarded: manifests
     count the others.
     """
-    waiting = table.scan(row_filter=WAITING, selected_fields=("written_at",)).to_arrow()
+    waiting_letters = table.scan(row_filter=WAITING, selected_fields=("written_at",)).to_arrow()
     rows: list[dict[str, Any]] = []
-    if limit and waiting.num_rows:
-        times: list[datetime] = sorted(waiting["written_at"].to_pylist(), reverse=True)
+    if limit and waiting_letters.num_rows:
+        times: list[datetime] = sorted(waiting_letters["written_at"].to_pylist(), reverse=True)
         since = times[min(limit, len(times)) - 1]
         row_filter = And(WAITING, GreaterThanOrEqual(term="written_at", value=since.isoformat()))
         order = [("written_at", "descending"), *((name, "descending") for name in LETTER_ADDRESS)]
         rows = table.scan(row_filter=row_filter).to_arrow().sort_by(order).slice(0, limit).to_pylist()
-    done = table.scan(selected_fields=("stage",)).count() - waiting.num_rows
+    handled_count = table.scan(selected_fields=("stage",)).count() - waiting_letters.num_rows
     is_discarded = EqualTo(term="stage", value=DISCARDED_STAGE)
     discarded = table.scan(row_filter=is_discarded, selected_fields=("stage",)).count()
-    return DeadLetters(waiting.num_rows, done - discarded, tuple(DeadLetter.from_row(row) for row in rows), discarded)
+    return DeadLetters(
+        waiting_letters.num_rows, handled_count - discarded, tuple(DeadLetter.from_row(row) for row in rows), discarded
+    )
 
 
 def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:

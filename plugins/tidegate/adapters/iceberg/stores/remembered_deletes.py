@@ -39,46 +39,46 @@ def forget_deletes(table: Table, before_ms: int) -> int:
     tasks = table.scan(row_filter=LessThan(term=field.name, value=before.isoformat())).plan_files()
     aged = [(task, _estimate_old_share(task.file, field, before)) for task in tasks]
     wholly_old = [task for task, share in aged if share == 1]
-    partly_old = _choose_worth_rewriting([one for one in aged if one[1] < 1])
-    forgotten = 0
+    partly_old = _choose_worth_rewriting([aged_file for aged_file in aged if aged_file[1] < 1])
+    deleted_rows = 0
     if current and any(task.file.record_count for task in (*wholly_old, *partly_old)):
         is_newer = GreaterThanOrEqual(term=field.name, value=before.isoformat())
         newer_rows = Or(is_newer, IsNull(term=field.name))
-        forgotten = _replace_files(table, current.snapshot_id, wholly_old, partly_old, newer_rows)
+        deleted_rows = _replace_files(table, current.snapshot_id, wholly_old, partly_old, newer_rows)
     forget_snapshots(table.refresh())
-    return forgotten
+    return deleted_rows
 
 
 def _replace_files(
     table: Table,
     snapshot_id: int,
-    dropped: Sequence[FileScanTask],
-    rewritten: Sequence[FileScanTask],
+    dropped_tasks: Sequence[FileScanTask],
+    rewritten_tasks: Sequence[FileScanTask],
     kept_rows: BooleanExpression,
 ) -> int:
     """In one commit onto the snapshot, drop files and write others anew with the kept rows; how many rows went."""
     transaction, scan = table.transaction(), ArrowScan(table.metadata, table.io, table.schema(), kept_rows)
-    removed = sum(task.file.record_count for task in (*dropped, *rewritten))
+    removed_rows = sum(task.file.record_count for task in (*dropped_tasks, *rewritten_tasks))
     with transaction.update_snapshot().overwrite() as overwrite:
-        for task in (*dropped, *rewritten):
+        for task in (*dropped_tasks, *rewritten_tasks):
             overwrite.delete_data_file(task.file)
-        for task in rewritten:  # one after the other: a large one is not held in memory beside the next
+        for task in rewritten_tasks:  # one after the other: a large one is not held in memory beside the next
             rows = scan.to_table([task])
-            removed -= rows.num_rows
+            removed_rows -= rows.num_rows
             for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
                 overwrite.append_data_file(file)
-    required = (
+    requirements = (
         AssertTableUUID(uuid=table.metadata.table_uuid),
         AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id),
     )
-    commit(table, required, transaction._updates)
-    return removed
+    commit(table, requirements, transaction._updates)
+    return removed_rows
 
 
 def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
     """Large files of which a good share is old, and of the small ones those with the oldest rows."""
     tasks, room = [], SMALL_FILE_ROWS
-    for task, share in sorted(aged, key=lambda one: -one[1]):
+    for task, share in sorted(aged, key=lambda aged_file: -aged_file[1]):
         rows = task.file.record_count
         if rows > SMALL_FILE_ROWS and share >= MIN_OLD_SHARE:
             tasks.append(task)
@@ -91,10 +91,10 @@ def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
 def _estimate_old_share(file: DataFile, field: NestedField, before: datetime) -> Fraction:
     """Which share of the time between a file's oldest and newest row is over: 1 only if no row is newer."""
     low, high = (_read_bound(ends, field) for ends in (file.lower_bounds, file.upper_bounds))
-    until = (before - EPOCH) // timedelta(microseconds=1)
+    end_micros = (before - EPOCH) // timedelta(microseconds=1)
     if low is None or high is None or (file.null_value_counts or {}).get(field.field_id) != 0:
         return MIN_OLD_SHARE
-    return min(Fraction(1), Fraction(until - low, high + 1 - low))
+    return min(Fraction(1), Fraction(end_micros - low, high + 1 - low))
 
 
 def _read_bound(ends: dict[int, bytes] | None, field: NestedField) -> int | None:

@@ -30,13 +30,13 @@ from tidegate.ports.context import Staging
 
 def complete_attempt(table: Table, attempt: str) -> StageOutcome | None:
     """Let an attempt count whose job has left its counts, and return them; None without any. One commit, tried once."""
-    counted = resource_names.name_counted_property(attempt)
-    text = table.metadata.properties.get(counted)
+    counted_property = resource_names.name_counted_property(attempt)
+    text = table.metadata.properties.get(counted_property)
     if text is None:
         return read_outcome(table, attempt)
     outcome = StageOutcome.from_json(text, _name_place(table, attempt))
     complete = SetPropertiesUpdate(updates={resource_names.name_staged_property(attempt): text})
-    updates = (complete, RemovePropertiesUpdate(removals=[counted]))
+    updates = (complete, RemovePropertiesUpdate(removals=[counted_property]))
     commit.commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), updates)
     return outcome
 
@@ -68,9 +68,9 @@ def list_staged(table: Table, destination: str) -> list[StagedBatch]:
     """Complete batches in order; of several attempts at one batch the newest counts."""
     newest: dict[int, StagedBatch] = {}
     for snapshot in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
-        staged = _build_staged_batch(table, snapshot, destination)
-        if staged is not None:
-            newest[staged.batch] = staged
+        staged_batch = _build_staged_batch(table, snapshot, destination)
+        if staged_batch is not None:
+            newest[staged_batch.batch] = staged_batch
     return [newest[batch] for batch in sorted(newest)]
 
 
@@ -83,25 +83,25 @@ def read_newest_staging(table: Table, destination: str) -> Staging | None:
     for snapshot in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0):
         batch = parse_batch(snapshot)
         if batch is not None:
-            staged = _build_staged_batch(table, snapshot, destination)
-            by_batch[batch] = staged and replace(staged, snapshot_id=current.snapshot_id)
-    batches = tuple(staged for _, staged in sorted(by_batch.items()) if staged is not None)
+            staged_batch = _build_staged_batch(table, snapshot, destination)
+            by_batch[batch] = staged_batch and replace(staged_batch, snapshot_id=current.snapshot_id)
+    batches = tuple(newest_batch for _, newest_batch in sorted(by_batch.items()) if newest_batch is not None)
     return Staging(current.snapshot_id, batches)
 
 
-def read_backfill_notes(catalog: Catalog, prefix: str, own: Ownership) -> list[str]:
+def read_backfill_notes(catalog: Catalog, prefix: str, owner: Ownership) -> list[str]:
     """What is noted in the backfills' tables whose names begin with `prefix`, and that carry this mark or none."""
     namespace, _, begin = prefix.rpartition(".")
     try:
-        listed = catalog.list_tables(namespace)
+        identifiers = catalog.list_tables(namespace)
     except NoSuchNamespaceError:
         return []
     notes = []
-    for identifier in sorted(listed):
+    for identifier in sorted(identifiers):
         if identifier[-1].startswith(begin):
             with suppress(NoSuchTableError):
                 properties = catalog.load_table(identifier).metadata.properties
-                if not properties.get(KIND_PROPERTY) or own.properties.items() <= properties.items():
+                if not properties.get(KIND_PROPERTY) or owner.properties.items() <= properties.items():
                     notes.append(properties.get(resource_names.BACKFILL_PROPERTY, ""))
     return [note for note in notes if note]
 
@@ -150,8 +150,8 @@ def find_highest_batch(table: Table) -> int:
     snapshots = table.metadata.snapshots
     cleaned = [int(read_summary(s).get("tidegate.clean-up", "0")) for s in snapshots]
     at_creation = int(table.metadata.properties.get(commit.HIGHEST_BATCH_PROPERTY, "0"))
-    used = [s for s in snapshots if not _is_unfinished(table, s) and not _is_dead(table, s)]
-    return max([at_creation, *cleaned, *(parse_batch(s) or 0 for s in used)])
+    valid_snapshots = [s for s in snapshots if not _is_unfinished(table, s) and not _is_dead(table, s)]
+    return max([at_creation, *cleaned, *(parse_batch(s) or 0 for s in valid_snapshots)])
 
 
 def _is_unfinished(table: Table, snapshot: Snapshot) -> bool:
@@ -217,13 +217,13 @@ def _find_obsolete_counts(table: Table, old: list[Snapshot]) -> list[str]:
     attempts = (
         read_summary(s).get("tidegate.attempt", "") for s in table.metadata.snapshots if s.snapshot_id not in old_ids
     )
-    named = (
+    name_functions = (
         resource_names.name_counted_property,
         resource_names.name_staged_property,
         resource_names.name_audit_property,
     )
-    in_use = {name(attempt) for attempt in attempts for name in named}
-    prefixes = tuple(name("") for name in named)
+    in_use = {name(attempt) for attempt in attempts for name in name_functions}
+    prefixes = tuple(name("") for name in name_functions)
     return [name for name in table.metadata.properties if name.startswith(prefixes) and name not in in_use]
 
 

@@ -78,9 +78,9 @@ def _require_references(table: Table, changes: Iterable[TableUpdate], after: Tab
         )
 
 
-def _build_unknown(table: Table, what: str, error: Exception) -> OutcomeUnknown:
+def _build_unknown(table: Table, event: str, error: Exception) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"table={format_name(table)}: {what}, and the commit may have been made; the table is read again: "
+        f"table={format_name(table)}: {event}, and the commit may have been made; the table is read again: "
         f"{format_one_line(error)}"
     )
 
@@ -136,8 +136,8 @@ def replace_branch_head(
     """Add a snapshot above `onto`, and move the commit's branch to it from the head, which is removed."""
     assert isinstance(snapshot, AddSnapshotUpdate)
     requirements = _require_unmoved(table, table_commit, onto, target)
-    moved = _build_reference(table_commit.branch, SnapshotRefType.BRANCH, snapshot.snapshot.snapshot_id)
-    commit(table, requirements, (snapshot, moved, RemoveSnapshotsUpdate(snapshot_ids=[table_commit.head])))
+    branch_update = _build_reference(table_commit.branch, SnapshotRefType.BRANCH, snapshot.snapshot.snapshot_id)
+    commit(table, requirements, (snapshot, branch_update, RemoveSnapshotsUpdate(snapshot_ids=[table_commit.head])))
 
 
 def return_to_tag(
@@ -206,8 +206,10 @@ def drop_staged(
     mark = {"tidegate.clean-up": str(up_to_batch)}
     with warnings.catch_warnings():  # their rows may be gone already, and only snapshots and counts be left
         warnings.filterwarnings("ignore", "Delete operation did not match any records")
-        dropped = LessThanOrEqual(term="batch_number", value=up_to_batch)
-        rows = Or(dropped, In(term="batch_number", literals=set(map(literal, numbers)))) if numbers else dropped
+        batch_filter = LessThanOrEqual(term="batch_number", value=up_to_batch)
+        rows = (
+            Or(batch_filter, In(term="batch_number", literals=set(map(literal, numbers)))) if numbers else batch_filter
+        )
         transaction.delete(rows, snapshot_properties=mark)
     updates: list[TableUpdate] = list(transaction._updates)
     expired = [i for i in snapshot_ids if i != transaction.table_metadata.current_snapshot_id]
@@ -240,11 +242,14 @@ def _record_highest_batch(table: Table, number: int) -> list[TableUpdate]:
 
 def _move_branch(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
     """The branch at another snapshot, with the retention that a user may have set on it."""
-    reference, moved = table.metadata.refs.get(branch), _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id)
+    reference, branch_update = (
+        table.metadata.refs.get(branch),
+        _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id),
+    )
     if reference is None:
-        return moved
+        return branch_update
     retention = {name: getattr(reference, name) for name in RETENTION_FIELDS if getattr(reference, name) is not None}
-    return moved.model_copy(update=retention)
+    return branch_update.model_copy(update=retention)
 
 
 def _build_reference(name: str, kind: SnapshotRefType, snapshot_id: int) -> SetSnapshotRefUpdate:

@@ -95,18 +95,18 @@ def find_tables_inside(table: Table) -> tuple[str, ...]:
     columns = (rows.catalog_name, rows.table_namespace, rows.table_name, rows.metadata_location)
     query = select(*columns).where(rows.metadata_location.contains(place.partition(":")[2], autoescape=True))
     with Session(table.catalog.engine) as session:
-        found = [tuple(row) for row in session.execute(query)]
-    own = format_name(table)
-    inside = {".".join(names) for *names, location in found if _normalize_location(location).startswith(place)}
-    return tuple(sorted(inside - {own}))
+        location_rows = [tuple(row) for row in session.execute(query)]
+    table_name = format_name(table)
+    inside = {".".join(names) for *names, location in location_rows if _normalize_location(location).startswith(place)}
+    return tuple(sorted(inside - {table_name}))
 
 
 def _normalize_location(location: str) -> str:
     """A location, however it is spelled: `file:/x`, `file:///x` and `/x` are one place, `s3:` and `s3a:` one store."""
-    scheme, colon, rest = location.partition(":")
+    scheme, colon, path = location.partition(":")
     if not colon:
-        scheme, rest = "file", location
-    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{rest.strip('/')}"
+        scheme, path = "file", location
+    return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{path.strip('/')}"
 
 
 def remove_file(table: Table, location: str) -> None:
@@ -117,7 +117,7 @@ def remove_file(table: Table, location: str) -> None:
         _delete_file(table, f"{folder}/.{name}.crc")
 
 
-def remove_old_metadata(table: Table, committed: TableMetadata) -> None:
+def remove_old_metadata(table: Table, committed_metadata: TableMetadata) -> None:
     """Delete the metadata files that a commit has dropped from the log, where the table asks for it.
 
     The commit stands whatever becomes of them: a file that stays is an orphan, which maintenance removes. A REST
@@ -126,7 +126,7 @@ def remove_old_metadata(table: Table, committed: TableMetadata) -> None:
     is_enabled = table.metadata.properties.get("write.metadata.delete-after-commit.enabled") == "true"
     if not is_enabled or is_rest(table.catalog):
         return
-    logged_files = {entry.metadata_file for entry in committed.metadata_log}
+    logged_files = {entry.metadata_file for entry in committed_metadata.metadata_log}
     for location in (entry.metadata_file for entry in table.metadata.metadata_log):
         if location in logged_files:
             continue

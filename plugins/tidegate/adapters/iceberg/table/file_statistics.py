@@ -96,17 +96,17 @@ def _choose_manifests(
     merged or rewritten since name older files too; those count against the bound.
     """
     recent = {snapshot.snapshot_id for snapshot in islice(lineage.ancestors(current), NEWEST_SNAPSHOTS)}
-    chosen, old_files = list[ManifestFile](), 0
+    chosen_manifests, old_files = list[ManifestFile](), 0
     for manifest in sorted(manifests, key=lambda manifest: manifest.sequence_number, reverse=True):
         if manifest.content == ManifestContent.DELETES and not needs_deletes:
             continue
-        if old_files > MAX_OLD_FILES or len(chosen) == MAX_MANIFESTS:
+        if old_files > MAX_OLD_FILES or len(chosen_manifests) == MAX_MANIFESTS:
             break
-        added = manifest.added_files_count or 0
+        added_count = manifest.added_files_count or 0
         old_files += (manifest.existing_files_count or 0) + (manifest.deleted_files_count or 0)
-        old_files += 0 if manifest.added_snapshot_id in recent else added
-        chosen.append(manifest)
-    return chosen
+        old_files += 0 if manifest.added_snapshot_id in recent else added_count
+        chosen_manifests.append(manifest)
+    return chosen_manifests
 
 
 class _Listed(NamedTuple):
@@ -117,9 +117,11 @@ class _Listed(NamedTuple):
 
 
 def _count_listed(manifests: Iterable[ManifestFile], content: ManifestContent) -> _Listed:
-    listed = [manifest for manifest in manifests if manifest.content == content]
-    files = sum((manifest.added_files_count or 0) + (manifest.existing_files_count or 0) for manifest in listed)
-    return _Listed(files, sum((m.added_rows_count or 0) + (m.existing_rows_count or 0) for m in listed))
+    content_manifests = [manifest for manifest in manifests if manifest.content == content]
+    files = sum(
+        (manifest.added_files_count or 0) + (manifest.existing_files_count or 0) for manifest in content_manifests
+    )
+    return _Listed(files, sum((m.added_rows_count or 0) + (m.existing_rows_count or 0) for m in content_manifests))
 
 
 def _read_total_bytes(current: Snapshot | None, data_files: int, delete_files: int) -> int | None:

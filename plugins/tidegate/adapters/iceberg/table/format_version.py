@@ -43,10 +43,10 @@ def refuse_cut_path(table: str, location: str) -> None:
 
 def find_unknown_metadata(error: Exception) -> UnknownMetadata | None:
     """Why PyIceberg cannot read a table with a type, or of a format, that it does not know; None for others."""
-    found = error.args[0] if error.args and isinstance(error.args[0], pydantic.ValidationError) else error
-    if not isinstance(found, pydantic.ValidationError):
+    cause = error.args[0] if error.args and isinstance(error.args[0], pydantic.ValidationError) else error
+    if not isinstance(cause, pydantic.ValidationError):
         return UnknownMetadata(format_one_line(error))
-    first = found.errors()[0]
+    first = cause.errors()[0]
     if first["type"] in DAMAGED:
         return None
     return UnknownMetadata(f"{'.'.join(map(str, first['loc']))}: {first['msg'].removeprefix('Value error, ')}")

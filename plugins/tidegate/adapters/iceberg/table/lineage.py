@@ -6,7 +6,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.types import NestedField, StructType
 
-MERGE_COUNTERS = tuple(f"spark.merge-into.num-target-rows-{what}" for what in ("inserted", "updated", "deleted"))
+MERGE_COUNTERS = tuple(f"spark.merge-into.num-target-rows-{change}" for change in ("inserted", "updated", "deleted"))
 WRITE_COUNTERS = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
 Path = tuple[str, ...]
 TOTAL_COUNTER = "total-records"  # a writer that sets it leaves out no other counter but one that is zero
@@ -45,27 +45,29 @@ def find_emptied_columns(metadata: TableMetadata, line: Iterable[Snapshot]) -> f
     """
     schemas = {schema.schema_id: schema for schema in metadata.schemas}
     current = schemas[metadata.current_schema_id]
-    there = set(current._lazy_id_to_field)
-    if all(there >= set(schema._lazy_id_to_field) for schema in schemas.values()):
+    current_ids = set(current._lazy_id_to_field)
+    if all(current_ids >= set(schema._lazy_id_to_field) for schema in schemas.values()):
         return frozenset()
     now = _list_field_ids(current.fields)
     of_schemas = {number: _compare_ids(now, _list_field_ids(schema.fields)) for number, schema in schemas.items()}
     open_paths, emptied = set(now), set[Path]()
     for snapshot in line:
-        written, other = of_schemas.get(-1 if snapshot.schema_id is None else snapshot.schema_id, (set(), set()))
-        emptied |= open_paths & other
+        schema_paths, other_paths = of_schemas.get(
+            -1 if snapshot.schema_id is None else snapshot.schema_id, (set(), set())
+        )
+        emptied |= open_paths & other_paths
         is_filled = snapshot.summary is not None and snapshot.summary.operation == Operation.OVERWRITE
-        open_paths -= emptied | (written if is_filled else set())
+        open_paths -= emptied | (schema_paths if is_filled else set())
         if not open_paths or _is_empty(snapshot):
             break
     return frozenset(emptied)
 
 
-def _compare_ids(now: Mapping[Path, int], then: Mapping[Path, int]) -> tuple[set[Path], set[Path]]:
+def _compare_ids(now: Mapping[Path, int], old_ids: Mapping[Path, int]) -> tuple[set[Path], set[Path]]:
     """The paths whose field a schema has, under whatever name, and those under which it has another one."""
-    ids = set(then.values())
-    written = {path for path, number in now.items() if number in ids}
-    return written, {path for path in now.keys() - written if path in then}
+    ids = set(old_ids.values())
+    kept_paths = {path for path, number in now.items() if number in ids}
+    return kept_paths, {path for path in now.keys() - kept_paths if path in old_ids}
 
 
 def _list_field_ids(fields: Iterable[NestedField], above: Path = ()) -> dict[Path, int]:
@@ -97,5 +99,5 @@ def count_changed_rows(snapshot: Snapshot) -> int:
     if summary is None or summary.operation == Operation.REPLACE:
         return 0
     properties = summary.additional_properties
-    merged = [properties[name] for name in MERGE_COUNTERS if name in properties]
-    return sum(map(int, merged or [properties[name] for name in WRITE_COUNTERS if name in properties]))
+    merge_counts = [properties[name] for name in MERGE_COUNTERS if name in properties]
+    return sum(map(int, merge_counts or [properties[name] for name in WRITE_COUNTERS if name in properties]))

@@ -97,17 +97,20 @@ def keep_order_of_time(catalog: "SqlCatalog") -> None:
     """
     stage = catalog._update_and_stage_table
 
-    def stage_in_order(current: Table | None, *given: Any) -> StagedTable:
-        staged, where = stage(current, *given), ".".join((catalog.name, *current.name())) if current else ""
-        behind_ms = _find_newest_ms(current.metadata) - staged.metadata.last_updated_ms if current else 0
+    def stage_in_order(current: Table | None, *arguments: Any) -> StagedTable:
+        staged_table, table_name = (
+            stage(current, *arguments),
+            ".".join((catalog.name, *current.name())) if current else "",
+        )
+        behind_ms = _find_newest_ms(current.metadata) - staged_table.metadata.last_updated_ms if current else 0
         if current is not None and behind_ms > MAX_CLOCK_SKEW_MS:
             raise RetryLater(
-                f"table={where}: its last change is ahead of this machine's clock by "
+                f"table={table_name}: its last change is ahead of this machine's clock by "
                 f"seconds={behind_ms // 1000}, and Spark opens no table whose times go back by more than "
                 f"{MAX_CLOCK_SKEW_MS // 1000}: nothing was changed; set the clocks of this machine, of Spark and of "
                 "whoever else writes the table by NTP; it will be tried again"
             )
-        return staged
+        return staged_table
 
     catalog._update_and_stage_table = stage_in_order  # type: ignore[method-assign, assignment]
 

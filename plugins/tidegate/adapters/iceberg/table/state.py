@@ -34,18 +34,18 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
     """
     metadata, tagged = table.metadata, _find_tagged_snapshot(table, pipeline)
     current, lineage = _find_head(table, branch), Lineage(metadata)
-    told = chain([tagged] if tagged else [], lineage.ancestors(current))
-    recorded = _read_recorded_position(table, pipeline) or _find_carried_position(told, pipeline)
+    position_snapshots = chain([tagged] if tagged else [], lineage.ancestors(current))
+    recorded = _read_recorded_position(table, pipeline) or _find_carried_position(position_snapshots, pipeline)
     newer = list(lineage.ancestors_to(current, tagged))
     rolled_back = recorded is not None and (tagged is None or not newer or newer[-1].snapshot_id != tagged.snapshot_id)
-    picked = _find_picked_batch(newer, lineage, pipeline) if rolled_back else None
+    picked_batch = _find_picked_batch(newer, lineage, pipeline) if rolled_back else None
     position = _find_carried_position(newer if rolled_back else newer[:-1], pipeline)
     recorded = recorded if rolled_back else position or recorded
     return TableState(
         uuid=str(metadata.table_uuid),
         snapshot_id=current.snapshot_id if current else None,
         schema_id=metadata.current_schema_id,
-        position=(position if picked is None else None) if rolled_back else recorded,
+        position=(position if picked_batch is None else None) if rolled_back else recorded,
         highest_batch=recorded.batch if recorded else 0,
         columns=to_columns(table.schema()),
         schema=read_table_struct(table),
@@ -56,7 +56,7 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         snapshot_ms=tagged.timestamp_ms if tagged else 0,
         untraceable=rolled_back and _is_cut_off(newer, tagged),
         is_untagged=rolled_back and tagged is None,
-        picked_batch=picked,
+        picked_batch=picked_batch,
         kind=metadata.properties.get(KIND_PROPERTY, ""),
         total_records=_read_total_records(current),
         lost_partition=_find_lost_partition(table),
@@ -88,9 +88,11 @@ def _rewrites_files(table: Table) -> bool:
 
 def _find_lost_partition(table: Table) -> str:
     """The first partition of any spec whose column the schema has no more; none for one that was only taken away."""
-    there = set(table.schema()._lazy_id_to_field)
+    field_ids = set(table.schema()._lazy_id_to_field)
     fields = (field for spec in table.specs().values() for field in spec.fields)
-    return next((f.name for f in fields if f.source_id not in there and not isinstance(f.transform, VoidTransform)), "")
+    return next(
+        (f.name for f in fields if f.source_id not in field_ids and not isinstance(f.transform, VoidTransform)), ""
+    )
 
 
 def _read_total_records(snapshot: Snapshot | None) -> int | None:
@@ -146,8 +148,8 @@ def list_rolled_back(table: Table, branch: str, name: str) -> frozenset[str]:
     line = list(Lineage(table.metadata).ancestors(_find_head(table, branch)))
     stays = {s.snapshot_id for s in line} | {int(read_summary(s).get(PICKED_PROPERTY, "0")) for s in line}
     if line and line[-1].parent_snapshot_id is not None:
-        cut = line[-1].sequence_number or 0
-        stays |= {s.snapshot_id for s in table.metadata.snapshots if (s.sequence_number or 0) <= cut}
+        cut_sequence = line[-1].sequence_number or 0
+        stays |= {s.snapshot_id for s in table.metadata.snapshots if (s.sequence_number or 0) <= cut_sequence}
     return frozenset(values.values()) - {value for number, value in values.items() if number in stays}
 
 
@@ -190,9 +192,9 @@ def _find_picked_batch(line: Iterable[Snapshot], lineage: Lineage, pipeline: str
             return None
         number = summary.get(PICKED_PROPERTY, "")
         source = lineage.snapshot(int(number)) if re.fullmatch(r"-?\d+", number) else None
-        picked = Position.from_properties(pipeline, read_summary(source)) if source else None
-        if picked is not None:
-            return picked.batch
+        position = Position.from_properties(pipeline, read_summary(source)) if source else None
+        if position is not None:
+            return position.batch
     return None
 
 

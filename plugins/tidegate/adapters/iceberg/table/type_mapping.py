@@ -100,12 +100,12 @@ def refuse_unreadable(name: str, table: Table) -> None:
     That is one with a column that Spark has no type for, or with two whose names differ in case alone.
     """
     refuse_newer_format(name, table.metadata.format_version)
-    schema, seen = table.schema(), dict[str, str]()
+    schema, columns_by_name = table.schema(), dict[str, str]()
     for column in schema.column_names:
-        other = seen.setdefault(column.casefold(), column)
-        if other != column:
+        other_column = columns_by_name.setdefault(column.casefold(), column)
+        if other_column != column:
             raise GiveUp(
-                f"table={name} columns={other}, {column}: Spark compares names without case, and opens no "
+                f"table={name} columns={other_column}, {column}: Spark compares names without case, and opens no "
                 "table with both; nothing was written; rename or drop one of the two, or use another table"
             )
         if isinstance(schema.find_type(column), TimeType):
@@ -132,7 +132,7 @@ class _SchemaNames:
     def identifies(self, field: NestedField) -> bool:
         """Whether the field is an identifier field, or holds one."""
         inner = field.field_type.fields if isinstance(field.field_type, StructType) else ()
-        return field.field_id in self.identifiers or any(self.identifies(one) for one in inner)
+        return field.field_id in self.identifiers or any(self.identifies(operand) for operand in inner)
 
 
 def _convert_struct(iceberg: StructType, schema: _SchemaNames) -> Struct:

@@ -74,9 +74,9 @@ class Cluster:
         self._errors[error.code()] = error.str()
 
     def _read_metadata(self) -> Any:
-        begun = time.monotonic()
-        while (waited := time.monotonic() - begun) < LOGIN_SECONDS:
-            if waited > MISMATCH_SECONDS and KafkaError._ALL_BROKERS_DOWN in self._errors:
+        begin_seconds = time.monotonic()
+        while (waited_seconds := time.monotonic() - begin_seconds) < LOGIN_SECONDS:
+            if waited_seconds > MISMATCH_SECONDS and KafkaError._ALL_BROKERS_DOWN in self._errors:
                 return None
             try:
                 return self._client.list_topics(timeout=POLL_SECONDS)
@@ -94,8 +94,8 @@ class Cluster:
                 return make_error("kafka.login", f"{self.place} refuse the log-in: {reason}", LOGIN_ADVICE)
         protocol = self._settings.get("security.protocol", "plaintext")
         reasons = [text for code, text in self._errors.items() if code != KafkaError._ALL_BROKERS_DOWN]
-        what = f"{self.place} take connections and let no client in with security.protocol={protocol}"
-        cause = ": ".join([what, *reasons[:1]])
+        problem = f"{self.place} take connections and let no client in with security.protocol={protocol}"
+        cause = ": ".join([problem, *reasons[:1]])
         return make_error("kafka.login", cause, MISMATCH_ADVICE)
 
     def _check_advertised(self, metadata: Any) -> Iterator[Finding]:

@@ -35,18 +35,20 @@ def read_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicFacts
     names = list(dict.fromkeys(topics))
     if not names:
         return {}
-    described = cluster.admin.describe_topics(
+    futures = cluster.admin.describe_topics(
         TopicCollection(names), include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_SECONDS
     )
     settings = _read_settings(cluster, names)
-    found, facts = dict[str, Any](), dict[str, TopicFacts]()
+    descriptions, facts = dict[str, Any](), dict[str, TopicFacts]()
     for name in names:
         try:
-            found[name] = described[name].result(REQUEST_TIMEOUT_SECONDS + 1)
+            descriptions[name] = futures[name].result(REQUEST_TIMEOUT_SECONDS + 1)
         except KafkaException as error:
             facts[name] = _explain_failure(cluster, name, error.args[0])
-    times = _read_newest_times(cluster, found)
-    return facts | {name: _build_facts(topic, settings[name], times.get(name, -1)) for name, topic in found.items()}
+    times = _read_newest_times(cluster, descriptions)
+    return facts | {
+        name: _build_facts(topic, settings[name], times.get(name, -1)) for name, topic in descriptions.items()
+    }
 
 
 def _read_settings(cluster: Cluster, names: list[str]) -> dict[str, dict[str, str] | None]:
@@ -55,8 +57,10 @@ def _read_settings(cluster: Cluster, names: list[str]) -> dict[str, dict[str, st
     settings: dict[str, dict[str, str] | None] = {}
     for resource, future in futures.items():
         try:
-            found = future.result(REQUEST_TIMEOUT_SECONDS + 1)
-            settings[resource.name] = {name: found[name].value for name in READ_SETTINGS if name in found}
+            config_entries = future.result(REQUEST_TIMEOUT_SECONDS + 1)
+            settings[resource.name] = {
+                name: config_entries[name].value for name in READ_SETTINGS if name in config_entries
+            }
         except KafkaException:  # the topic's description says what it means
             settings[resource.name] = None
     return settings
@@ -67,7 +71,7 @@ def _build_facts(topic: Any, settings: dict[str, str] | None, newest_ms: int) ->
     return TopicFacts(
         topic=topic.name,
         partitions=len(topic.partitions),
-        leaderless=tuple(sorted(one.id for one in topic.partitions if not _has_leader(one))),
+        leaderless=tuple(sorted(partition.id for partition in topic.partitions if not _has_leader(partition))),
         operations=operations,
         settings=settings,
         newest_ms=newest_ms,
@@ -81,10 +85,10 @@ def _has_leader(partition: Any) -> bool:
 def _read_newest_times(cluster: Cluster, topics: Mapping[str, Any]) -> dict[str, int]:
     """The time of the newest record of each topic that has one; brokers before 3.0 do not tell it."""
     specs = {
-        TopicPartition(name, one.id): OffsetSpec.max_timestamp()
+        TopicPartition(name, partition.id): OffsetSpec.max_timestamp()
         for name, topic in topics.items()
-        for one in topic.partitions
-        if _has_leader(one)
+        for partition in topic.partitions
+        if _has_leader(partition)
     }
     futures = cluster.admin.list_offsets(specs, request_timeout=REQUEST_TIMEOUT_SECONDS) if specs else {}
     times: dict[str, int] = {}
@@ -114,8 +118,8 @@ def read_groups(cluster: Cluster, groups: Iterable[str]) -> list[GroupFacts]:
             names, include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_SECONDS
         )
         is_last = time.monotonic() > deadline
-        found = {name: _await_group(cluster, name, future, is_last) for name, future in futures.items()}
-        facts |= {name: fact for name, fact in found.items() if fact is not None}
+        group_facts = {name: _await_group(cluster, name, future, is_last) for name, future in futures.items()}
+        facts |= {name: fact for name, fact in group_facts.items() if fact is not None}
         names = [name for name in names if name not in facts]
         time.sleep(RETRY_PAUSE_SECONDS if names else 0)
     return list(facts.values())

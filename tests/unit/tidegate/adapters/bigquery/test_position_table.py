@@ -38,7 +38,7 @@ class Beginning:
     def run_statement(self, *_: Any) -> Any:
         return SimpleNamespace()
 
-    def run_script_once(self, where: str, name: str, script: Callable[[str], str], labels: Any) -> Any:
+    def run_script_once(self, place: str, name: str, script: Callable[[str], str], labels: Any) -> Any:
         self.jobs.append(script(name))
         if len(self.jobs) > 9:
             raise AssertionError("it never ends")

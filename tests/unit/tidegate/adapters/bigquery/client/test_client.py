@@ -93,7 +93,7 @@ def test_a_failed_job_is_tried_again_where_that_can_help(reason: str, message: s
 
 def test_a_lost_answer_is_an_unknown_outcome_only_of_what_was_sent() -> None:
     def lose(sent: bool) -> None:
-        with translate_client_errors("table=t", sent=sent):
+        with translate_client_errors("table=t", is_sent=sent):
             raise ConnectionError("gone")
 
     with pytest.raises(OutcomeUnknown, match="table=t: BigQuery gave no answer"):
@@ -113,7 +113,7 @@ def test_a_server_that_fails_or_is_too_busy_is_asked_again(name: str) -> None:
     for sent, expected in ((False, RetryLater), (True, OutcomeUnknown)):
         with (
             pytest.raises(RetryLater, match=r"table=t: BigQuery gave no answer: .*busy") as raised,
-            translate_client_errors("table=t", sent=sent),
+            translate_client_errors("table=t", is_sent=sent),
         ):
             raise error
         assert type(raised.value) is expected
