@@ -92,16 +92,16 @@ def configure_classes(folder: Path) -> dict[str, str]:
     catalog, _ = find_compiled(CATALOG, folder)
     if catalog:
         conf[CATALOG_CLASS] = catalog
-    own = SparkConf()
+    spark_conf = SparkConf()
     # executors in other JVMs would look for the class before they have fetched it
-    if own.get("spark.master", "").partition("[")[0] == "local" and not own.contains(LOCAL_FILES_CONF):
+    if spark_conf.get("spark.master", "").partition("[")[0] == "local" and not spark_conf.contains(LOCAL_FILES_CONF):
         files, _ = find_compiled(LOCAL_FILES, folder)
         if files:
             conf[LOCAL_FILES_CONF] = files
     plugin, jar = find_compiled(ALLOCATOR, folder)
     if plugin:
         conf["spark.plugins"] = plugin
-        conf["spark.jars"] = ",".join(filter(None, [own.get("spark.jars", ""), jar]))
+        conf["spark.jars"] = ",".join(filter(None, [spark_conf.get("spark.jars", ""), jar]))
     return conf
 
 
@@ -111,8 +111,8 @@ def find_hook_removal(folder: Path) -> Callable[[], object] | None:
     if not name:
         return None
     jvm, new_array = SparkContext._jvm, SparkContext._gateway.new_array
-    loaded = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
-    method = loaded.getMethod("removeEnded", new_array(jvm.java.lang.Class, 0))
+    hook_class = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+    method = hook_class.getMethod("removeEnded", new_array(jvm.java.lang.Class, 0))
     return partial(method.invoke, None, new_array(jvm.java.lang.Object, 0))
 
 

@@ -62,12 +62,12 @@ def _list_jars(spark: SparkSession, settings: Mapping[str, str]) -> list[str]:
     path = _call_static(spark, "java.lang.System", "getProperty", "java.class.path")
     jar_paths = settings["spark.jars"].split(",")
     packages = [f"{name}-{version}.jar" for _, name, version in _split_packages(settings["spark.jars.packages"])]
-    names = {one.rpartition("/")[2] for one in (*path.split(":"), *jar_paths)}
+    names = {path.rpartition("/")[2] for path in (*path.split(":"), *jar_paths)}
     return sorted(name for name in names | set(packages) if name.endswith(".jar"))
 
 
 def _split_packages(text: str) -> list[tuple[str, str, str]]:
-    parts = [one.strip().split(":") for one in text.split(",") if one.count(":") == 2]
+    parts = [package.strip().split(":") for package in text.split(",") if package.count(":") == 2]
     return [(group, name, version) for group, name, version in parts]
 
 
@@ -86,9 +86,9 @@ def _has_class(spark: SparkSession, name: str) -> bool:
 
 def _measure_skew(spark: SparkSession) -> float:
     """Seconds by which the server's clock is ahead of ours; the way there and back counts half."""
-    begun = time.time()
+    begin_seconds = time.time()
     micros = spark.sql("SELECT unix_micros(current_timestamp())").collect()[0][0]
-    return float(micros) / 1e6 - (begun + time.time()) / 2
+    return float(micros) / 1e6 - (begin_seconds + time.time()) / 2
 
 
 def _find_event_log_problem(spark: SparkSession, conf: Mapping[str, str]) -> str:

@@ -72,13 +72,13 @@ class ServerWatch:
     def _watch(self, client: "SparkConnectClient") -> None:
         unanswered, pause = 0, QUESTION_SECONDS
         while not self._ended.wait(pause):
-            begun = time.monotonic()
+            begin_seconds = time.monotonic()
             unanswered = 0 if is_answering(client) else unanswered + 1
             if unanswered >= MAX_UNANSWERED and not self._ended.is_set():
                 self.silent_seconds = QUESTION_SECONDS * MAX_UNANSWERED
                 client._channel.close()  # ends every request that waits
                 return
-            pause = max(0.0, QUESTION_SECONDS - (time.monotonic() - begun))
+            pause = max(0.0, QUESTION_SECONDS - (time.monotonic() - begin_seconds))
 
 
 def is_answering(client: "SparkConnectClient") -> bool:

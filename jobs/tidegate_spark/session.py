@@ -109,10 +109,10 @@ def _send_conf(spark: SparkSession, conf: Mapping[str, str]) -> None:
     check_event_log(spark, conf)
     # Spark writes each setting of a session that begins with `spark` to the event log of every job, and hides only
     # those of the server's own configuration
-    hidden = {name.removeprefix("spark.") if name.startswith(SECRET_PREFIX) else name: conf[name] for name in conf}
+    hidden_conf = {name.removeprefix("spark.") if name.startswith(SECRET_PREFIX) else name: conf[name] for name in conf}
     shared = spark.conf.get(CATALOG_CLASS, ICEBERG_CATALOG)
     catalogs = {name: shared for name, value in conf.items() if value == ICEBERG_CATALOG}
-    configure(spark, {**SESSION_CONF, **hidden, **catalogs})
+    configure(spark, {**SESSION_CONF, **hidden_conf, **catalogs})
 
 
 def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:

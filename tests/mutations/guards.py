@@ -521,7 +521,7 @@ GUARDS = [
     Guard(
         "publication: without a transaction a part records its target before its first change",
         PRODUCE,
-        "record is not None and (self._is_transactional or bool(after))",
+        "record is not None and (self._is_transactional or bool(last_key))",
         "record is not None",
         WALKS + "killed_run_is_made_good_by_a_run_towards_another_snapshot[at-least-once-changes]",
     ),
@@ -544,7 +544,7 @@ GUARDS = [
     Guard(
         "publication: keys whose bytes would differ from those in the topics are refused",
         "jobs/tidegate_spark/publish/key_form.py",
-        "    if before is None or job.position.mode == RunMode.TOPIC:\n",
+        "    if earlier_form is None or job.position.mode == RunMode.TOPIC:\n",
         "    if True:\n",
         "tests/integration/test_key_form.py::test_key_of_another_form_is_refused_and_none_that_was_not_noted",
     ),
@@ -601,7 +601,7 @@ GUARDS = [
     Guard(
         "a text is one JSON object, and nothing follows it",
         "jobs/tidegate_spark/fields/json/objects.py",
-        "CASE WHEN size({parsed}.{ELEMENTS_FIELD}) = 2 THEN",
+        "CASE WHEN size({struct}.{ELEMENTS_FIELD}) = 2 THEN",
         "CASE WHEN true THEN",
         "tests/integration/test_strictness.py::test_value_that_is_not_one_json_object_is_bad",
     ),
@@ -658,8 +658,8 @@ GUARDS = [
     Guard(
         "a number is read with all of its digits",
         "jobs/tidegate_spark/fields/lossless.py",
-        """guarded = "VARIANT" if _is_variant(data_type) else""",
-        """guarded = "DOUBLE" if data_type.decimal else""",
+        """guarded_type = "VARIANT" if _is_variant(data_type) else""",
+        """guarded_type = "DOUBLE" if data_type.decimal else""",
         "tests/integration/test_values.py::test_value_is_what_was_written_or_its_record_is_bad[json]",
     ),
     Guard(

@@ -41,8 +41,8 @@ def build_arrow_decoder(
 
     def decode(values: pa.Array) -> pa.Array:
         decode_record, kind = open_decoder(), build_result_type(get_row_type())
-        made = [decode_record(value) for value in values.to_pylist()]
-        rows = [None if m is None else {"row": m[0], "reason": m[1]} for m in made]
+        decoded = [decode_record(value) for value in values.to_pylist()]
+        rows = [None if m is None else {"row": m[0], "reason": m[1]} for m in decoded]
         try:
             return pa.array(rows, kind)
         except (pa.ArrowException, OverflowError):  # one value that no column holds, of a whole batch

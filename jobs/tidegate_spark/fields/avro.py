@@ -87,15 +87,19 @@ def _combine_values(word: str, expr: str, parts: list[tuple[str, str | None]]) -
 
 
 def _combine_conditions(word: str, expr: str, parts: list[tuple[str, str | None]]) -> str | None:
-    said = [sql for _, sql in parts if sql]
+    element_conditions = [sql for _, sql in parts if sql]
     if word == "map":
-        inside = f" OR exists(map_values({expr}), v -> coalesce({said[0]}, false))" if said else ""
+        inside = (
+            f" OR exists(map_values({expr}), v -> coalesce({element_conditions[0]}, false))"
+            if element_conditions
+            else ""
+        )
         return f"(exists(map_keys({expr}), k -> NOT is_valid_utf8(k)){inside})"
-    if not said:
+    if not element_conditions:
         return None
     if word == "array":
-        return f"exists({expr}, e -> coalesce({said[0]}, false))"
-    return "(" + " OR ".join(f"coalesce({sql}, false)" for sql in said) + ")"
+        return f"exists({expr}, e -> coalesce({element_conditions[0]}, false))"
+    return "(" + " OR ".join(f"coalesce({sql}, false)" for sql in element_conditions) + ")"
 
 
 def _render_leaf(expr: str, node: Any, truncates: bool) -> str | None:
@@ -120,12 +124,12 @@ def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
     if meaning in NATIVE_LOGICAL_TYPES and _is_native(node):
         kind = LOGICAL_TYPES[meaning]
         return f"({expr} IS NOT NULL AND NOT {expr} BETWEEN {kind}'0001-01-01' AND {kind}'{LAST_TIME}')"
-    made = _render_leaf(expr, node, truncates)
-    if made is None:
+    cast_sql = _render_leaf(expr, node, truncates)
+    if cast_sql is None:
         return None
     is_cut = word == "string" and not truncates
-    beyond = f"{expr} RLIKE '[.][0-9]{{6}}[0-9]*[1-9]'" if is_cut else "false"
-    return f"({expr} IS NOT NULL AND ({made} IS NULL OR {beyond}))"
+    cut_digits = f"{expr} RLIKE '[.][0-9]{{6}}[0-9]*[1-9]'" if is_cut else "false"
+    return f"({expr} IS NOT NULL AND ({cast_sql} IS NULL OR {cut_digits}))"
 
 
 def _render_narrowed(expr: str, node: Any) -> str | None:
@@ -139,12 +143,12 @@ def _render_narrowed(expr: str, node: Any) -> str | None:
 def _render_written_moment(text: str, kind: str) -> str:
     """A text as a moment; NULL outside of the years 1 to 9999, and where Spark would add the date of today."""
     text = render_with_seconds(text) if kind == "TIMESTAMP" else text
-    made = f"try_cast({text} AS {kind})"
+    cast_sql = f"try_cast({text} AS {kind})"
     if kind == "STRING":
-        return made
+        return cast_sql
     last = LAST_TIME.split(" ", maxsplit=1)[0] if kind == "DATE" else LAST_TIME
-    within = f"{text} RLIKE '{WHOLE_DATE_PATTERN}' AND {made} BETWEEN {kind}'0001-01-01' AND {kind}'{last}'"
-    return f"CASE WHEN {within} THEN {render_existing_time(made, text) if kind == 'TIMESTAMP' else made} END"
+    within = f"{text} RLIKE '{WHOLE_DATE_PATTERN}' AND {cast_sql} BETWEEN {kind}'0001-01-01' AND {kind}'{last}'"
+    return f"CASE WHEN {within} THEN {render_existing_time(cast_sql, text) if kind == 'TIMESTAMP' else cast_sql} END"
 
 
 def _is_native(node: Any) -> bool:
@@ -174,10 +178,10 @@ def render_timestamp(number: str, unit: str, kind_of_column: str, truncates: boo
 def render_time(number: str, unit: str) -> str:
     """A count since midnight as ``HH:MM:SS`` and as many digits as its unit has; NULL outside of one day."""
     per_second, digits = {"millis": (1_000, 3), "micros": (1_000_000, 6), "nanos": (1_000_000_000, 9)}[unit]
-    seconds, rest = f"CAST({number} AS BIGINT) div {per_second}", f"CAST({number} AS BIGINT) % {per_second}"
+    seconds, remainder = f"CAST({number} AS BIGINT) div {per_second}", f"CAST({number} AS BIGINT) % {per_second}"
     text = (
         f"concat(lpad(CAST({seconds} div 3600 AS STRING), 2, '0'), ':', "
         f"lpad(CAST({seconds} div 60 % 60 AS STRING), 2, '0'), ':', "
-        f"lpad(CAST({seconds} % 60 AS STRING), 2, '0'), '.', lpad(CAST({rest} AS STRING), {digits}, '0'))"
+        f"lpad(CAST({seconds} % 60 AS STRING), 2, '0'), '.', lpad(CAST({remainder} AS STRING), {digits}, '0'))"
     )
     return f"CASE WHEN {number} BETWEEN 0 AND {86_400 * per_second - 1} THEN {text} END"

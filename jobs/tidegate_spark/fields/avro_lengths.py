@@ -48,23 +48,23 @@ def fits_schema(value: bytes, walks: dict[str, Skip]) -> bool:
         return False
 
 
-def compile_skip(schema: Any, named: dict[str, Skip] | None = None) -> Skip:
+def compile_skip(schema: Any, skips: dict[str, Skip] | None = None) -> Skip:
     """A function that steps over one value of the schema: (bytes, offset) to the offset behind it."""
-    named = {} if named is None else named
+    skips = {} if skips is None else skips
     if isinstance(schema, list):
-        return _compile_union([compile_skip(branch, named) for branch in schema])
+        return _compile_union([compile_skip(branch, skips) for branch in schema])
     word = schema if isinstance(schema, str) else schema["type"]
     if not isinstance(word, str):
-        return compile_skip(word, named)
+        return compile_skip(word, skips)
     if word == "array":
-        return _compile_blocks(compile_skip(schema["items"], named))
+        return _compile_blocks(compile_skip(schema["items"], skips))
     if word == "map":
-        value = compile_skip(schema["values"], named)
+        value = compile_skip(schema["values"], skips)
         return _compile_blocks(lambda data, at: value(data, _skip_bytes(data, at)))
-    return _compile_named(schema, named) if word in NAMED_TYPES else _compile_simple(word, named)
+    return _compile_named(schema, skips) if word in NAMED_TYPES else _compile_simple(word, skips)
 
 
-def _compile_named(schema: Any, named: dict[str, Skip]) -> Skip:
+def _compile_named(schema: Any, skips: dict[str, Skip]) -> Skip:
     parts: list[Skip] = []
     skip = _compile_sequence(parts)
     if schema["type"] == "enum":
@@ -72,20 +72,20 @@ def _compile_named(schema: Any, named: dict[str, Skip]) -> Skip:
     elif schema["type"] == "fixed":
         skip = _compile_fixed(int(schema["size"]))
     name, space = str(schema["name"]), schema.get("namespace")
-    named[f"{space}.{name}" if space and "." not in name else name] = skip  # before its fields: they may name it
-    named.setdefault(name.rsplit(".", 1)[-1], skip)
-    parts += [compile_skip(field["type"], named) for field in schema.get("fields", ())]
+    skips[f"{space}.{name}" if space and "." not in name else name] = skip  # before its fields: they may name it
+    skips.setdefault(name.rsplit(".", 1)[-1], skip)
+    parts += [compile_skip(field["type"], skips) for field in schema.get("fields", ())]
     return skip
 
 
-def _compile_simple(word: str, named: dict[str, Skip]) -> Skip:
+def _compile_simple(word: str, skips: dict[str, Skip]) -> Skip:
     if word in ("string", "bytes"):
         return _skip_bytes
     if word in ("int", "long"):
         return _skip_varint
     if word in FIXED_SIZES:
         return _compile_fixed(FIXED_SIZES[word])
-    return named[word if word in named else word.rsplit(".", 1)[-1]]
+    return skips[word if word in skips else word.rsplit(".", 1)[-1]]
 
 
 def _compile_fixed(size: int) -> Skip:

@@ -72,8 +72,8 @@ def render_decimal(unscaled_bytes: str, scale: str, leaf: Primitive) -> str:
     if leaf.decimal is None:
         return _render_once(f"struct({digits} AS w, {scale} AS s)", _render_plain_number("b.w", "b.s"))
     # moved as text, because a DECIMAL(38) has no room for both sides of the point
-    moved = f"try_cast(concat({digits}, 'E', CAST(-({scale}) AS STRING)) AS {leaf.name})"
-    return f"CASE WHEN {scale} BETWEEN -{MAX_SCALE} AND {leaf.decimal[1]} THEN {moved} END"
+    scaled_sql = f"try_cast(concat({digits}, 'E', CAST(-({scale}) AS STRING)) AS {leaf.name})"
+    return f"CASE WHEN {scale} BETWEEN -{MAX_SCALE} AND {leaf.decimal[1]} THEN {scaled_sql} END"
 
 
 def _render_plain_number(whole: str, scale: str) -> str:
@@ -81,11 +81,11 @@ def _render_plain_number(whole: str, scale: str) -> str:
     digits = f"ltrim('-', {whole})"
     padded = f"lpad({digits}, greatest(length({digits}), {scale} + 1), '0')"
     sign = f"CASE WHEN {whole} LIKE '-%' THEN '-' ELSE '' END"
-    before = f"substring({padded}, 1, length({padded}) - {scale})"
+    whole_digits = f"substring({padded}, 1, length({padded}) - {scale})"
     large = f"CASE WHEN {whole} = '0' THEN '0' ELSE concat({whole}, repeat('0', -{scale})) END"
     return (
-        f"CASE WHEN {scale} BETWEEN 1 AND {MAX_SCALE} THEN concat({sign}, {before}, '.', right({padded}, {scale})) "
-        f"WHEN {scale} BETWEEN -{MAX_SCALE} AND 0 THEN {large} END"
+        f"CASE WHEN {scale} BETWEEN 1 AND {MAX_SCALE} THEN concat({sign}, {whole_digits}, '.', right({padded}, "
+        f"{scale})) WHEN {scale} BETWEEN -{MAX_SCALE} AND 0 THEN {large} END"
     )
 
 

@@ -66,8 +66,8 @@ def format_parsed_type(data_type: DataType) -> str:
         case Struct(fields):
             return f"STRUCT<{', '.join(f'{quote(name)}: {format_parsed_type(t)}' for name, t in fields)}>"
         case Primitive(name):
-            guarded = "VARIANT" if _is_variant(data_type) else "STRING"
-            return guarded if _is_guarded(data_type) else name
+            guarded_type = "VARIANT" if _is_variant(data_type) else "STRING"
+            return guarded_type if _is_guarded(data_type) else name
 
 
 def render_conversion(expr: str, data_type: DataType, unit: str | None) -> str:
@@ -131,8 +131,8 @@ def render_is_lossy(
 
 def render_has_bad_key(expr: str, text: str) -> str:
     """A condition: a key stands twice in the map that was parsed from `text`, or the parser changed one."""
-    changed = render_is_changed("k", "STRING", text)
-    return f"{render_has_key_twice(expr)} OR exists(map_keys({expr}), k -> contains(k, '?') AND ({changed}))"
+    changed_key = render_is_changed("k", "STRING", text)
+    return f"{render_has_key_twice(expr)} OR exists(map_keys({expr}), k -> contains(k, '?') AND ({changed_key}))"
 
 
 def render_has_key_twice(expr: str) -> str:
@@ -153,8 +153,8 @@ def _render_is_leaf_lossy(expr: str, leaf: Primitive, unit: str | None, text: st
     if isinstance(leaf, VariantDecimal) and text:
         problem += f" OR schema_of_variant({expr}) = 'DOUBLE' AND {text} RLIKE {render_literal(LONG_NUMBER_PATTERN)}"
     if leaf.decimal:
-        lost = f"({value or render_variable_scale(leaf_text, leaf)}) IS NULL"
-        problem = f"CASE WHEN startswith({leaf_text}, '{{') THEN {lost} ELSE {problem} END"
+        is_lost = f"({value or render_variable_scale(leaf_text, leaf)}) IS NULL"
+        problem = f"CASE WHEN startswith({leaf_text}, '{{') THEN {is_lost} ELSE {problem} END"
     return f"({leaf_text} IS NOT NULL AND ({problem}))"
 
 
@@ -179,8 +179,8 @@ def render_lacks_required(expr: str, data_type: DataType) -> str | None:
             parts: list[str] = []
             for name, inner in fields:
                 at = f"{expr}.{quote(name)}"
-                own = f"{expr} IS NOT NULL AND {render_is_null(at, inner)}" if name in data_type.required else None
-                parts += [part for part in (own, render_lacks_required(at, inner)) if part]
+                is_null = f"{expr} IS NOT NULL AND {render_is_null(at, inner)}" if name in data_type.required else None
+                parts += [part for part in (is_null, render_lacks_required(at, inner)) if part]
             return f"({' OR '.join(f'coalesce({part}, false)' for part in parts)})" if parts else None
         case _:
             return None
@@ -192,16 +192,16 @@ def render_first_reason(*cases: str) -> str:
     return f"CASE {' '.join(given_cases)} END" if given_cases else "CAST(NULL AS STRING)"
 
 
-def render_lacking_part_case(what: str, column: Column, expr: str, data_type: DataType) -> str:
+def render_lacking_part_case(subject: str, column: Column, expr: str, data_type: DataType) -> str:
     """`WHEN … THEN …` for a value with NULL in a part that is NOT NULL; empty where it has no such part."""
     condition = render_lacks_required(expr, data_type)
-    reason = render_literal(f"{what} field {column.name} lacks a part that is NOT NULL in {column.type}")
+    reason = render_literal(f"{subject} field {column.name} lacks a part that is NOT NULL in {column.type}")
     return f"WHEN {condition} THEN {reason}" if condition else ""
 
 
-def _render_any_lacks(values: str, inner: DataType, required: bool) -> str | None:
-    own = render_is_null("e", inner) if required else None
-    parts = [part for part in (own, render_lacks_required("e", inner)) if part]
+def _render_any_lacks(values: str, inner: DataType, is_required: bool) -> str | None:
+    is_null = render_is_null("e", inner) if is_required else None
+    parts = [part for part in (is_null, render_lacks_required("e", inner)) if part]
     return f"exists({values}, e -> {' OR '.join(f'coalesce({part}, false)' for part in parts)})" if parts else None
 
 
@@ -217,11 +217,11 @@ def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
         usual = f"WHEN {_render_has_usual_year(text)} AND {places} AND {render_ends_without_name(text)} THEN {cast} "
         full = render_with_seconds(text)
         cast = f"try_cast({full} AS {leaf.name})"
-        made = render_existing_time(cast, full) if leaf.name == "TIMESTAMP" else cast
+        time_sql = render_existing_time(cast, full) if leaf.name == "TIMESTAMP" else cast
         return (
             f"CASE {usual if leaf.name == 'TIMESTAMP' else ''}"
             f"WHEN {text} RLIKE '{INTEGER_PATTERN}' THEN CAST({whole} AS {leaf.name}) "
-            f"WHEN {text} RLIKE {pattern} THEN {_render_within_years(made, leaf.name, text)} END"
+            f"WHEN {text} RLIKE {pattern} THEN {_render_within_years(time_sql, leaf.name, text)} END"
         )
     if leaf.name == "DATE":
         days = _render_within_years(f"date_add(DATE'1970-01-01', try_cast({text} AS INT))", "DATE") if unit else "NULL"

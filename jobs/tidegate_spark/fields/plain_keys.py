@@ -34,10 +34,10 @@ def render_plain_key(columns: tuple[Column, ...], text: str) -> str | None:
     return None
 
 
-def render_key_struct(columns: tuple[Column, ...], parsed: str) -> str:
-    """SQL: a struct of the one column, from `PLAIN_KEY_COLUMN` or else from the object at `parsed`."""
+def render_key_struct(columns: tuple[Column, ...], struct: str) -> str:
+    """SQL: a struct of the one column, from `PLAIN_KEY_COLUMN` or else from the object at `struct`."""
     name = quote(columns[0].name)
-    return f"struct(coalesce({PLAIN_KEY_COLUMN}, {parsed}.{name}) AS {name})"
+    return f"struct(coalesce({PLAIN_KEY_COLUMN}, {struct}.{name}) AS {name})"
 
 
 def _render_lone_field(name: str, text: str) -> str:

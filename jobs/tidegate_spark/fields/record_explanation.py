@@ -29,9 +29,9 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
     ).limit(MAX_ROWS).collect()  # fmt: skip
     if not rows:
         return RecordExplanation(is_found=False)
-    row = min(rows, key=lambda one: (one.reason is None, one.row_number))
+    row = min(rows, key=lambda row: (row.reason is None, row.row_number))
     fields = _FieldExplanation(records, _strip_rules(table), decode, row.row_number)
-    made = json.loads(row.made)
+    made_values = json.loads(row.made)
     return RecordExplanation(
         is_found=True,
         rows=len(rows),
@@ -41,8 +41,12 @@ def build_explanation(records: DataFrame, table: StageTable, decode: Decode) -> 
         operation=row.op,
         row=None if row.reason else row.made[:MAX_ROW_CHARACTERS],
         fields=(
-            *fields.explain("key", table.key_columns, row.key_reason, made.get("key")),
-            *(fields.explain("value", table.value_columns, row.reason, made.get("value")) if row.op != "d" else []),
+            *fields.explain("key", table.key_columns, row.key_reason, made_values.get("key")),
+            *(
+                fields.explain("value", table.value_columns, row.reason, made_values.get("value"))
+                if row.op != "d"
+                else []
+            ),
         ),
     )
 
@@ -95,15 +99,19 @@ class _FieldExplanation:
             return {columns[0].name: row.why}
         half = len(columns) // 2
         parts = (self._find_reasons(part, columns[:half]), self._find_reasons(part, columns[half:]))
-        found = [one for one in parts if one is not None]
-        return {name: why for one in found for name, why in one.items()} if len(found) == len(parts) else None
+        part_reasons = [reasons for reasons in parts if reasons is not None]
+        return (
+            {name: reason for reasons in part_reasons for name, reason in reasons.items()}
+            if len(part_reasons) == len(parts)
+            else None
+        )
 
     def _decode_row(self, part: str, columns: tuple[Column, ...], *expressions: str) -> Row | None:
         keys, values = (columns, self._table.value_columns) if part == "key" else ((), columns)
         table = replace(self._table, key_columns=keys, value_columns=values)
         rows = self._decode(self._records, table).where(f"row_number = {self._row_number}")
-        found = rows.selectExpr(f"{part}_reason AS why", *expressions).limit(1).collect()
-        return found[0] if found else None
+        part_rows = rows.selectExpr(f"{part}_reason AS why", *expressions).limit(1).collect()
+        return part_rows[0] if part_rows else None
 
 
 def _describe_field(
@@ -113,18 +121,18 @@ def _describe_field(
     reasons: dict[str, str] | None,
     row: dict[str, Any] | None,
 ) -> FieldExplanation:
-    found = _to_text(row.get(column.name)) if texts is None and row else texts[column.name] if texts else None
-    why = reasons.get(column.name) if reasons else None
-    is_known = reasons is not None and (texts is not None or row is not None or why is not None)
-    if why and texts is not None and found is None:
-        why = f"the {part} field {column.name} is required and missing"
+    value_text = _to_text(row.get(column.name)) if texts is None and row else texts[column.name] if texts else None
+    reason = reasons.get(column.name) if reasons else None
+    is_known = reasons is not None and (texts is not None or row is not None or reason is not None)
+    if reason and texts is not None and value_text is None:
+        reason = f"the {part} field {column.name} is required and missing"
     return FieldExplanation(
         part=part,
         name=column.name,
         type=column.type + ("" if column.nullable else " NOT NULL"),
-        found=None if found is None else found[:MAX_TEXT_CHARACTERS],
-        accepted=why is None if is_known else None,
-        reason=why,
+        found=None if value_text is None else value_text[:MAX_TEXT_CHARACTERS],
+        accepted=reason is None if is_known else None,
+        reason=reason,
     )
 
 

@@ -46,10 +46,10 @@ def render_is_lossy(text: str, kind: str, encoding: str | None = None, truncates
         return "false"
     problem = f"{render_conversion(text, kind, encoding)} IS NULL"
     if isinstance(leaf, Primitive) and leaf.name in ("FLOAT", "DOUBLE"):
-        beyond = (
+        is_beyond = (
             f"CAST({render_conversion(text, kind)} AS STRING) IN ('Infinity', '-Infinity') AND {text} RLIKE '[0-9]'"
         )
-        return f"({text} IS NOT NULL AND ({problem} OR {beyond} OR {render_is_rounded(text, leaf.name)}))"
+        return f"({text} IS NOT NULL AND ({problem} OR {is_beyond} OR {render_is_rounded(text, leaf.name)}))"
     if isinstance(leaf, Primitive) and (leaf.decimal or leaf.name in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")):
         problem = render_is_text_lossy(text, replace(leaf, truncated=truncates), None)
     return f"({text} IS NOT NULL AND ({problem}))"

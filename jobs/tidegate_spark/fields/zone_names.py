@@ -43,5 +43,7 @@ def render_misfit_reason(reason: str, text: str, kind: str) -> str:
     """The reason why `text` is no value of a column's type, and for such a time why it is none."""
     if kind.strip().upper() != "TIMESTAMP":
         return render_literal(reason)
-    skipped = f"CASE WHEN {render_is_skipped_time(text)} THEN ': the clocks of its zone skip that time' ELSE '' END"
-    return f"concat({render_literal(reason)}, {skipped})"
+    skipped_note = (
+        f"CASE WHEN {render_is_skipped_time(text)} THEN ': the clocks of its zone skip that time' ELSE '' END"
+    )
+    return f"concat({render_literal(reason)}, {skipped_note})"

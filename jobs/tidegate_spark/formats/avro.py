@@ -101,9 +101,9 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
     fields = fields._replace(truncated=list_truncated_names(table))
     values, conditions = render_fields(at, table.value_columns, fields)
     keys = list_key_fields(table).columns
-    there = bool(keys) and all(column.name in fields.by_name for column in keys)
-    key_values, key_conditions = render_fields(key_at, keys if there else (), fields)
-    required = render_required_cases("the value", table.value_columns, locate_columns(at, table.value_columns))
+    has_keys = bool(keys) and all(column.name in fields.by_name for column in keys)
+    key_values, key_conditions = render_fields(key_at, keys if has_keys else (), fields)
+    required_cases = render_required_cases("the value", table.value_columns, locate_columns(at, table.value_columns))
     # of a value that cannot be decoded that is said first
     unlocated = f"WHEN located_reason IS NOT NULL THEN NULL {render_keyless_cases(table.value.options)}"
     key_required = f"{unlocated} {render_required_cases('the key', keys, locate_columns(key_at, keys))}"
@@ -111,10 +111,10 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
         records=records,
         columns=tuple(values),
         reason=render_first_reason(_render_lossy_cases("value", conditions)),
-        lack_reason=render_first_reason(required),
-        key=f"struct({', '.join(key_values) if there else render_null_fields(keys)})",
-        key_reason=f"CASE {_render_lossy_cases('key', key_conditions)} {key_required} END" if there else NO_REASON,
-        key_there=f"{key_at} IS NOT NULL" if there else "false",
+        lack_reason=render_first_reason(required_cases),
+        key=f"struct({', '.join(key_values) if has_keys else render_null_fields(keys)})",
+        key_reason=f"CASE {_render_lossy_cases('key', key_conditions)} {key_required} END" if has_keys else NO_REASON,
+        key_there=f"{key_at} IS NOT NULL" if has_keys else "false",
     )
 
 
@@ -153,10 +153,10 @@ def _render_variable_scale(sql: str, column: Column, fields: AvroFields) -> str 
 def render_values(at: str, columns: Sequence[Column], fields: AvroFields) -> dict[str, str]:
     """Each column's SQL by its name."""
     places = ((c, f"{at}.{quote(c.name)}") for c in columns)
-    made = ((c, _render_variable_scale(p, c, fields) or _render_converted(p, c, fields)) for c, p in places)
+    column_values = ((c, _render_variable_scale(p, c, fields) or _render_converted(p, c, fields)) for c, p in places)
     # what does not fit is a bad record by `_render_is_column_lossy`, and must not end the batch before it is
     casts = {c.name: "try_cast" if "DECIMAL" in c.type.upper() else "CAST" for c in columns}
-    return {c.name: f"{casts[c.name]}({sql} AS {render_cast_type(c)})" for c, sql in made}
+    return {c.name: f"{casts[c.name]}({sql} AS {render_cast_type(c)})" for c, sql in column_values}
 
 
 def _render_converted(sql: str, column: Column, fields: AvroFields) -> str:
@@ -178,12 +178,12 @@ def decode_record(records: DataFrame, part: str, options: dict[str, Any], name: 
 
 def _render_row(part: str, options: dict[str, Any]) -> str:
     reader = json.dumps(simplify_types(append_end_field(json.loads(options["reader"]))))
-    checked = f"CASE WHEN {part}_fits THEN {part} END" if options.get(LENGTH_CHECK_OPTION) else part
+    checked_part = f"CASE WHEN {part}_fits THEN {part} END" if options.get(LENGTH_CHECK_OPTION) else part
     if not options["writers"] and "refused" not in options:
-        return _render_from_avro(checked, reader, reader)
+        return _render_from_avro(checked_part, reader, reader)
     cases = [
         f"WHEN {render_literal(_format_header(number))} "
-        f"THEN {_render_from_avro(f'substring({checked}, {HEADER_BYTES + 1})', schema, reader)}"
+        f"THEN {_render_from_avro(f'substring({checked_part}, {HEADER_BYTES + 1})', schema, reader)}"
         for number, schema in _list_writers(options)
     ]
     nothing = _render_from_avro("CAST(NULL AS BINARY)", reader, reader)
@@ -214,7 +214,7 @@ def render_undecodable_cases(part: str, decoded: str, options: dict[str, Any]) -
     if "refused" not in options:
         return broken
     number = f"conv(hex(substring({part}, 2, 4)), 16, 10)"
-    refused = " ".join(
+    refused_cases = " ".join(
         f"WHEN hex(substring({part}, 1, {HEADER_BYTES})) = {render_literal(_format_header(n))} "
         f"THEN {render_literal(f'the {part} has schema id={n}, whose {reason}')}"
         for n, reason in options["refused"].items()
@@ -222,15 +222,15 @@ def render_undecodable_cases(part: str, decoded: str, options: dict[str, Any]) -
     headers = ", ".join(render_literal(_format_header(n)) for n in options["writers"]) or "''"
     return (
         f"WHEN length({part}) < {HEADER_BYTES} OR hex(substring({part}, 1, 1)) <> '00' "
-        f"THEN 'the {part} does not begin with the magic byte and a schema id' {refused} "
+        f"THEN 'the {part} does not begin with the magic byte and a schema id' {refused_cases} "
         f"WHEN hex(substring({part}, 1, {HEADER_BYTES})) NOT IN ({headers}) "
         f"THEN concat('the {part} has schema id=', {number}, ', which is no version of its subject') {broken}"
     )
 
 
-def _render_lossy_cases(what: str, conditions: list[tuple[str, str]]) -> str:
+def _render_lossy_cases(part_name: str, conditions: list[tuple[str, str]]) -> str:
     return " ".join(
-        f"WHEN {condition} THEN {render_literal(f'the {what} field {name} does not fit its column without loss')}"
+        f"WHEN {condition} THEN {render_literal(f'the {part_name} field {name} does not fit its column without loss')}"
         for name, condition in conditions
         if condition != "false"
     )

@@ -32,7 +32,7 @@ class _LineShape:
     columns: int
     options: Mapping[str, Any]
 
-    def render_is_no_line(self, text: str, what: str) -> str:
+    def render_is_no_line(self, text: str, part_name: str) -> str:
         """A condition: Spark would take the text of a key or value for a line, and guess what it means.
 
         It keeps a quote that is neither opened nor closed, and makes a row of NULLs of nothing at all. Of one column
@@ -44,39 +44,39 @@ class _LineShape:
         cell = rf"(?:{quote}(?:[^{quote}{escape}]++|{escape_pattern})*+{quote}|(?!{quote})[^{sep}\r\n]*+)"
         whole, suspect, line = rf"(?s)\A{cell}(?:{sep}{cell})*+\z", rf"[{quote}\r\n]", _render_without_ending(text)
         strange = f"{text} RLIKE {render_literal(suspect)} AND NOT {line} RLIKE {render_literal(whole)}"
-        needs_text = self.columns > 1 or (what == "key" and not self.options.get("null_literal"))
+        needs_text = self.columns > 1 or (part_name == "key" and not self.options.get("null_literal"))
         return f"({strange} OR {line} = '')" if needs_text else f"({strange})"
 
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key: the columns of key.fields in their order."""
     columns = list_key_fields(table).columns
-    parsed = records.selectExpr("*", f"{_render_from_csv('key_text', columns, table.key.options)} AS kc")
+    parsed_records = records.selectExpr("*", f"{_render_from_csv('key_text', columns, table.key.options)} AS kc")
     cells = _list_cells("kc", columns, table.key.options)
     reason = _render_reason("key", "kc", cells, _LineShape(len(columns), table.key.options))
-    return DecodedKey(parsed, f"struct({', '.join(_render_values(cells))})", reason)
+    return DecodedKey(parsed_records, f"struct({', '.join(_render_values(cells))})", reason)
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value: the columns of value.schema in their order; no value is a delete."""
     columns, keys, options = table.value_columns, list_key_fields(table).columns, table.value.options
-    parsed = records.selectExpr(
+    parsed_records = records.selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"{_render_from_csv('value_text', columns, options)} AS c",
         "CAST(NULL AS STRING) AS located_reason",
     )
     cells, names = _list_cells("c", columns, options), {column.name for column in columns}
-    key_cells, there = _list_cells("c", keys, options), all(key.name in names for key in keys)
+    key_cells, has_keys = _list_cells("c", keys, options), all(key.name in names for key in keys)
     line = _LineShape(len(columns), options)
     return DecodedValue(
-        records=parsed,
+        records=parsed_records,
         columns=tuple(_render_values(cells)),
         reason=_render_loss_reason("value", "c", cells, line, list_truncated_names(table)),
         lack_reason=_render_lack_reason("value", cells),
-        key=f"struct({', '.join(_render_values(key_cells)) if there else render_null_fields(keys)})",
-        key_reason=_render_reason("value", "c", key_cells, line) if there else "CAST(NULL AS STRING)",
-        key_there="c IS NOT NULL" if there else "false",
+        key=f"struct({', '.join(_render_values(key_cells)) if has_keys else render_null_fields(keys)})",
+        key_reason=_render_reason("value", "c", key_cells, line) if has_keys else "CAST(NULL AS STRING)",
+        key_there="c IS NOT NULL" if has_keys else "false",
     )
 
 
@@ -108,14 +108,14 @@ def _render_from_csv(text: str, columns: tuple[Column, ...], options: dict[str, 
     )
 
 
-def _list_cells(parsed: str, columns: tuple[Column, ...], options: dict[str, Any]) -> Cells:
+def _list_cells(struct: str, columns: tuple[Column, ...], options: dict[str, Any]) -> Cells:
     """Each column with its text, an empty one NULL unless another text is, and how its bytes are written.
 
     An empty one in quotes is the empty text, in columns that have such a value.
     """
     null, cells = options.get("null_literal"), []
     for column in columns:
-        text = f"{parsed}.{quote(column.name)}"
+        text = f"{struct}.{quote(column.name)}"
         if null is not None:
             text = f"nullif(coalesce({text}, ''), {render_literal(null)})"
         elif column.type.upper() not in EMPTY_TYPES:
@@ -128,31 +128,34 @@ def _render_values(cells: Cells) -> list[str]:
     return [f"{render_conversion(text, c.type, encoding)} AS {quote(c.name)}" for c, text, encoding in cells]
 
 
-def _render_reason(what: str, parsed: str, cells: Cells, line: _LineShape) -> str:
+def _render_reason(subject: str, struct: str, cells: Cells, line: _LineShape) -> str:
     """Why a line does not hold a key."""
-    loss = _render_loss_reason(what, parsed, cells, line)
-    return f"coalesce({loss}, {_render_lack_reason(what, cells)})"
+    loss = _render_loss_reason(subject, struct, cells, line)
+    return f"coalesce({loss}, {_render_lack_reason(subject, cells)})"
 
 
 def _render_loss_reason(
-    what: str, parsed: str, cells: Cells, line: _LineShape, truncated: frozenset[str] = frozenset()
+    part_name: str, struct: str, cells: Cells, line: _LineShape, truncated: frozenset[str] = frozenset()
 ) -> str:
     """Why the bytes are no line, or hold what their columns cannot."""
-    is_no_line = line.render_is_no_line(f"{what}_text", what)
+    is_no_line = line.render_is_no_line(f"{part_name}_text", part_name)
     cases = [
-        f"WHEN NOT is_valid_utf8({what}_text) THEN 'the {what} is not valid UTF-8'",
-        f"WHEN {parsed} IS NULL OR {parsed}.{CORRUPT_COLUMN} IS NOT NULL OR {is_no_line} "
-        f"THEN 'the {what} is not one line of {line.columns} columns'",
+        f"WHEN NOT is_valid_utf8({part_name}_text) THEN 'the {part_name} is not valid UTF-8'",
+        f"WHEN {struct} IS NULL OR {struct}.{CORRUPT_COLUMN} IS NOT NULL OR {is_no_line} "
+        f"THEN 'the {part_name} is not one line of {line.columns} columns'",
     ]
     for column, text, encoding in cells:
         is_lossy = render_is_lossy(text, column.type, encoding, column.name.casefold() in truncated)
-        misfit = f"the {what} column {column.name} is not a {column.type} without loss"
+        misfit = f"the {part_name} column {column.name} is not a {column.type} without loss"
         cases.append(f"WHEN {is_lossy} THEN {render_misfit_reason(misfit, text, column.type)}")
     return render_first_reason(*cases)
 
 
-def _render_lack_reason(what: str, cells: Cells) -> str:
+def _render_lack_reason(part_name: str, cells: Cells) -> str:
     """Why a line lacks what must be there."""
-    required = ((column.name, text) for column, text, _ in cells if not column.nullable)
-    reasons = ((text, render_literal(f"the {what} column {name} is required and missing")) for name, text in required)
+    required_texts = ((column.name, text) for column, text, _ in cells if not column.nullable)
+    reasons = (
+        (text, render_literal(f"the {part_name} column {name} is required and missing"))
+        for name, text in required_texts
+    )
     return render_first_reason(*(f"WHEN {text} IS NULL THEN {reason}" for text, reason in reasons))

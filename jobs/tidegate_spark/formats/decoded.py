@@ -87,15 +87,15 @@ def locate_columns(at: str, columns: Sequence[Column]) -> dict[str, str]:
     return {c.name: f"{at}.{quote(c.name)}" for c in columns}
 
 
-def render_required_cases(what: str, columns: Sequence[Column], places: Mapping[str, str]) -> str:
+def render_required_cases(subject: str, columns: Sequence[Column], places: Mapping[str, str]) -> str:
     """`WHEN … THEN …` for each column without a value that is NOT NULL, its own or a part's inside of it; `places` says
     where each one is in SQL, by the column's name."""
     cases = []
     for c in columns:
         if not c.nullable:
-            reason = render_literal(f"{what} field {c.name} is required and missing")
+            reason = render_literal(f"{subject} field {c.name} is required and missing")
             cases.append(f"WHEN {places[c.name]} IS NULL THEN {reason}")
-        cases.append(render_lacking_part_case(what, c, places[c.name], parse_type(c.type)))
+        cases.append(render_lacking_part_case(subject, c, places[c.name], parse_type(c.type)))
     return " ".join(case for case in cases if case)
 
 

@@ -134,12 +134,12 @@ def _build_decoded_value(changes: DataFrame, fields: Fields, keys: Fields, key_r
     )
 
 
-def render_key_reason(keys: Fields, parsed: str, text: str, places: tuple[str, ...] = ("",)) -> str:
-    """Why the key's fields at `parsed`, out of the object `text` in the value, are no key."""
+def render_key_reason(keys: Fields, struct: str, text: str, places: tuple[str, ...] = ("",)) -> str:
+    """Why the key's fields at `struct`, out of the object `text` in the value, are no key."""
     # of a value that does not fit its own columns that is said first
-    misfits = keys.render_misfit_cases(text, parsed, "located_reason IS NULL")
-    inside = render_inner_reason(parsed, keys, "the key", places, keys.render_reason(parsed, "the key"))
-    lacks = f"{render_missing_cases(text, parsed, keys, 'the value')} {misfits}".strip()
+    misfits = keys.render_misfit_cases(text, struct, "located_reason IS NULL")
+    inside = render_inner_reason(struct, keys, "the key", places, keys.render_reason(struct, "the key"))
+    lacks = f"{render_missing_cases(text, struct, keys, 'the value')} {misfits}".strip()
     return f"CASE {lacks} ELSE {inside} END" if lacks else inside
 
 
@@ -151,10 +151,9 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
     inside = f"schema: {fields.row_schema}, payload: {fields.text_struct}"
     key_inside = f"payload: {keys.text_struct}" if keys.columns else "payload: STRING"
     key_places = [(keys, ".payload")] if keys.columns else []
-    both = read_objects(records, "j", inside, [(fields, ".payload")])
-    rows = read_objects(both, "kvj", key_inside, key_places or [(keys, "")], render_is_key_in_value(table)).selectExpr(
-        "*", f"{render_object('j')} AS e", f"{render_object('kvj')}.payload AS kv"
-    )
+    events = read_objects(records, "j", inside, [(fields, ".payload")])
+    rows = read_objects(events, "kvj", key_inside, key_places or [(keys, "")], render_is_key_in_value(table))
+    rows = rows.selectExpr("*", f"{render_object('j')} AS e", f"{render_object('kvj')}.payload AS kv")
     rows = rows.selectExpr("*", "e.payload AS row", f"{fields.render_kinds('e.schema.fields')} AS kinds")
     delete = f"(value IS NULL OR {render_is_null_payload('e', 'j')})"
     changes = rows.selectExpr(
@@ -170,11 +169,11 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
     return _build_decoded_value(changes, fields, keys, render_key_reason(keys, "kv", payload, PAYLOAD))
 
 
-def render_is_null_payload(event: str, parsed: str) -> str:
+def render_is_null_payload(event: str, struct: str) -> str:
     """A condition: Kafka Connect's tombstone, an envelope around null."""
     fields = render_keys("value_text")
     only = f"array_contains({fields}, 'payload') AND forall({fields}, k -> k IN ('schema', 'payload'))"
-    is_read = f"{event} IS NOT NULL AND {parsed}.{CORRUPT_COLUMN} IS NULL AND {event}.payload IS NULL"
+    is_read = f"{event} IS NOT NULL AND {struct}.{CORRUPT_COLUMN} IS NULL AND {event}.payload IS NULL"
     return f"coalesce({is_read} AND contains(value_text, '\"payload\"') AND {only}, false)"
 
 
@@ -232,11 +231,12 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
         records = records.withColumn("key_text", F.expr(render_document_key(table)))
     key = _KeyObject.build(table)
     texts = records.selectExpr("*", f"{render_key_object(key.fields, key.enveloped)} AS {KEY_TEXT_COLUMN}")
-    plainly, when = _render_plain_key(key), None
+    plainly, condition = _render_plain_key(key), None
     if plainly is not None:
-        texts, when = texts.selectExpr("*", f"{plainly} AS {PLAIN_KEY_COLUMN}"), f"{PLAIN_KEY_COLUMN} IS NULL"
+        texts, condition = texts.selectExpr("*", f"{plainly} AS {PLAIN_KEY_COLUMN}"), f"{PLAIN_KEY_COLUMN} IS NULL"
     places = [(key.fields, path) for path in ("", *([".payload"] if key.enveloped else []))]
-    return read_objects(apply_own_spelling(texts, (key.fields, key.fields), when), "kjj", key.inner, places, when)
+    texts = apply_own_spelling(texts, (key.fields, key.fields), condition)
+    return read_objects(texts, "kjj", key.inner, places, condition)
 
 
 def _render_plain_key(key: _KeyObject) -> str | None:
@@ -251,11 +251,11 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key: an object, with or without Kafka Connect's envelope, or one bare value; it is parsed already."""
     key = _KeyObject.build(table)
     fields, kinds = key.fields, key.kinds
-    parsed = records.selectExpr("*", f"{render_object('kjj')} AS kj")
+    parsed_records = records.selectExpr("*", f"{render_object('kjj')} AS kj")
     is_plain = _render_plain_key(key) is not None
-    own = render_key_struct(fields.columns, "kj") if is_plain else fields.render_parsed_struct("kj")
-    key_fields = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {own} END" if key.enveloped else own
-    chosen = parsed.selectExpr("*", f"{key_fields} AS kf", f"{kinds} AS key_kinds")
+    key_sql = render_key_struct(fields.columns, "kj") if is_plain else fields.render_parsed_struct("kj")
+    key_fields = f"CASE WHEN kj.payload IS NOT NULL THEN kj.payload ELSE {key_sql} END" if key.enveloped else key_sql
+    key_records = parsed_records.selectExpr("*", f"{key_fields} AS kf", f"{kinds} AS key_kinds")
     bad = f"NOT is_valid_utf8(key_text) OR {render_is_not_object('key_json')} OR kj IS NULL"
     bad += f" OR kjj.{CORRUPT_COLUMN} IS NOT NULL"
     if len(fields.columns) == 1:
@@ -274,7 +274,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
         f"ELSE coalesce({render_limit_reason('key_text', 'the key')}, '{KEY_MISFIT_REASON}') END "
         f"{render_missing_cases(text, 'kf', fields, 'the key')} ELSE {inner} END"
     )
-    return DecodedKey(chosen, fields.render_struct("kf"), reason)
+    return DecodedKey(key_records, fields.render_struct("kf"), reason)
 
 
 def strip_header(part: str) -> Column:

@@ -45,9 +45,9 @@ def _list_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]
             yield f"WHEN change <> '{NO_CHANGE}' AND {is_long} THEN {render_literal(text)}"
         condition = decoded_value.unkept.get(word.removeprefix("value."))
         if condition is not None:
-            ordered = "" if name.casefold() in ordering else f"'{DELETE}', "
+            ordered_words = "" if name.casefold() in ordering else f"'{DELETE}', "
             text = f"the metadata {word} is not a {METADATA_TYPES[word]} without loss"
-            yield f"WHEN change NOT IN ({ordered}'{NO_CHANGE}') AND {condition} THEN {render_literal(text)}"
+            yield f"WHEN change NOT IN ({ordered_words}'{NO_CHANGE}') AND {condition} THEN {render_literal(text)}"
 
 
 def _find_ordering_columns(table: StageTable) -> tuple[set[str], set[str]]:
@@ -55,10 +55,10 @@ def _find_ordering_columns(table: StageTable) -> tuple[set[str], set[str]]:
     sequence is made in any way; without case.
     """
     columns = table.select.columns if table.select is not None else ()
-    made = {c.name: c for c in columns if c.is_derived}
+    derived_columns = {c.name: c for c in columns if c.is_derived}
     as_they_are, ordering = set[str](), set[str]()
     for name in table.sequence:
-        reads = {read.casefold() for read in (made[name].reads if name in made else (name,))}
+        reads = {read.casefold() for read in (derived_columns[name].reads if name in derived_columns else (name,))}
         ordering |= reads
-        as_they_are |= set() if name in made and made[name].is_computed else reads
+        as_they_are |= set() if name in derived_columns and derived_columns[name].is_computed else reads
     return as_they_are, ordering

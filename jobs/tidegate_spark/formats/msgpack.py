@@ -60,8 +60,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 def _decode_part(part: str, data: Column, shape: Shape) -> Any:
     """The map in the bytes: a struct of `row`, with just these columns, and `reason`."""
     # as a text it would be sent to the server to be read
-    made = from_arrow_type(arrow_decoder.build_result_type(decoder.to_arrow_type(shape)))
-    return F.arrow_udf(decoder.build_decoder(shape, part), made)(data)
+    result_type = from_arrow_type(arrow_decoder.build_result_type(decoder.to_arrow_type(shape)))
+    return F.arrow_udf(decoder.build_decoder(shape, part), result_type)(data)
 
 
 def _build_shape(fields: Fields) -> Shape:

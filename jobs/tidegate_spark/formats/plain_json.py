@@ -28,7 +28,7 @@ def can_read_plainly(table: StageTable) -> bool:
     """Whether values are JSON objects of flat columns, and keys, where they are read, one value of a plain type."""
     formats = (table.key, table.value)
     return (
-        all(get_format(one.format).has_plain_pass and not one.options for one in formats)
+        all(get_format(format_name.format).has_plain_pass and not format_name.options for format_name in formats)
         and not table.key.from_value
         and bool(table.value_columns)
         and (not table.key_columns or render_plain_key(list_key_fields(table).columns, "key_text") is not None)
@@ -46,9 +46,9 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
     fields = Fields(table.value_columns, get_units(table))
     keys = list_key_fields(table).columns
     plain_key = [f"{render_plain_key(keys, 'key_text')} AS {PLAIN_KEY_COLUMN}"] if keys else []
-    parsed = records.selectExpr("*", *plain_key, f"{render_from_json('value_text', fields.inner)} AS j").selectExpr(
-        "*", f"{render_object('j')} AS row"
-    )
+    parsed_records = records.selectExpr(
+        "*", *plain_key, f"{render_from_json('value_text', fields.inner)} AS j"
+    ).selectExpr("*", f"{render_object('j')} AS row")
     doubts = [
         "NOT is_valid_utf8(value_text)",
         render_is_not_object("value_text"),
@@ -59,7 +59,7 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"({fields.render_is_empty('row')})",
         render_takes_own_spelling(fields, list_known_fields(table), "row"),
     ]
-    changes = parsed.selectExpr(
+    changes = parsed_records.selectExpr(
         "*",
         f"CASE WHEN value_text IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"CASE WHEN value_text IS NOT NULL AND ({render_any(doubts)}) THEN '{UNUSUAL}' END AS located_reason",

@@ -45,8 +45,8 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete; a value of no bytes is a message in which nothing is set."""
     names, keys = {f["name"] for f in table.value.options["shape"]["fields"]}, list_key_fields(table).columns
-    there = bool(keys) and all(key.name in names for key in keys)
-    columns = (*table.value_columns, *(keys if there else ()))
+    has_keys = bool(keys) and all(key.name in names for key in keys)
+    columns = (*table.value_columns, *(keys if has_keys else ()))
     decoded = _decode_part("value", table.value.options, columns, list_truncated_names(table))
     changes = records.withColumn("p", decoded).selectExpr(
         "*",
@@ -59,9 +59,9 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         columns=tuple(_render_fields("p.row", table.value_columns)),
         reason=NO_REASON,
         lack_reason=_render_required_reason("value", "p.row", table.value_columns),
-        key=f"struct({', '.join(_render_fields('p.row', keys)) if there else render_null_fields(keys)})",
-        key_reason=_render_required_reason("key", "p.row", keys, keyless) if there else NO_REASON,
-        key_there="p.row IS NOT NULL" if there else "false",
+        key=f"struct({', '.join(_render_fields('p.row', keys)) if has_keys else render_null_fields(keys)})",
+        key_reason=_render_required_reason("key", "p.row", keys, keyless) if has_keys else NO_REASON,
+        key_there="p.row IS NOT NULL" if has_keys else "false",
     )
 
 
@@ -77,12 +77,12 @@ def _decode_part(
     ]
     shape: Shape = {"kind": "message", "fields": fields}
     # as a text it would be sent to the server to be read
-    made = from_arrow_type(arrow_decoder.build_result_type(decoder.to_arrow_type(shape)))
-    return F.arrow_udf(decoder.build_decoder({**options, "shape": shape}, part), made)(F.col(part))
+    result_type = from_arrow_type(arrow_decoder.build_result_type(decoder.to_arrow_type(shape)))
+    return F.arrow_udf(decoder.build_decoder({**options, "shape": shape}, part), result_type)(F.col(part))
 
 
-def _render_required_reason(what: str, at: str, columns: tuple[Column, ...], more: str = "") -> str:
-    return render_first_reason(more, render_required_cases(f"the {what}", columns, locate_columns(at, columns)))
+def _render_required_reason(part_name: str, at: str, columns: tuple[Column, ...], more: str = "") -> str:
+    return render_first_reason(more, render_required_cases(f"the {part_name}", columns, locate_columns(at, columns)))
 
 
 def _render_fields(at: str, columns: tuple[Column, ...]) -> list[str]:

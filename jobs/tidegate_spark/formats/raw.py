@@ -41,8 +41,8 @@ def render_number(part: str, kind: str, endianness: str) -> str:
     turned = f"concat({', '.join(f'substring(b, {at}, 1)' for at in range(width, 0, -1))})"
     little = kind in FLOATING_TYPES  # Avro has them so, and Spark's reader of it keeps every bit
     right = turned if (endianness == "little") != little else "b"
-    fitting = f"CASE WHEN length({part}) = {width} THEN {part} END"
-    return render_once(fitting, render_once(right, _render_conversion("b", kind)))
+    sized_part = f"CASE WHEN length({part}) = {width} THEN {part} END"
+    return render_once(sized_part, render_once(right, _render_conversion("b", kind)))
 
 
 def _render_conversion(part: str, kind: str) -> str:

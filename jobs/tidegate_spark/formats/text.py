@@ -48,9 +48,9 @@ def _render_value(text: str, column: Column) -> str:
     return f"{render_conversion(text, column.type)} AS {quote(column.name)}"
 
 
-def _render_reason(what: str, text: str, column: Column, truncates: bool = False) -> str:
-    misfit = render_misfit_reason(f"the {what} is not a {column.type} without loss", text, column.type)
+def _render_reason(subject: str, text: str, column: Column, truncates: bool = False) -> str:
+    misfit = render_misfit_reason(f"the {subject} is not a {column.type} without loss", text, column.type)
     return (
-        f"CASE WHEN NOT is_valid_utf8({text}) THEN 'the {what} is not valid UTF-8' "
+        f"CASE WHEN NOT is_valid_utf8({text}) THEN 'the {subject} is not valid UTF-8' "
         f"WHEN {render_is_lossy(text, column.type, truncates=truncates)} THEN {misfit} END"
     )

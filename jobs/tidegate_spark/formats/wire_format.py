@@ -33,18 +33,18 @@ def normalize_wire_format(records: DataFrame, table: StageTable) -> DataFrame:
         columns[f"{part}_wire"] = F.expr(_render_reason(part, wire)) if wire else F.lit(None).cast("string")
         if wire:
             columns[part] = F.expr(f"CASE WHEN {part} IS NOT NULL THEN coalesce({_render_bytes(part, wire)}, X'') END")
-    changed = records.withColumns(columns)
+    changed_records = records.withColumns(columns)
     texts = {f"{part}_text": F.expr(f"CAST({part} AS STRING)") for part in RECORD_PARTS if wire_options[part]}
-    return changed.withColumns(texts)
+    return changed_records.withColumns(texts)
 
 
 def restore_sent_bytes(decoded: DataFrame, table: StageTable) -> DataFrame:
     """The records with the bytes that were sent, and with what was wrong about their schema ids."""
     if not any(_get_wire_options(table, part) for part in RECORD_PARTS):
         return decoded
-    own = {part: F.col(f"{part}{SENT_SUFFIX}") for part in RECORD_PARTS}
+    sent_columns = {part: F.col(f"{part}{SENT_SUFFIX}") for part in RECORD_PARTS}
     reasons = {f"{part}_reason": F.expr(f"coalesce({part}_wire, {part}_reason)") for part in RECORD_PARTS}
-    return decoded.withColumns({**own, **reasons})
+    return decoded.withColumns({**sent_columns, **reasons})
 
 
 def ignore_other_schemas(records: DataFrame, table: StageTable) -> DataFrame:
@@ -61,8 +61,8 @@ def ignore_other_schemas(records: DataFrame, table: StageTable) -> DataFrame:
 
 
 def _render_is_other(part: str, options: dict[str, Any]) -> str:
-    others = ", ".join(render_literal(f"00{number:08X}") for number in options[OTHER_IDS])
-    return f"coalesce(hex(substring({part}, 1, {NARROW_HEADER_BYTES})) IN ({others}), false)"
+    other_headers = ", ".join(render_literal(f"00{number:08X}") for number in options[OTHER_IDS])
+    return f"coalesce(hex(substring({part}, 1, {NARROW_HEADER_BYTES})) IN ({other_headers}), false)"
 
 
 def _get_options(table: StageTable, part: str) -> dict[str, Any]:
@@ -79,12 +79,12 @@ def _render_bytes(part: str, wire: dict[str, Any]) -> str:
     if wire["format"] == "apicurio":
         is_wide = f"startswith({part}, X'0000000000') AND length({part}) >= {WIDE_HEADER_BYTES}"
         return f"CASE WHEN {is_wide} THEN concat(X'00', substring({part}, {NARROW_HEADER_BYTES + 1})) END"
-    named = " ".join(
+    name_cases = " ".join(
         f"WHEN {_render_header(name)} IS NOT NULL "
         f"THEN concat({_render_schema_id(_render_header(name), ids)}, {_render_message_index(name, wire)}, {part})"
         for name, ids in _list_headers(part, wire)
     )
-    return f"CASE {named} ELSE {part} END"
+    return f"CASE {name_cases} ELSE {part} END"
 
 
 def _render_reason(part: str, wire: dict[str, Any]) -> str:

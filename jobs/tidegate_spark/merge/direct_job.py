@@ -27,12 +27,12 @@ def run(spark: SparkSession, job: DirectJob) -> DirectOutcome:
     (table,) = stage.tables
     configure(spark, {**READ_ONCE_CONF, **choose_evaluation(stage.ranges.span), **job.conf})
     is_plain = table.tries_plain and can_read_plainly(table)
-    counts, written = build_pass(stage.ranges, table, read_records(spark, stage), is_plain=is_plain)
+    counts, written_records = build_pass(stage.ranges, table, read_records(spark, stage), is_plain=is_plain)
     hit_failpoint("job.decoded")
-    rows = written.where("fate = 'staged'").selectExpr(*list_row_columns(table))
-    merged = spark.sql(_name_rows(job.statement), rows=rows)
+    rows = written_records.where("fate = 'staged'").selectExpr(*list_row_columns(table))
+    merged_rows = spark.sql(_name_rows(job.statement), rows=rows)
     hit_failpoint("job.statement")
-    observed = counts.read(merged)
+    observed = counts.read(merged_rows)
     if not observed:
         return DirectOutcome(None)
     return DirectOutcome(build_outcome(observed, stage.ranges, table), observed[UNUSUAL] if is_plain else 0)

@@ -24,9 +24,9 @@ def run(spark: SparkSession, job: MergeJob) -> None:
         _run_audits(spark, job.audits, f"pipeline={job.pipeline} table={job.table} batch={job.batch}")
 
 
-def _run_audits(spark: SparkSession, audits: Audits, where: str) -> None:
+def _run_audits(spark: SparkSession, audits: Audits, place: str) -> None:
     pairs = zip(audits.questions, audits.texts, strict=True)
-    broken = tuple(_ask(spark, question, f"{where}: audit={text}") for question, text in pairs)
+    broken = tuple(_ask(spark, question, f"{place}: audit={text}") for question, text in pairs)
     answers = AuditAnswers(audits.attempt, broken).to_json()
     spark.sql(
         f"ALTER TABLE {quote_name(audits.table)} "
@@ -35,7 +35,7 @@ def _run_audits(spark: SparkSession, audits: Audits, where: str) -> None:
     hit_failpoint("job.audited")
 
 
-def _ask(spark: SparkSession, question: str, where: str) -> int | None:
+def _ask(spark: SparkSession, question: str, place: str) -> int | None:
     """The question's number; `AuditFailed` where Spark says that it has no answer, whenever it is asked."""
     try:
         answer: int | None = spark.sql(question).collect()[0][0]
@@ -45,6 +45,6 @@ def _ask(spark: SparkSession, question: str, where: str) -> int | None:
             raise
         reason = str(error).partition("\n")[0][:MAX_SHOWN_CHARACTERS].rstrip(";")
         raise AuditFailed(
-            f"{where}: it has no answer: {reason}; nothing was published and the batch stays staged; correct the audit "
+            f"{place}: it has no answer: {reason}; nothing was published and the batch stays staged; correct the audit "
             "in the pipeline file, or what it looks at; the next flush tries again"
         ) from error

@@ -36,10 +36,10 @@ def _run_procedure(spark: SparkSession, statement: str) -> ProcedureOutcome:
 
 def _remove_what_stayed(spark: SparkSession, statement: str, first: ProcedureOutcome) -> ProcedureOutcome:
     """Remove orphans once more: Iceberg lists also those that the store did not delete, which only its log tells."""
-    again = _run_procedure(spark, statement)
-    if not again.rows:
-        return first if again.failed is None else again
+    outcome = _run_procedure(spark, statement)
+    if not outcome.rows:
+        return first if outcome.failed is None else outcome
     return ProcedureOutcome(
-        failed=f"{again.rows} of {first.rows} files that nothing refers to are still there, though they were deleted "
+        failed=f"{outcome.rows} of {first.rows} files that nothing refers to are still there, though they were deleted "
         "twice; see that the user of the catalog's connection may delete below the table's location (s3:DeleteObject)"
     )

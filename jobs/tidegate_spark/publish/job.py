@@ -37,9 +37,9 @@ def run(spark: SparkSession, job: PublishJob) -> None:
         hit_failpoint("job.compared")
         parts = [part.number for part in job.parts]
         rows = _split_into_parts(spark, changes, job).where(f"part IN ({', '.join(map(str, parts))})")
-        ordered = rows.repartition(job.parallelism, "part").sortWithinPartitions("part", "key", "topic")
+        ordered_rows = rows.repartition(job.parallelism, "part").sortWithinPartitions("part", "key", "topic")
         plan = build_plan(job, json.loads(read_private_conf(spark, PRODUCER_CONF)), key_form)
-        outcomes = ordered.mapInArrow(producer.build_producer(plan), "part INT, outcome STRING").collect()
+        outcomes = ordered_rows.mapInArrow(producer.build_producer(plan), "part INT, outcome STRING").collect()
         hit_failpoint("job.produced")
         raise_refusal(job, [row.outcome for row in outcomes])
     finally:
@@ -66,8 +66,8 @@ def _split_into_parts(spark: SparkSession, changes: DataFrame, job: PublishJob) 
     columns = ("topic", "key", "value", "headers", "timestamp", "kind")
     part = f"CAST(crc32(key) % {job.parallelism} AS INT) AS part"
     empty = [f"CAST(NULL AS {changes.schema[name].dataType.simpleString()}) AS {name}" for name in columns]
-    own = spark.range(job.parallelism).selectExpr("CAST(id AS INT) AS part", *empty)
-    return changes.selectExpr(part, *columns).unionByName(own)
+    empty_parts = spark.range(job.parallelism).selectExpr("CAST(id AS INT) AS part", *empty)
+    return changes.selectExpr(part, *columns).unionByName(empty_parts)
 
 
 def _check_changes(changes: DataFrame, job: PublishJob) -> None:
@@ -87,8 +87,8 @@ def _check_changes(changes: DataFrame, job: PublishJob) -> None:
     aggregates = [f"min(CASE WHEN {condition} THEN {key_hex} END)" for condition in wrong]
     unwritable = f"min(CASE WHEN problem IS NOT NULL THEN struct({key_hex} AS key, problem) END)"
     first, *answer = changes.selectExpr(unwritable, *aggregates).collect()[0]
-    found = [] if first is None else [(first.problem, first.key)]
-    for problem, key in (*found, *zip(wrong.values(), answer, strict=True)):
+    problems = [] if first is None else [(first.problem, first.key)]
+    for problem, key in (*problems, *zip(wrong.values(), answer, strict=True)):
         if key is not None:
             key_text = bytes.fromhex(key).decode(errors="replace")
             raise BadRecord(f"publication={job.publication} snapshot={job.position.to} key={key_text}: it {problem}")
@@ -96,26 +96,28 @@ def _check_changes(changes: DataFrame, job: PublishJob) -> None:
 
 def raise_refusal(job: PublishJob, outcomes: list[str]) -> None:
     """BadRecord for a record that the brokers never accept, GiveUp where the user lacks a right."""
-    refused = next((text for text in outcomes if text.startswith(producer.REFUSAL_PREFIX)), None)
-    if refused is None:
+    refusal = next((text for text in outcomes if text.startswith(producer.REFUSAL_PREFIX)), None)
+    if refusal is None:
         return
-    said = json.loads(refused.removeprefix(producer.REFUSAL_PREFIX))
-    what = f"publication={job.publication} snapshot={job.position.to} topic={said['topic'] or ', '.join(job.topics)}"
-    if said["error"].endswith("AUTHORIZATION_FAILED"):
+    refusal_words = json.loads(refusal.removeprefix(producer.REFUSAL_PREFIX))
+    topics = refusal_words["topic"] or ", ".join(job.topics)
+    place = f"publication={job.publication} snapshot={job.position.to} topic={topics}"
+    if refusal_words["error"].endswith("AUTHORIZATION_FAILED"):
         raise GiveUp(
-            f"{what}: the brokers refuse it: {said['error']}; give the connection's user what docs/security.md lists "
-            "for publications"
+            f"{place}: the brokers refuse it: {refusal_words['error']}; give the connection's user what "
+            "docs/security.md lists for publications"
         )
-    key = bytes.fromhex(said["key"] or "").decode(errors="replace")
-    if said["error"] == "INVALID_TIMESTAMP":
+    key = bytes.fromhex(refusal_words["key"] or "").decode(errors="replace")
+    if refusal_words["error"] == "INVALID_TIMESTAMP":
         raise BadRecord(
-            f"{what} key={key}: the brokers refuse its time: {said['error']}; widen the topic's "
+            f"{place} key={key}: the brokers refuse its time: {refusal_words['error']}; widen the topic's "
             "message.timestamp.before.max.ms and message.timestamp.after.max.ms, or correct the column of "
             "metadata.timestamp and --resynchronise"
         )
     raise BadRecord(
-        f"{what} key={key}: the brokers refuse its record of bytes={said['bytes']}: {said['error']}; raise the topic's "
-        "max.message.bytes and the connection's message.max.bytes, or make the record smaller and --resynchronise"
+        f"{place} key={key}: the brokers refuse its record of bytes={refusal_words['bytes']}: "
+        f"{refusal_words['error']}; raise the topic's max.message.bytes and the connection's message.max.bytes, or "
+        "make the record smaller and --resynchronise"
     )
 
 

@@ -28,15 +28,15 @@ def describe_key_form(spark: SparkSession, key: RecordPart) -> str:
 
 def refuse_other_keys(job: PublishJob, form: str) -> None:
     """GiveUp where keys that are in the topics have another form: those would stay there beside the new ones."""
-    before = next((part.key_form for part in job.parts if part.key_form not in ("", form)), None)
-    if before is None or job.position.mode == RunMode.TOPIC:
+    earlier_form = next((part.key_form for part in job.parts if part.key_form not in ("", form)), None)
+    if earlier_form is None or job.position.mode == RunMode.TOPIC:
         return
     raise GiveUp(
         f"publication={job.publication} snapshot={job.position.to}: keys would be written otherwise than those that "
-        f"the topics hold, key_form={before} and now key_form={form}, as a column's type or the key's schema in the "
-        "registry has changed: each row would have a new key, and the old ones would stay; nothing was produced; run "
-        f"`bin/tidegate publish {job.publication} --resynchronise`, which deletes the old keys, or publish to a new "
-        "topic"
+        f"the topics hold, key_form={earlier_form} and now key_form={form}, as a column's type or the key's schema in "
+        "the registry has changed: each row would have a new key, and the old ones would stay; nothing was produced; "
+        f"run `bin/tidegate publish {job.publication} --resynchronise`, which deletes the old keys, or publish to a "
+        "new topic"
     )
 
 
@@ -51,6 +51,6 @@ def _describe_type(kind: T.DataType, *, is_wide: bool) -> str:
     if isinstance(kind, T.ArrayType):
         return f"array({_describe_type(kind.elementType, is_wide=is_wide)})"
     if isinstance(kind, T.MapType):
-        sides = (_describe_type(one, is_wide=is_wide) for one in (kind.keyType, kind.valueType))
+        sides = (_describe_type(data_type, is_wide=is_wide) for data_type in (kind.keyType, kind.valueType))
         return f"map({', '.join(sides)})"
     return str(kind.simpleString())

@@ -160,18 +160,18 @@ class _PartProducer:
             self._retry(lambda: self._producer.init_transactions(ANSWER_TIMEOUT_SECONDS))
         record = self._read_newest()
         state = json.loads(record) if record else None
-        after, self._counts = self._part["after"], dict(self._part["counts"])
+        last_key, self._counts = self._part["after"], dict(self._part["counts"])
         if state is not None and state["run"] == self._plan["position"]["run"]:  # an earlier attempt of this very run
             if state["after"] is None:
                 raise Superseded
-            after, self._counts = state["after"], state["counts"]
+            last_key, self._counts = state["after"], state["counts"]
         elif record != self._part["expected"]:
             raise Superseded
-        self._after = bytes.fromhex(after.removeprefix(KEY_MARK)) if after else None
+        self._after = bytes.fromhex(last_key.removeprefix(KEY_MARK)) if last_key else None
         if self._is_transactional:
             self._producer.begin_transaction()
         # An aborted record and one without a transaction are in the topic too: say towards which state before the first
-        self._is_announced = record is not None and (self._is_transactional or bool(after))
+        self._is_announced = record is not None and (self._is_transactional or bool(last_key))
 
     def _read_newest(self) -> str | None:
         try:
@@ -241,18 +241,19 @@ class _PartProducer:
         if rank > self._failed_rank:
             self._failed, self._failed_rank = (message.topic(), message.key(), size), rank
 
-    def _advance(self, after: str | None) -> None:
-        """Write the part's progress behind its changes: `after` a key, or None when they are all produced."""
+    def _advance(self, last_key: str | None) -> None:
+        """Write the part's progress behind its changes: up to `last_key`, or None when they are all produced."""
         if not self._is_transactional:
             self._flush()
-        position = {**self._plan["position"], "after": after, "counts": self._counts, "at_ms": int(time.time() * 1000)}
+        state = {"after": last_key, "counts": self._counts, "at_ms": int(time.time() * 1000)}
+        position = {**self._plan["position"], **state}
         value = json.dumps(position).encode()
         record = {"key": POSITION_KEY, "value": value, "headers": [(KEY_FORM_HEADER, self._plan["key_form"])]}
         self._hand_over(self._plan["state_topic"], partition=self.number, **record)
         self._flush()
         if self._is_transactional:
             self._retry(lambda: self._producer.commit_transaction(ANSWER_TIMEOUT_SECONDS))
-            if after is not None:
+            if last_key is not None:
                 self._producer.begin_transaction()
         self._unsent = 0
 
@@ -289,8 +290,8 @@ class _PartProducer:
         if reason.code() not in REFUSAL_CODES:
             return error
         topic, key, size = self._failed
-        said = {"error": reason.name(), "topic": topic, "key": None if key is None else key.hex(), "bytes": size}
-        return BrokerRefusal(json.dumps(said))
+        refusal = {"error": reason.name(), "topic": topic, "key": None if key is None else key.hex(), "bytes": size}
+        return BrokerRefusal(json.dumps(refusal))
 
     def give_up(self) -> None:
         """Abort what is open, so that readers need not wait for the next attempt to do so."""

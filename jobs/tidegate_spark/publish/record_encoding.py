@@ -77,7 +77,7 @@ def _render_headers(rows: DataFrame, column: str | None) -> str:
     if column is None:
         return nothing
     kind = _get_type(rows, column)
-    listed = f"array_sort(map_entries({quote(column)}))" if isinstance(kind, MapType) else quote(column)
+    entries = f"array_sort(map_entries({quote(column)}))" if isinstance(kind, MapType) else quote(column)
     element = kind.elementType if isinstance(kind, ArrayType) else None
     if not isinstance(kind, MapType) and not (isinstance(element, StructType) and element.names == ["key", "value"]):
         raise ConfigurationError(f"metadata.headers={column}: it must be a MAP or an ARRAY<STRUCT<key, value>>")
@@ -87,8 +87,8 @@ def _render_headers(rows: DataFrame, column: str | None) -> str:
             f"metadata.headers={column}: its values are {value.simpleString()}, and must be text or bytes; cast them "
             "to STRING in sql"
         )
-    made = "named_struct('key', CAST(e.key AS STRING), 'value', CAST(e.value AS BINARY))"
-    return f"coalesce(transform({listed}, e -> {made}), {nothing})"
+    header_sql = "named_struct('key', CAST(e.key AS STRING), 'value', CAST(e.value AS BINARY))"
+    return f"coalesce(transform({entries}, e -> {header_sql}), {nothing})"
 
 
 def _render_header_problem(rows: DataFrame, column: str | None) -> str:

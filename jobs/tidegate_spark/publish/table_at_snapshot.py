@@ -13,12 +13,14 @@ def render_table_as_of(spark: SparkSession, table: str, snapshot: int, newest: i
     A column or field of the same name whose type cannot have become the newer one was another: NULL too.
     """
     target_schema = spark.sql(f"SELECT * FROM {_render_table_at(table, newest)}").schema
-    there = {f.name.lower(): f.dataType for f in spark.sql(f"SELECT * FROM {_render_table_at(table, snapshot)}").schema}
+    snapshot_types = {
+        f.name.lower(): f.dataType for f in spark.sql(f"SELECT * FROM {_render_table_at(table, snapshot)}").schema
+    }
     columns = []
     for field in target_schema:
-        source, column = there.get(field.name.lower()), quote(field.name)
-        made = _render_null(field.dataType) if source is None else render_widening(column, source, field.dataType)
-        columns.append(column if made == column else f"{made} AS {column}")
+        source, column = snapshot_types.get(field.name.lower()), quote(field.name)
+        column_sql = _render_null(field.dataType) if source is None else render_widening(column, source, field.dataType)
+        columns.append(column if column_sql == column else f"{column_sql} AS {column}")
     return f"SELECT {', '.join(columns)} FROM {_render_table_at(table, snapshot)}"
 
 
@@ -30,23 +32,26 @@ def render_widening(value: str, source: DataType, target: DataType, depth: int =
         fields = {field.name.lower(): field for field in source.fields}
         parts = []
         for field in target.fields:
-            old = fields.get(field.name.lower())
-            part = f"{value}.{quote(old.name)}" if old is not None else ""
+            source_field = fields.get(field.name.lower())
+            part = f"{value}.{quote(source_field.name)}" if source_field is not None else ""
             part = (
                 _render_null(field.dataType)
-                if old is None
-                else render_widening(part, old.dataType, field.dataType, depth)
+                if source_field is None
+                else render_widening(part, source_field.dataType, field.dataType, depth)
             )
             parts.append(f"{render_literal(field.name)}, {part}")
         return f"IF({value} IS NULL, NULL, named_struct({', '.join(parts)}))"
-    one = f"_tidegate_{depth}"
+    element = f"_tidegate_{depth}"
     if isinstance(source, ArrayType) and isinstance(target, ArrayType):
-        return f"transform({value}, {one} -> {render_widening(one, source.elementType, target.elementType, depth + 1)})"
+        widened = render_widening(element, source.elementType, target.elementType, depth + 1)
+        return f"transform({value}, {element} -> {widened})"
     if isinstance(source, MapType) and isinstance(target, MapType):
-        keys = render_widening(one, source.keyType, target.keyType, depth + 1)
-        values = render_widening(one, source.valueType, target.valueType, depth + 1)
-        made = f"transform(map_keys({value}), {one} -> {keys}), transform(map_values({value}), {one} -> {values})"
-        return f"map_from_arrays({made})"
+        keys = render_widening(element, source.keyType, target.keyType, depth + 1)
+        values = render_widening(element, source.valueType, target.valueType, depth + 1)
+        arrays = (
+            f"transform(map_keys({value}), {element} -> {keys}), transform(map_values({value}), {element} -> {values})"
+        )
+        return f"map_from_arrays({arrays})"
     return f"CAST({value} AS {render_spark_type(target)})" if _is_wider(source, target) else _render_null(target)
 
 

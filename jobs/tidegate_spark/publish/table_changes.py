@@ -31,13 +31,19 @@ def find_changed_rows(spark: SparkSession, job: PublishJob, persisted_frames: li
     `persisted_frames`.
     """
     until = job.position.until or job.position.to
-    new = _read_state(spark, job, _TableState(until, job.position.joined, job.touched.new if job.touched else None))
-    old = _read_old_state(spark, job, new)
-    both = new.selectExpr("*", f"'{NEW}' AS side")
-    both = both if old is None else both.unionByName(old.selectExpr("*", f"'{OLD}' AS side"))
+    new_state = _read_state(
+        spark, job, _TableState(until, job.position.joined, job.touched.new if job.touched else None)
+    )
+    old_state = _read_old_state(spark, job, new_state)
+    states_by_side = new_state.selectExpr("*", f"'{NEW}' AS side")
+    states_by_side = (
+        states_by_side
+        if old_state is None
+        else states_by_side.unionByName(old_state.selectExpr("*", f"'{OLD}' AS side"))
+    )
     sides = [f"first(CASE WHEN side = '{side}' THEN row END, true) AS {side}" for side in (OLD, NEW)]
-    grouped = both.selectExpr("topic", "key", "side", f"{ROW_STRUCT} AS row").groupBy("topic", "key")
-    states = grouped.agg(*[F.expr(sql) for sql in (f"count_if(side = '{NEW}') AS copies", *sides)])
+    rows_by_key = states_by_side.selectExpr("topic", "key", "side", f"{ROW_STRUCT} AS row").groupBy("topic", "key")
+    states = rows_by_key.agg(*[F.expr(sql) for sql in (f"count_if(side = '{NEW}') AS copies", *sides)])
     differ = states.where(VALUES_DIFFER if job.position.mode == RunMode.TOPIC else ROWS_DIFFER)
     if until != job.position.to:
         differ = _read_current_rows(spark, job, _persist_rows(differ, persisted_frames)).withColumn(
@@ -57,27 +63,34 @@ def _persist_rows(rows: DataFrame, persisted_frames: list[DataFrame]) -> DataFra
     return persisted_frames[-1]
 
 
-def _read_current_rows(spark: SparkSession, job: PublishJob, changed: DataFrame) -> DataFrame:
+def _read_current_rows(spark: SparkSession, job: PublishJob, changed_keys: DataFrame) -> DataFrame:
     """The same keys with their rows in the whole table as of `position.to`, and how many there are.
 
     Only some files were compared, and a key may have another row in a file that was not: then it is not gone.
     """
     rows = _read_state(spark, job, _TableState(job.position.to, job.position.joined, is_limited=False))
-    changed, same = changed.alias("changed"), F.expr("whole.topic <=> changed.topic AND whole.key <=> changed.key")
-    now = rows.alias("whole").join(changed, same, "left_semi").selectExpr("topic", "key", f"{ROW_STRUCT} AS row")
+    changed_keys, is_same_key = (
+        changed_keys.alias("changed"),
+        F.expr("whole.topic <=> changed.topic AND whole.key <=> changed.key"),
+    )
+    now = (
+        rows.alias("whole")
+        .join(changed_keys, is_same_key, "left_semi")
+        .selectExpr("topic", "key", f"{ROW_STRUCT} AS row")
+    )
     states = now.groupBy("topic", "key").agg(F.expr("first(row) AS new"), F.expr("count(*) AS copies"))
-    joined = changed.join(states.alias("whole"), same, "left")
-    return joined.selectExpr(
+    joined_rows = changed_keys.join(states.alias("whole"), is_same_key, "left")
+    return joined_rows.selectExpr(
         "changed.topic", "changed.key", "changed.old", "whole.new", "coalesce(whole.copies, 0) AS copies"
     )
 
 
-def _read_old_state(spark: SparkSession, job: PublishJob, new: DataFrame) -> DataFrame | None:
+def _read_old_state(spark: SparkSession, job: PublishJob, new_state: DataFrame) -> DataFrame | None:
     if job.position.mode == RunMode.TOPIC:
         topic_state = _read_topic_state(spark, job.ranges or Ranges({}))
         if topic_state is None:
             return None
-        empty = [f"CAST(NULL AS {new.schema[name].dataType.simpleString()}) AS {name}" for name in ("headers",)]
+        empty = [f"CAST(NULL AS {new_state.schema[name].dataType.simpleString()}) AS {name}" for name in ("headers",)]
         empty += ["CAST(NULL AS BIGINT) AS timestamp", "CAST(NULL AS STRING) AS problem"]
         return topic_state.selectExpr("topic", "key", "value", *empty)
     if job.position.origin is not None:
@@ -111,8 +124,10 @@ def _read_state(spark: SparkSession, job: PublishJob, side: _TableState) -> Data
         position.origin is not None and position.mode != RunMode.TOPIC and position.joined == position.joined_origin
     )
     if job.grouped is not None and job.grouped.matched and side.is_limited and is_change:
-        same = " AND ".join(f"result.{quote(name)} <=> touched.{quote(name)}" for name in job.grouped.matched)
-        rows = rows.alias("result").join(_find_touched_groups(spark, job).alias("touched"), F.expr(same), "left_semi")
+        is_same_group = " AND ".join(f"result.{quote(name)} <=> touched.{quote(name)}" for name in job.grouped.matched)
+        rows = rows.alias("result").join(
+            _find_touched_groups(spark, job).alias("touched"), F.expr(is_same_group), "left_semi"
+        )
     return encode_rows(spark, rows, job)
 
 
@@ -120,22 +135,25 @@ def _find_touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
     """The keys of the groups that a row has left or joined. Rows that only moved to another file have done neither."""
     assert job.grouped is not None
     assert job.position.origin is not None
-    old, new = (job.touched.old, job.touched.new) if job.touched else (None, None)
+    old_files, new_files = (job.touched.old, job.touched.new) if job.touched else (None, None)
     sides = [
         f"SELECT struct(*) AS one, {weight} AS weight FROM ({_render_source(spark, job, snapshot, files)})"
-        for snapshot, files, weight in ((job.position.origin, old, -1), (job.position.until or job.position.to, new, 1))
+        for snapshot, files, weight in (
+            (job.position.origin, old_files, -1),
+            (job.position.until or job.position.to, new_files, 1),
+        )
     ]
-    changed = (
+    changed_files = (
         f"SELECT one.* FROM (SELECT first(one) AS one FROM ({' UNION ALL '.join(sides)}) "
         f"GROUP BY {render_json('one')} HAVING sum(weight) <> 0)"
     )
-    groups = spark.sql(_render_query(spark, job, job.grouped.keys_sql, changed, job.position.joined))
+    groups = spark.sql(_render_query(spark, job, job.grouped.keys_sql, changed_files, job.position.joined))
     return groups.select(*map(quote, job.grouped.matched)).distinct()
 
 
-def _render_query(spark: SparkSession, job: PublishJob, sql: str, rows: str, joined: dict[str, int]) -> str:
+def _render_query(spark: SparkSession, job: PublishJob, sql: str, rows: str, joined_snapshots: dict[str, int]) -> str:
     """The SQL with `rows` in the table's place, and each other table as of its snapshot."""
-    for name, snapshot in joined.items():
+    for name, snapshot in joined_snapshots.items():
         rows_there = render_table_as_of(spark, name, snapshot, job.position.joined[name])
         sql = sql.replace(f"{{{name}}}", f"({rows_there})")
     return sql.replace(PLACEHOLDER, f"({rows})")

@@ -42,8 +42,8 @@ def _list_values(table: StageTable) -> list[tuple[str, str]]:
         return []
     if table.select is not None:
         return [(c.name, c.type) for c in table.select.columns]
-    own = [(c.name, c.type) for c in table.value_columns]
-    return [*own, *((name, METADATA_TYPES[word]) for name, word in table.metadata.items())]
+    own_columns = [(c.name, c.type) for c in table.value_columns]
+    return [*own_columns, *((name, METADATA_TYPES[word]) for name, word in table.metadata.items())]
 
 
 def _list_record_faults(table: StageTable) -> Iterator[tuple[str, str]]:
@@ -71,14 +71,14 @@ def render_storable_time(time: str) -> str:
 
 
 def _list_struct_faults(struct: str, fields: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    return (one for name, kind in fields for one in list_faults(f"{struct}.{quote(name)}", parse_type(kind), name))
+    return (fault for name, kind in fields for fault in list_faults(f"{struct}.{quote(name)}", parse_type(kind), name))
 
 
 def _render_case(faults: Iterable[tuple[str, str]]) -> str:
     faults = list(faults)
-    when = f"WHEN change = '{NO_CHANGE}' OR NOT is_wanted THEN NULL"
+    skip_case = f"WHEN change = '{NO_CHANGE}' OR NOT is_wanted THEN NULL"
     return (
-        f"CASE {when} {' '.join(f'WHEN {sql} THEN {render_literal(reason)}' for reason, sql in faults)} END"
+        f"CASE {skip_case} {' '.join(f'WHEN {sql} THEN {render_literal(reason)}' for reason, sql in faults)} END"
         if faults
         else ""
     )

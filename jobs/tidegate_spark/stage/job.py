@@ -110,8 +110,8 @@ def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_pla
 
     In a plain pass `UNUSUAL` counts the records that it could not judge.
     """
-    counts, written = build_pass(job.ranges, table, records, is_plain=is_plain)
-    rows = written.selectExpr(*add_bad_column(_list_columns(job, table), table))
+    counts, written_rows = build_pass(job.ranges, table, records, is_plain=is_plain)
+    rows = written_rows.selectExpr(*add_bad_column(_list_columns(job, table), table))
     hit_failpoint("job.decoded")
     if table.folder:
         return counts.read(write_rows(rows, table))
@@ -123,5 +123,8 @@ def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_pla
 
 def _list_columns(job: StageJob, table: StageTable) -> list[str]:
     """The intermediate row, in the order of its columns."""
-    own = [f"{render_as_data(f'{job.batch}L')} AS batch_number", f"{render_literal(table.attempt)} AS attempt"]
-    return [*list_row_columns(table), *own]
+    batch_columns = [
+        f"{render_as_data(f'{job.batch}L')} AS batch_number",
+        f"{render_literal(table.attempt)} AS attempt",
+    ]
+    return [*list_row_columns(table), *batch_columns]

@@ -91,10 +91,10 @@ def _read_dead_letters(spark: SparkSession, letters: DeadLetterSource, ranges: R
         f"AND topic_id {_render_same_id(letters.topic_ids.get(topic))})"
         for topic, partition, start, end in ranges
     ]
-    waiting = f"replayed_at IS NULL AND `table` = {render_literal(letters.destination)} AND ({' OR '.join(within)})"
+    is_waiting = f"replayed_at IS NULL AND `table` = {render_literal(letters.destination)} AND ({' OR '.join(within)})"
     columns = ("key", "value", "topic", "partition", "offset", "timestamp", "-1 AS timestampType", "headers")
     rows = spark.read.parquet(letters.folder) if letters.folder else spark.table(quote_name(letters.table))
-    return rows.where(waiting).selectExpr(*columns)
+    return rows.where(is_waiting).selectExpr(*columns)
 
 
 def _render_same_id(topic_id: str | None) -> str:

@@ -28,12 +28,12 @@ def add_key(decoded_value: DecodedValue, table: StageTable, decode_key: DecodeKe
         return keyed.selectExpr(
             "*", f"CASE WHEN {decoded_value.key_there} THEN {decoded_value.key_reason} ELSE {missing} END AS key_reason"
         )
-    own = (decode_key or get_key_decoder(table))(decoded_value.records, table)
-    return own.records.selectExpr(
+    decoded_key = (decode_key or get_key_decoder(table))(decoded_value.records, table)
+    return decoded_key.records.selectExpr(
         "*",
-        f"CASE WHEN key IS NULL THEN {decoded_value.key} ELSE {own.struct} END AS key_struct",
-        f"CASE WHEN key IS NOT NULL THEN {own.reason} WHEN {decoded_value.key_there} THEN {decoded_value.key_reason} "
-        f"ELSE '{NO_KEY_REASON}' END AS key_reason",
+        f"CASE WHEN key IS NULL THEN {decoded_value.key} ELSE {decoded_key.struct} END AS key_struct",
+        f"CASE WHEN key IS NOT NULL THEN {decoded_key.reason} WHEN {decoded_value.key_there} THEN "
+        f"{decoded_value.key_reason} ELSE '{NO_KEY_REASON}' END AS key_reason",
     )
 
 

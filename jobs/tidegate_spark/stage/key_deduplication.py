@@ -28,13 +28,13 @@ def keep_last_per_key(records: DataFrame, table: StageTable) -> DataFrame:
     # Spark sorts by the first column that it groups by: eight bytes that differ save it from comparing whole rows
     hashed = F.expr("xxhash64(topic, partition, key) AS hashed")
     alone = F.expr(f"CASE WHEN key IS NULL{_render_has_placeholder(table)} THEN offset END AS alone")
-    grouped = records.groupBy(hashed, "topic", "partition", "key", alone).agg(
+    grouped_records = records.groupBy(hashed, "topic", "partition", "key", alone).agg(
         F.expr(f"max_by(struct({', '.join(columns)}), offset) AS last"),
         F.expr("max(offset) AS offset"),
         F.expr(f"count(1) AS {COUNT_COLUMN}"),
         F.expr(f"max(timestamp) AS {LATEST_TIME_COLUMN}"),
     )
-    return grouped.select("key", "topic", "partition", "offset", "last.*", COUNT_COLUMN, LATEST_TIME_COLUMN)
+    return grouped_records.select("key", "topic", "partition", "offset", "last.*", COUNT_COLUMN, LATEST_TIME_COLUMN)
 
 
 def _render_has_placeholder(table: StageTable) -> str:

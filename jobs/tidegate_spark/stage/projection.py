@@ -43,12 +43,12 @@ def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
     struct = ", ".join(f"{render_selected_column(c)} AS {quote(c.name)}" for c in select.columns)
     reasons = f"{several} {_render_unusable_case(select, table)} {render_misfit_cases(select.columns)}".strip()
     reason = f"CASE {reasons} END" if reasons else "CAST(NULL AS STRING)"
-    made = rows.selectExpr(
+    projected_rows = rows.selectExpr(
         f"{RECORD}.*",
         f"CASE WHEN {FAILURE} IS NOT NULL THEN {FAILURE} WHEN {ROW} THEN {reason} END AS select_reason",
         f"CASE WHEN {ROW} AND {FAILURE} IS NULL THEN struct({struct}) END AS selected",
     )
-    return made.withColumns(
+    return projected_rows.withColumns(
         {"value_reason": F.expr("coalesce(value_reason, select_reason)"), "value_struct": F.expr("selected")}
     )
 
@@ -56,12 +56,14 @@ def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
 def _list_record_columns(table: StageTable, select: Projection) -> list[str]:
     """The columns of a decoded row as `select` sees them."""
     keys = [f"{RECORD}.key_struct{f'.{quote(f)}' if f is not None else ''} AS {quote(name)}" for name, f in select.keys]
-    own = {name.casefold() for name, _ in select.keys}
+    key_names = {name.casefold() for name, _ in select.keys}
     names = [c.name for c in table.value_columns] + list(table.metadata)
-    values = [f"{ROW}.{quote(name)} AS {quote(name)}" for name in names if name.casefold() not in own]
-    column_names = own | {name.casefold() for name in names}
-    beside = [f"{RECORD}.{field.name} AS {field.name}" for field in RECORD_FIELDS if field.name not in column_names]
-    return [*keys, *values, *beside]
+    values = [f"{ROW}.{quote(name)} AS {quote(name)}" for name in names if name.casefold() not in key_names]
+    column_names = key_names | {name.casefold() for name in names}
+    record_columns = [
+        f"{RECORD}.{field.name} AS {field.name}" for field in RECORD_FIELDS if field.name not in column_names
+    ]
+    return [*keys, *values, *record_columns]
 
 
 def _read_dimension(decoded: DataFrame, dimension: Dimension) -> DataFrame:
@@ -75,13 +77,13 @@ def _read_dimension(decoded: DataFrame, dimension: Dimension) -> DataFrame:
 def _count_matches(rows: DataFrame) -> DataFrame:
     """One row for each row of the record, with the number of rows that the joins made of it."""
     place = ", ".join(f"{RECORD}.{name}" for name in ("topic", "partition", "offset", "row_number"))
-    counted = rows.withColumns(
+    counted_rows = rows.withColumns(
         {
             ROW_NUMBER: F.expr(f"row_number() OVER (PARTITION BY {place} ORDER BY {RECORD}.offset)"),
             MATCH_COUNT: F.expr(f"count(1) OVER (PARTITION BY {place})"),
         }
     )
-    return counted.where(f"{ROW_NUMBER} = 1")
+    return counted_rows.where(f"{ROW_NUMBER} = 1")
 
 
 def _format_ambiguity(select: Projection) -> str:

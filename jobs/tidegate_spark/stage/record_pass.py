@@ -67,12 +67,12 @@ class PassCounts:
         """The records, with `aggregates` computed over all of them while they pass; read them after the action."""
         return records.observe(self._observation or self._name, *aggregates)
 
-    def read(self, written: DataFrame) -> dict[str, Any]:
-        """What was counted, once `written`, which came of the records, has been written; empty where it was lost."""
+    def read(self, written_rows: DataFrame) -> dict[str, Any]:
+        """What was counted, once `written_rows`, which came of the records, is written; empty where it was lost."""
         if self._observation is not None:
             return dict(self._observation.get)
-        done = written.executionInfo
-        return dict(next((counts for name, counts in done.flows if name == self._name), {})) if done else {}
+        execution = written_rows.executionInfo
+        return dict(next((counts for name, counts in execution.flows if name == self._name), {})) if execution else {}
 
 
 def build_pass(
@@ -82,11 +82,11 @@ def build_pass(
 
     In a plain pass `UNUSUAL` is counted too: the records that it could not judge.
     """
-    counted = keep_last_per_key(records, table) if table.last_per_raw_key else keep_every_record(records)
+    counted_records = keep_last_per_key(records, table) if table.last_per_raw_key else keep_every_record(records)
     counts, aggregates = PassCounts(), _list_aggregates(ranges, table)
     if is_plain:
         aggregates.append(F.expr(f"count_if(reason = '{UNUSUAL}')").alias(UNUSUAL))
-    decoded = counts.observe(decode(add_texts(counted), table, is_plain=is_plain), aggregates)
+    decoded = counts.observe(decode(add_texts(counted_records), table, is_plain=is_plain), aggregates)
     return counts, decoded.where(WRITTEN_CONDITION)
 
 
@@ -116,13 +116,13 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
         project_rows(mark_unavailable_values(check_verified_fields(decoded, table), decoded_value, table), table), table
     )
     decoded = restore_sent_bytes(decoded, table)
-    ignored = "op = 'd'" if table.ignore_deletes else "false"
+    ignored_case = "op = 'd'" if table.ignore_deletes else "false"
     key_reason = f"CASE WHEN NOT {is_truncate} THEN key_reason END" if is_truncate else "key_reason"
     reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN coalesce({key_reason}, value_reason, {unnamed}) END AS reason"
     judged = decoded.selectExpr("*", reason, f"{render_failed_stage()} AS failed_stage").selectExpr(
         "*",
         f"CASE WHEN change = '{NO_CHANGE}' THEN 'ignored' WHEN reason IS NOT NULL THEN {render_bad_disposition(table)} "
-        f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored} THEN 'ignored' ELSE 'staged' END AS fate",
+        f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored_case} THEN 'ignored' ELSE 'staged' END AS fate",
     )
     if decoded_value.several:
         judged = _spoil_whole_records(judged)
@@ -195,9 +195,9 @@ def _render_value(table: StageTable) -> str:
 def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
     """Aggregates of the one pass: records by fate, the first bad one, the latest timestamp of each partition."""
     failing = "reason IS NOT NULL" if table.skips is None else "fate = 'bad'"
-    where = f"CASE WHEN {failing} THEN struct(topic, partition, offset) END"
+    bad_place = f"CASE WHEN {failing} THEN struct(topic, partition, offset) END"
     fates = {fate: f"count_if(record_fate = '{fate}' AND row_number = 0)" for fate in (*DISPOSITIONS, "bad")}
-    first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {where})"
+    first_bad = f"min_by(to_json(struct(topic, partition, offset, reason)), {bad_place})"
     read = f"coalesce(sum(CASE WHEN row_number = 0 THEN {COUNT_COLUMN} END), 0)"
     aggregates = {"read": read, **fates, "superseded": f"{read} - count_if(row_number = 0)", "first_bad": first_bad}
     if table.folder:
@@ -210,8 +210,10 @@ def _list_aggregates(ranges: Ranges, table: StageTable) -> list[Column]:
     if table.stages_kept:
         aggregates["kept"] = f"count_if(fate = 'staged' AND size({KEPT_COLUMN}) > 0)"
     for index, (topic, partition) in enumerate(_list_observed_partitions(ranges)):
-        here = f"topic = {render_literal(topic)} AND partition = {partition}"
-        aggregates[f"timestamp_{index}"] = f"max(CASE WHEN {here} THEN unix_millis({LATEST_TIME_COLUMN}) END)"
+        is_in_partition = f"topic = {render_literal(topic)} AND partition = {partition}"
+        aggregates[f"timestamp_{index}"] = (
+            f"max(CASE WHEN {is_in_partition} THEN unix_millis({LATEST_TIME_COLUMN}) END)"
+        )
     return [F.expr(expression).alias(name) for name, expression in aggregates.items()]
 
 

@@ -27,21 +27,21 @@ def add_sequence(decoded: DataFrame, decoded_value: DecodedValue, table: StageTa
         return decoded
     needed = _list_needed_columns(table)
     metadata = render_metadata(decoded_value, table)
-    own = [name for name in needed if table.metadata.get(name, "value.").startswith("value.")]
+    needed_columns = [name for name in needed if table.metadata.get(name, "value.").startswith("value.")]
     if table.has_history:
         parts = {n: metadata.get(table.metadata.get(n, ""), f"row_struct.{quote(n)}") for n in needed}
-        has_sources = "row_struct IS NOT NULL" if own and _find_computed_columns(table) else "true"
+        has_sources = "row_struct IS NOT NULL" if needed_columns and _find_computed_columns(table) else "true"
         sourced = decoded.withColumn(SOURCES_COLUMN, F.expr(_render_struct(parts)))
         return _require_version_time(_add_sequence_column(sourced, table, has_sources), table)
     carried = _list_value_fields(table, needed)
     if carried.columns and decoded_value.add_ordered_row is not None:
         decoded = decoded_value.add_ordered_row(decoded, carried)
-        typed = zip(carried.columns, carried.render_values("ordered_row"), strict=True)
-        values = {c.name: strip_alias(value, c.name) for c, value in typed}
+        typed_columns = zip(carried.columns, carried.render_values("ordered_row"), strict=True)
+        values = {c.name: strip_alias(value, c.name) for c, value in typed_columns}
     else:
         values = {c.name: _render_shown_column(c.name, decoded_value) for c in carried.columns}
     parts = {name: values.get(name) or metadata[table.metadata[name]] for name in needed}
-    has_sources = " OR ".join(f"{SOURCES_COLUMN}.{quote(name)} IS NOT NULL" for name in own) or "true"
+    has_sources = " OR ".join(f"{SOURCES_COLUMN}.{quote(name)} IS NOT NULL" for name in needed_columns) or "true"
     sourced = decoded.withColumn(SOURCES_COLUMN, F.expr(_render_struct(parts)))
     return _add_sequence_column(sourced, table, f"op <> '{DELETE}' OR {has_sources}")
 
@@ -54,10 +54,10 @@ def _find_computed_columns(table: StageTable) -> dict[str, Selected]:
 
 def _list_needed_columns(table: StageTable) -> tuple[str, ...]:
     """The record's columns of which the sequence is made, key columns and what is beside them apart."""
-    made = _find_computed_columns(table)
+    derived_columns = _find_computed_columns(table)
     keys = {name.casefold() for name, _ in table.select.keys} if table.select is not None else set()
     columns = {name.casefold(): name for name in (*(c.name for c in table.value_columns), *table.metadata)}
-    read = [r for name in table.sequence for r in (made[name].reads if name in made else (name,))]
+    read = [r for name in table.sequence for r in (derived_columns[name].reads if name in derived_columns else (name,))]
     return tuple(dict.fromkeys(columns[r.casefold()] for r in read if r.casefold() in columns.keys() - keys))
 
 
@@ -67,33 +67,34 @@ def _render_struct(parts: dict[str, str]) -> str:
 
 def _add_sequence_column(sourced: DataFrame, table: StageTable, has_sources: str) -> DataFrame:
     """Add `sequence` out of `its_sources`, where `has_sources`; what cannot be made is a `value_reason`."""
-    made = _find_computed_columns(table)
-    if not made or table.select is None:
+    derived_columns = _find_computed_columns(table)
+    if not derived_columns or table.select is None:
         names = ", ".join(f"{SOURCES_COLUMN}.{quote(name)} AS {quote(name)}" for name in table.sequence)
         return sourced.withColumn("sequence", F.expr(f"CASE WHEN {has_sources} THEN struct({names}) END"))
     usable = f"change <> '{NO_CHANGE}' AND is_wanted AND key_reason IS NULL AND value_reason IS NULL"
     keys = [f"key_struct{f'.{quote(f)}' if f is not None else ''} AS {quote(name)}" for name, f in table.select.keys]
     needed = _list_needed_columns(table)
     column_names = {name.casefold() for name in (*needed, *(name for name, _ in table.select.keys))}
-    beside = [field.name for field in RECORD_FIELDS if field.name not in column_names]
-    columns = [*keys, *(f"{SOURCES_COLUMN}.{quote(name)} AS {quote(name)}" for name in needed), *beside]
+    record_columns = [field.name for field in RECORD_FIELDS if field.name not in column_names]
+    columns = [*keys, *(f"{SOURCES_COLUMN}.{quote(name)} AS {quote(name)}" for name in needed), *record_columns]
     frame = sourced.selectExpr(f"struct(*) AS {RECORD}", f"{usable} AND ({has_sources}) AS _tidegate_usable", *columns)
-    failure = f"CASE WHEN _tidegate_usable THEN {render_failure(made.values())} END"
+    failure = f"CASE WHEN _tidegate_usable THEN {render_failure(derived_columns.values())} END"
     frame = frame.alias(table.select.alias).withColumn(FAILURE, F.expr(failure))
-    misfits = render_misfit_cases(made.values())
+    misfits = render_misfit_cases(derived_columns.values())
     reason = f"CASE {misfits} END" if misfits else "CAST(NULL AS STRING)"
     parts = ", ".join(
-        f"{render_selected_column(made[n]) if n in made else quote(n)} AS {quote(n)}" for n in table.sequence
+        f"{render_selected_column(derived_columns[n]) if n in derived_columns else quote(n)} AS {quote(n)}"
+        for n in table.sequence
     )
-    ordered = frame.selectExpr(
+    ordered_records = frame.selectExpr(
         f"{RECORD}.*",
         f"CASE WHEN {FAILURE} IS NOT NULL THEN {FAILURE} WHEN _tidegate_usable THEN {reason} END AS sequence_reason",
         f"CASE WHEN _tidegate_usable AND {FAILURE} IS NULL THEN struct({parts}) END AS sequence",
     )
-    return ordered.withColumn("value_reason", F.expr("coalesce(value_reason, sequence_reason)"))
+    return ordered_records.withColumn("value_reason", F.expr("coalesce(value_reason, sequence_reason)"))
 
 
-def _require_version_time(ordered: DataFrame, table: StageTable) -> DataFrame:
+def _require_version_time(ordered_records: DataFrame, table: StageTable) -> DataFrame:
     """Of records whose first column of `sequence` is the time of a version, an upsert has one.
 
     The row before a delete says when that one began, so it is left out: the delete has no time of its own unless
@@ -103,7 +104,7 @@ def _require_version_time(ordered: DataFrame, table: StageTable) -> DataFrame:
     reason = render_literal(f"{first} is NULL, and with history it says from when on a row holds")
     is_row = f"op <> '{DELETE}' AND change <> '{NO_CHANGE}' AND is_wanted"
     untimed = f"CASE WHEN {is_row} AND sequence.{quote(first)} IS NULL THEN {reason} END"
-    return ordered.withColumn("value_reason", F.expr(f"coalesce(value_reason, {untimed})"))
+    return ordered_records.withColumn("value_reason", F.expr(f"coalesce(value_reason, {untimed})"))
 
 
 def _render_shown_column(name: str, decoded_value: DecodedValue) -> str:

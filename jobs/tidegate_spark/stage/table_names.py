@@ -56,13 +56,13 @@ def write_names(spark: SparkSession, table: StageTable, decoded: DataFrame) -> N
         .agg({"*": "count"})
         .withColumnRenamed("count(1)", "records")
     )
-    where = "CASE WHEN fate = 'bad' THEN struct(topic, partition, offset) END"
-    first = decoded.selectExpr(f"min_by(to_json(struct(topic, partition, offset, reason)), {where}) AS first_bad")
-    listed = counts.orderBy("fate", "table_name").limit(table.max_names + 1 + UNNAMED_ROW_COUNT).collect()
-    bad = sum(row["records"] for row in listed if row["fate"] == "bad")
+    bad_place = "CASE WHEN fate = 'bad' THEN struct(topic, partition, offset) END"
+    first = decoded.selectExpr(f"min_by(to_json(struct(topic, partition, offset, reason)), {bad_place}) AS first_bad")
+    name_rows = counts.orderBy("fate", "table_name").limit(table.max_names + 1 + UNNAMED_ROW_COUNT).collect()
+    bad = sum(row["records"] for row in name_rows if row["fate"] == "bad")
     outcome = DiscoveredNames(
         attempt=table.attempt,
-        names=tuple(row["table_name"] for row in listed if row["fate"] == "staged"),
+        names=tuple(row["table_name"] for row in name_rows if row["fate"] == "staged"),
         bad=bad,
         first_bad=FirstBadRecord.from_dict(json.loads(first.collect()[0]["first_bad"]) if bad else None),
     ).to_json()

@@ -29,8 +29,8 @@ KAFKA_METADATA = {
 
 def render_metadata(decoded_value: DecodedValue, table: StageTable) -> dict[str, str]:
     """SQL of each metadata word that the table's columns may use."""
-    own = {f"value.{name}": sql for name, sql in decoded_value.metadata.items()}
-    return {**KAFKA_METADATA, "leader-epoch": _render_leader_epoch(table), **own}
+    value_metadata = {f"value.{name}": sql for name, sql in decoded_value.metadata.items()}
+    return {**KAFKA_METADATA, "leader-epoch": _render_leader_epoch(table), **value_metadata}
 
 
 def _render_leader_epoch(table: StageTable) -> str:
@@ -109,8 +109,8 @@ def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str,
 def _render_lack_reason(table: StageTable) -> str:
     """What the row lacks; a row that is a delete may lack what a row must have, but for what orders it."""
     ordering = {name.casefold() for name in table.sequence}
-    required = (c.name for c in table.value_columns if not c.nullable and c.name.casefold() in ordering)
-    is_unordered = " OR ".join(f"{ROW}.{quote(name)} IS NULL" for name in required) or "false"
+    required_names = (c.name for c in table.value_columns if not c.nullable and c.name.casefold() in ordering)
+    is_unordered = " OR ".join(f"{ROW}.{quote(name)} IS NULL" for name in required_names) or "false"
     return f"CASE WHEN NOT is_delete OR {is_unordered} THEN lack_reason END"
 
 
@@ -121,8 +121,12 @@ def _list_row_columns(table: StageTable) -> list[str]:
     keys, names = _list_key_columns(table), {c.name.casefold() for c in table.value_columns}
     columns = [f"{sql} AS {quote(name)}" for name, sql in keys.items() if name.casefold() not in names]
     for name in (c.name for c in table.value_columns):
-        own = f"row_struct.{quote(name)}"
-        visible = f"CASE WHEN change <> '{DELETE}' THEN coalesce({own}, {keys[name]}) END" if name in keys else own
+        own_value = f"row_struct.{quote(name)}"
+        visible = (
+            f"CASE WHEN change <> '{DELETE}' THEN coalesce({own_value}, {keys[name]}) END"
+            if name in keys
+            else own_value
+        )
         columns.append(f"{visible} AS {quote(name)}")
     return columns
 
@@ -146,8 +150,8 @@ def _list_columns_beside_value(table: StageTable, metadata: dict[str, str]) -> l
 
 def _judge_old_keys(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
     """Add `is_old_key_wanted`: whether a delete by this record, of which no value is shown, would be for this table."""
-    hidden = [*_list_key_columns(table), *(c.name for c in table.value_columns)]
-    beside_value = None if table.retracts or table.when is None else render_without(table.when, hidden)
+    hidden_columns = [*_list_key_columns(table), *(c.name for c in table.value_columns)]
+    beside_value = None if table.retracts or table.when is None else render_without(table.when, hidden_columns)
     conditions = (beside_value, _render_route(table.route))
     answers = [f"coalesce({render_attempt(sql)} <> 'false', true)" for sql in conditions if sql]
     if table.naming is not None and table.naming.name is not None:

@@ -29,7 +29,7 @@ def resolve_stop_offsets(ports: Ports, stop_text: str) -> Offsets:
 
 
 def cap_at(end: Offsets, bounds: Offsets, reached_offsets: Offsets) -> Offsets:
-    """The log's `end`, lowered to `bounds`, but never below the offsets that are `reached_offsets` already."""
+    """The log's `end`, lowered to `bounds`, but never below `reached_offsets`."""
     return {
         topic: {
             partition: min(

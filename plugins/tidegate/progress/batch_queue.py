@@ -19,7 +19,7 @@ def select_queue(
     position: Position | None,
     staged_batches: Sequence[StagedBatch],
 ) -> tuple[StagedBatch, ...]:
-    """The `staged_batches` batches that continue from `position` without a gap, oldest first.
+    """Those of `staged_batches` that continue from `position` without a gap, oldest first.
 
     The first starts exactly at the position, each other one at the end of the one before it. In a table without a
     position the first is a batch that was planned as the first: one from the middle of the log must not become it.

@@ -32,7 +32,7 @@ Limit = tuple[str, str]  # a reason that begins with the column's name, and SQL 
 def check_adopted_types(declared_table: Table, table: Table) -> None:
     """`ConfigurationError` where the columns are the destination's, and Spark cannot hold the values of one of them.
 
-    `table` is the `declared_table` one with its columns resolved.
+    `table` is `declared_table` with its columns resolved.
     """
     adopted = table.value.columns if declared_table.value.columns is None else None
     for column in adopted or ():

@@ -41,7 +41,7 @@ OWN_COLOUR = ("heartbeat", "complete")  # tasks beside each other: none speaks o
 def plan_as_requested(name: str) -> dict[str, Any]:
     """plan, of as many records as the run was asked for, as plain data.
 
-    A dry run ends here: AirflowSkipException, with the plan as the result `flush_plan`.
+    A dry run ends here: AirflowSkipException, with the plan as the result `planned`.
     """
     context = get_current_context()
     check_run_words(context)

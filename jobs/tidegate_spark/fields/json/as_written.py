@@ -33,8 +33,8 @@ def render_is_quoted(digits: str, expr: str, text: str) -> str:
     name = _render_field_pattern(expr)
     if name is None:
         return quotes
-    opened = render_literal(f'{name}"')
-    return f"{quotes} AND {text} RLIKE concat({opened}, {digits}, '\"')"
+    name_pattern = render_literal(f'{name}"')
+    return f"{quotes} AND {text} RLIKE concat({name_pattern}, {digits}, '\"')"
 
 
 def _render_field_pattern(expr: str) -> str | None:
@@ -76,5 +76,5 @@ def render_is_infinite(expr: str) -> str:
 def render_may_overflow(text: str) -> str:
     """A condition: the JSON `text` has a word for infinity, and a number that a FLOAT or a DOUBLE may not hold."""
     has_word = f"(contains({text}, 'Infinity') OR contains({text}, 'INF'))"
-    patterns = (f"{text} RLIKE {render_literal(one)}" for one in (INFINITE_PATTERN, HUGE_NUMBER_PATTERN))
+    patterns = (f"{text} RLIKE {render_literal(pattern)}" for pattern in (INFINITE_PATTERN, HUGE_NUMBER_PATTERN))
     return f"{has_word} AND {' AND '.join(patterns)}"

@@ -73,31 +73,31 @@ class ConnectFields(Fields):
 
     def render_kinds(self, fields: str) -> str:
         """The MAP of a schema's fields."""
-        named = f"filter({fields}, f -> f.field IS NOT NULL)"
-        return f"map_from_entries(transform({named}, f -> struct(f.field, f)))"
+        named_fields = f"filter({fields}, f -> f.field IS NOT NULL)"
+        return f"map_from_entries(transform({named_fields}, f -> struct(f.field, f)))"
 
     def render_registered_kinds(self, kinds: Mapping[str, Mapping[str, Any]], part: str) -> str:
         """The same for records behind a schema id, by the id; NULL for ids without such fields."""
-        found = f"conv(hex(substring({part}, 2, 4)), 16, 10)"
+        schema_id = f"conv(hex(substring({part}, 2, 4)), 16, 10)"
         schema = render_literal(f"MAP<STRING, {self.kind_schema}>")
         cases = [
             f"WHEN '{schema_id}' THEN from_json({render_literal(json.dumps(fields))}, {schema})"
             for schema_id, fields in kinds.items()
             if fields
         ]
-        return f"CASE {found} {' '.join(cases)} END"
+        return f"CASE {schema_id} {' '.join(cases)} END"
 
-    def render_values(self, parsed: str) -> list[str]:
+    def render_values(self, struct: str) -> list[str]:
         """See `Fields`."""
-        return [f"{self._render_value(parsed, c)} AS {quote(c.name)}" for c in self.columns]
+        return [f"{self._render_value(struct, c)} AS {quote(c.name)}" for c in self.columns]
 
-    def render_is_lossy(self, parsed: str, column: Column, conversion: str | None = None) -> str | None:
+    def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
         """See `Fields`."""
-        expr, entry = f"{parsed}.{quote(column.name)}", f"{self.kinds}[{render_literal(column.name)}]"
+        expr, entry = f"{struct}.{quote(column.name)}", f"{self.kinds}[{render_literal(column.name)}]"
         return self._render_is_lossy(expr, entry, self.get_type(column), self.get_unit(column), conversion)
 
-    def _render_value(self, parsed: str, column: Column) -> str:
-        expr, entry = f"{parsed}.{quote(column.name)}", f"{self.kinds}[{render_literal(column.name)}]"
+    def _render_value(self, struct: str, column: Column) -> str:
+        expr, entry = f"{struct}.{quote(column.name)}", f"{self.kinds}[{render_literal(column.name)}]"
         return _render_conversion(expr, entry, self.get_type(column), self.get_unit(column))
 
     def _render_is_lossy(
@@ -111,8 +111,8 @@ class ConnectFields(Fields):
                 return f"exists({expr}, e -> coalesce({inside}, false))"
             case Map(_, inner):
                 inside = self._render_is_lossy("v", f"{entry}.`values`", inner, unit)
-                found = f"exists(map_values({expr}), v -> coalesce({inside}, false))"
-                return f"({expr} IS NOT NULL AND ({render_has_bad_key(expr, self.text)} OR {found}))"
+                lossy_value = f"exists(map_values({expr}), v -> coalesce({inside}, false))"
+                return f"({expr} IS NOT NULL AND ({render_has_bad_key(expr, self.text)} OR {lossy_value}))"
             case Struct(fields):
                 parts = [
                     self._render_is_lossy(f"{expr}.{quote(n)}", _render_field_entry(entry, n), t, unit)
@@ -121,10 +121,10 @@ class ConnectFields(Fields):
                 return "(" + " OR ".join(f"coalesce({part}, false)" for part in parts if part) + ")"
             case Primitive():
                 plain = render_is_lossy(expr, data_type, unit, self.text, value)
-                there = render_text(expr, data_type)
+                existing_text = render_text(expr, data_type)
                 when_clauses = " ".join(
-                    f"WHEN {when} THEN ({there} IS NOT NULL AND ({value or made}) IS NULL)"
-                    for when, made in _list_cases(expr, entry, data_type)
+                    f"WHEN {condition} THEN ({existing_text} IS NOT NULL AND ({value or conversion}) IS NULL)"
+                    for condition, conversion in _list_cases(expr, entry, data_type)
                 )
                 return f"CASE {when_clauses} ELSE {plain or 'false'} END"
 
@@ -164,10 +164,12 @@ def _render_conversion(expr: str, entry: str, data_type: DataType, unit: str | N
             parts = (
                 (n, _render_conversion(f"{expr}.{quote(n)}", _render_field_entry(entry, n), t, unit)) for n, t in fields
             )
-            inner = ", ".join(f"{render_literal(name)}, {made}" for name, made in parts)
+            inner = ", ".join(f"{render_literal(name)}, {conversion}" for name, conversion in parts)
             return f"CASE WHEN {expr} IS NOT NULL THEN named_struct({inner}) END"
         case Primitive():
-            known = " ".join(f"WHEN {when} THEN {made}" for when, made in _list_cases(expr, entry, data_type))
+            known = " ".join(
+                f"WHEN {condition} THEN {conversion}" for condition, conversion in _list_cases(expr, entry, data_type)
+            )
             return f"CASE {known} ELSE {render_conversion(expr, data_type, unit)} END"
 
 
@@ -175,11 +177,11 @@ def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]
     """(condition, value) for each logical type that a leaf of this type may hold."""
     number, name = f"try_cast({expr} AS BIGINT)", f"{entry}.name"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        own = (_render_is_one_of(name, TIMESTAMP_UNITS), _render_timestamp_in_unit(number, name, leaf))
-        return [own, _build_misfit_case(name, DATE_TYPES, leaf)]
+        unit_case = (_render_is_one_of(name, TIMESTAMP_UNITS), _render_timestamp_in_unit(number, name, leaf))
+        return [unit_case, _build_misfit_case(name, DATE_TYPES, leaf)]
     if leaf.name == "DATE":
-        own = (_render_is_one_of(name, DATE_TYPES), render_date(number))
-        return [own, _build_misfit_case(name, TIMESTAMP_UNITS, leaf)]
+        unit_case = (_render_is_one_of(name, DATE_TYPES), render_date(number))
+        return [unit_case, _build_misfit_case(name, TIMESTAMP_UNITS, leaf)]
     if leaf.decimal is None and leaf.name != "STRING":
         return []
     # Connect's decimal.format: BASE64 is text, NUMERIC is a number
@@ -195,9 +197,9 @@ def _render_is_one_of(name: str, known: Iterable[str]) -> str:
     return f"{name} IN ({', '.join(map(render_literal, known))})"
 
 
-def _build_misfit_case(name: str, others: Iterable[str], leaf: Primitive) -> tuple[str, str]:
+def _build_misfit_case(name: str, type_names: Iterable[str], leaf: Primitive) -> tuple[str, str]:
     """A record that says that its number counts something else: the pipeline file's unit is not for it."""
-    return _render_is_one_of(name, (*others, *OTHER_COUNTS)), f"CAST(NULL AS {leaf.name})"
+    return _render_is_one_of(name, (*type_names, *OTHER_COUNTS)), f"CAST(NULL AS {leaf.name})"
 
 
 def _render_timestamp_in_unit(number: str, name: str, leaf: Primitive) -> str:

@@ -56,8 +56,8 @@ def render_plain_json(text: str) -> str:
     at = render_timestamp(
         f"try_cast(regexp_extract(d, {render_literal(_DATE_PATTERN)}, 1) AS BIGINT)", "millis", "TIMESTAMP"
     )
-    made = f"""coalesce(date_format({at}, '"yyyy-MM-dd\\'T\\'HH:mm:ss.SSS\\'Z\\'"'), d, '')"""
-    whole = f"array_join(zip_with({parts}, {dates}, (p, d) -> concat(p, {made})), '')"
+    date_text = f"""coalesce(date_format({at}, '"yyyy-MM-dd\\'T\\'HH:mm:ss.SSS\\'Z\\'"'), d, '')"""
+    whole = f"array_join(zip_with({parts}, {dates}, (p, d) -> concat(p, {date_text})), '')"
     return render_once(text, f"CASE WHEN contains(b, '\"$date\"') THEN {whole} ELSE b END")
 
 

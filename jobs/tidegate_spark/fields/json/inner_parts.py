@@ -31,37 +31,37 @@ ESCAPED_LETTER_PATTERN, ANY_ESCAPE_PATTERN = r"\\u00[4-7]", r"\\u"
 
 
 def render_inner_reason(
-    parsed: str, fields: Fields, what: str, places: tuple[str, ...] = ("",), otherwise: str = NO_REASON
+    struct: str, fields: Fields, subject: str, places: tuple[str, ...] = ("",), otherwise: str = NO_REASON
 ) -> str:
-    """Why an object has a part that `parsed` does not hold as it is written; `otherwise` where it has none.
+    """Why an object has a part that `struct` does not hold as it is written; `otherwise` where it has none.
 
     The object is at the first of `places` in the fields' text that has one; the empty place is the text itself.
     """
-    doubt = render_inner_doubt(parsed, fields)
+    doubt = render_inner_doubt(struct, fields)
     if not doubt:
         return otherwise
-    inner = f"CASE WHEN {doubt} THEN {_render_object_reason(fields, what, places)} END"
+    inner = f"CASE WHEN {doubt} THEN {_render_object_reason(fields, subject, places)} END"
     return inner if otherwise == NO_REASON else f"coalesce({inner}, {otherwise})"
 
 
-def _render_object_reason(fields: Fields, what: str, places: tuple[str, ...]) -> str:
+def _render_object_reason(fields: Fields, subject: str, places: tuple[str, ...]) -> str:
     row = Struct(tuple((c.name, fields.get_type(c)) for c in fields.columns))
-    found = _render_first([_render_part("b", place) for place in places])
-    entries = _render_entries(render_once(render_marked_text(fields.text), found))
-    return render_once(entries, _render_first(_list_field_reasons(row, "", what)))
+    part_reason = _render_first([_render_part("b", place) for place in places])
+    entries = _render_entries(render_once(render_marked_text(fields.text), part_reason))
+    return render_once(entries, _render_first(_list_field_reasons(row, "", subject)))
 
 
-def render_inner_doubt(parsed: str, fields: Fields) -> str:
+def render_inner_doubt(struct: str, fields: Fields) -> str:
     """A condition on the parsed values, true for every object with something to say of; empty where there is none."""
-    types = [(f"{parsed}.{quote(c.name)}", fields.get_type(c)) for c in fields.columns]
+    types = [(f"{struct}.{quote(c.name)}", fields.get_type(c)) for c in fields.columns]
     nulls, empties = ([_render_has_null(at, t, word) for at, t in types] for word in (" OR ", " AND "))
     zeros, large = (
         [render_any_number(at, t, judge) for at, t in types] for judge in (_render_is_zero, _render_is_large)
     )
     doubts = []
     if any(nulls):
-        other = f"{fields.text} RLIKE {render_literal(_build_other_letters_pattern([t for _, t in types]))}"
-        doubts.append(f"({render_any(nulls)}) AND (({render_any(empties)}) OR {other})")
+        other_letters = f"{fields.text} RLIKE {render_literal(_build_other_letters_pattern([t for _, t in types]))}"
+        doubts.append(f"({render_any(nulls)}) AND (({render_any(empties)}) OR {other_letters})")
     if any(large):
         doubts += [f"({render_any(zeros)}) AND {_render_has_tiny_number(fields.text)}", render_any(large)]
     return f"({' OR '.join(doubts)})" if doubts else ""
@@ -69,7 +69,7 @@ def render_inner_doubt(parsed: str, fields: Fields) -> str:
 
 def render_any(conditions: list[str | None]) -> str:
     """A condition: one of these holds; what is NULL does not, and of none it is false."""
-    return " OR ".join(f"coalesce({one}, false)" for one in conditions if one) or "false"
+    return " OR ".join(f"coalesce({condition}, false)" for condition in conditions if condition) or "false"
 
 
 def _render_has_tiny_number(text: str) -> str:
@@ -87,9 +87,9 @@ def _render_has_null(expr: str, data_type: DataType, word: str) -> str | None:
             inside = _render_has_null("v", value, word)
             return f"exists(map_values({expr}), v -> coalesce({inside}, false))" if inside else None
         case Struct(fields):
-            own = word.join(render_is_null(f"{expr}.{quote(name)}", inner) for name, inner in fields)
+            is_null = word.join(render_is_null(f"{expr}.{quote(name)}", inner) for name, inner in fields)
             parts = [_render_has_null(f"{expr}.{quote(name)}", inner, word) for name, inner in fields]
-            return f"({expr} IS NOT NULL AND ({render_any([f'({own})', *parts])}))"
+            return f"({expr} IS NOT NULL AND ({render_any([f'({is_null})', *parts])}))"
         case Primitive():
             return None
 
@@ -112,8 +112,8 @@ def _build_other_letters_pattern(types: list[DataType]) -> str:
     spellings: dict[str, list[str]] = {}
     for name in names:
         spellings.setdefault(name.lower(), []).append(name)
-    own = "|".join(_escape(names[0]) for names in spellings.values() if len(names) == 1)
-    exact = f'(?!(?:{own})")' if own else ""
+    own_names = "|".join(_escape(names[0]) for names in spellings.values() if len(names) == 1)
+    exact = f'(?!(?:{own_names})")' if own_names else ""
     escape = ESCAPED_LETTER_PATTERN if all(name.isascii() for name in names) else ANY_ESCAPE_PATTERN
     return f'"{exact}(?iu:{"|".join(map(_escape, spellings))})"|{escape}'
 
@@ -127,7 +127,7 @@ def _list_inner_names(data_type: DataType) -> list[str]:
         case Array(inner) | Map(_, inner):
             return _list_inner_names(inner)
         case Struct(fields):
-            return [one for name, inner in fields for one in (name, *_list_inner_names(inner))]
+            return [inner_name for name, inner in fields for inner_name in (name, *_list_inner_names(inner))]
         case Primitive():
             return []
 
@@ -153,46 +153,49 @@ def _render_any_reason(values: str, inside: str) -> str:
     return f"get(filter(transform({values}, x -> {inside}), r -> r IS NOT NULL), 0)"
 
 
-def _render_reason(text: str, data_type: DataType, path: str, what: str) -> str | None:
+def _render_reason(text: str, data_type: DataType, path: str, subject: str) -> str | None:
     """Why the part of the text is not what was parsed of it, NULL where it is; None where it always is."""
     match data_type:
         case Array(element):
-            inside = _render_reason("x", element, path, what)
+            inside = _render_reason("x", element, path, subject)
             return _render_any_reason(f"from_json({text}, 'ARRAY<STRING>')", inside) if inside else None
         case Map(_, value):
-            inside = _render_reason("x", value, path, what)
+            inside = _render_reason("x", value, path, subject)
             return _render_any_reason(f"map_values({_render_entries(text)})", inside) if inside else None
         case Struct():
-            reasons = [*_list_name_reasons(data_type, path, what), *_list_field_reasons(data_type, f"{path}.", what)]
+            reasons = [
+                *_list_name_reasons(data_type, path, subject),
+                *_list_field_reasons(data_type, f"{path}.", subject),
+            ]
             return render_once(_render_entries(text), _render_first(reasons))
         case Primitive(name):
             if name not in BINARY_FRACTIONS:
                 return None
             number = f"translate({text}, '{NUMBER_MARK}', '')"
-            reason = render_literal(f"{what} field {path} is not a {name} without loss")
+            reason = render_literal(f"{subject} field {path} is not a {name} without loss")
             return f"CASE WHEN {render_is_rounded(number, name)} THEN {reason} END"
 
 
-def _list_field_reasons(struct: Struct, begin: str, what: str) -> list[str]:
+def _list_field_reasons(struct: Struct, begin: str, subject: str) -> list[str]:
     """The reasons of the struct's fields, over its entries `b`."""
     reasons = []
     for name, inner in struct.fields:
-        inside = _render_reason("x", inner, f"{begin}{name}", what)
+        inside = _render_reason("x", inner, f"{begin}{name}", subject)
         values = f"transform(filter(map_entries(b), x -> x.key = {render_literal(name)}), x -> x.value)"
         reasons += [_render_any_reason(values, inside)] if inside else []
     return reasons
 
 
-def _list_name_reasons(struct: Struct, path: str, what: str) -> list[str]:
+def _list_name_reasons(struct: Struct, path: str, subject: str) -> list[str]:
     """The reasons of a struct's names, over its entries `b`: one in other letters, or none of them."""
     names = ", ".join(render_literal(name) for name, _ in struct.fields)
     spelling = " ".join(f"WHEN {render_literal(n.lower())} THEN {render_literal(n)}" for n, _ in struct.fields)
-    own = f"CASE lower(k) {spelling} END"
-    other = f"filter(map_keys(b), k -> k NOT IN ({names}) AND NOT map_contains_key(b, {own}))"
-    begin = render_literal(f"{what} field {path} has the field ")
-    respelled = f"get(transform({other}, k -> concat({begin}, k, ', and the column is ', {own})), 0)"
+    own_name = f"CASE lower(k) {spelling} END"
+    other_keys = f"filter(map_keys(b), k -> k NOT IN ({names}) AND NOT map_contains_key(b, {own_name}))"
+    begin = render_literal(f"{subject} field {path} has the field ")
+    respelled = f"get(transform({other_keys}, k -> concat({begin}, k, ', and the column is ', {own_name})), 0)"
     kind = format_type(struct).replace("`", "")
-    none = render_literal(f"{what} field {path} has none of the fields of {kind}; its fields are ")
+    none = render_literal(f"{subject} field {path} has none of the fields of {kind}; its fields are ")
     names_reason = f"concat({none}, array_join(slice(map_keys(b), 1, 20), ', '))"
     is_alien = f"size(b) > 0 AND NOT exists(map_keys(b), k -> k IN ({names}))"
     return [respelled, f"CASE WHEN {is_alien} THEN {names_reason} END"]

@@ -31,11 +31,11 @@ def _render_bare_payload(name: str) -> str:
     schema, payload = "to_json(b.schema)", "to_json(b.payload)"
     fields = f"concat('[{{\"field\":', {name}, ',', substring({schema}, 2), ']')"
     laid_out = f"concat('{{\"schema\":{{\"fields\":', {fields}, '}},\"payload\":{{', {name}, ':', {payload}, '}}}}')"
-    without = f"concat('{{\"payload\":{{', {name}, ':', {payload}, '}}}}')"
-    bare = f"CASE WHEN {schema} LIKE '{{%' THEN {laid_out} ELSE {without} END"
-    kept = f"CASE WHEN coalesce({payload}, 'null') <> 'null' AND NOT {payload} LIKE '{{%' THEN {bare} END"
-    parsed = f"from_json({render_text_of_numbers('key_text')}, 'schema VARIANT, payload VARIANT')"
-    return render_unmarked_text(render_once(parsed, kept))
+    plain_payload = f"concat('{{\"payload\":{{', {name}, ':', {payload}, '}}}}')"
+    bare = f"CASE WHEN {schema} LIKE '{{%' THEN {laid_out} ELSE {plain_payload} END"
+    kept_payload = f"CASE WHEN coalesce({payload}, 'null') <> 'null' AND NOT {payload} LIKE '{{%' THEN {bare} END"
+    struct = f"from_json({render_text_of_numbers('key_text')}, 'schema VARIANT, payload VARIANT')"
+    return render_unmarked_text(render_once(struct, kept_payload))
 
 
 def render_is_object_text(text: str) -> str:

@@ -24,10 +24,12 @@ def unwrap_documents(records: DataFrame, table: StageTable) -> DataFrame:
     schema = """'"schema":', coalesce(get_json_object(value_text, '$.schema'), 'null'), ',', """
     schema_field = schema if "value.schema" in table.metadata.values() else ""
     rows = ", ".join(f"""'"{row}":', {_render_document(f"b.{row}")}, ','""" for row in ROW_FIELDS)
-    others = "to_json(struct(b.op AS op, b.ts_ms AS ts_ms, b.source AS source), map('ignoreNullFields', 'false'))"
-    made = f"concat('{{', {schema_field}{rows}, substring({others}, 2))"
+    metadata_json = (
+        "to_json(struct(b.op AS op, b.ts_ms AS ts_ms, b.source AS source), map('ignoreNullFields', 'false'))"
+    )
+    event_json = f"concat('{{', {schema_field}{rows}, substring({metadata_json}, 2))"
     event = render_once(
-        f"from_json({body}, {render_literal(EVENT_DDL)})", f"CASE WHEN {_render_has_text('b')} THEN {made} END"
+        f"from_json({body}, {render_literal(EVENT_DDL)})", f"CASE WHEN {_render_has_text('b')} THEN {event_json} END"
     )
     text = (
         f"CASE WHEN value_text RLIKE {render_literal(TEXT_ROW_PATTERN)} THEN coalesce({event}, value_text) "
@@ -50,8 +52,8 @@ def render_document_key(table: StageTable) -> str:
     body = "coalesce(get_json_object(key_text, '$.payload'), key_text)"
     inside = f"CASE WHEN {_render_is_text('b.id')} THEN try_variant_get(b.id, '$', 'STRING') END"
     text = render_once(f"from_json({body}, 'id VARIANT')", inside)
-    made = f"CASE WHEN {render_is_one_value('b')} THEN concat({name}, {render_plain_json('b')}, '}}') ELSE '{{' END"
-    return render_once(text, f"CASE WHEN b IS NULL THEN {render_plain_json('key_text')} ELSE {made} END")
+    key_json = f"CASE WHEN {render_is_one_value('b')} THEN concat({name}, {render_plain_json('b')}, '}}') ELSE '{{' END"
+    return render_once(text, f"CASE WHEN b IS NULL THEN {render_plain_json('key_text')} ELSE {key_json} END")
 
 
 def _render_has_text(event: str) -> str:

@@ -58,10 +58,10 @@ class ReadingRules:
 
     def mark_type(self, data_type: DataType, column: Column) -> DataType:
         """The column's type, with what may stand there in another way than usual."""
-        made = make_lenient(data_type) if find_word(self.numbers, column) == "lenient" else data_type
+        marked_type = make_lenient(data_type) if find_word(self.numbers, column) == "lenient" else data_type
         encoding = find_word(self.binary, column)
-        made = make_encoded(made, encoding) if encoding and encoding != BASE64 else made
-        return make_truncated(made) if column.name.casefold() in self.truncated else made
+        marked_type = make_encoded(marked_type, encoding) if encoding and encoding != BASE64 else marked_type
+        return make_truncated(marked_type) if column.name.casefold() in self.truncated else marked_type
 
 
 def find_word(words: Words, column: Column) -> str | None:
@@ -106,107 +106,107 @@ class Fields:
         """`text_struct` without its brackets: the columns alone."""
         return ", ".join(f"{quote(c.name)}: {format_parsed_type(t)}" for c, t in self._list_types())
 
-    def render_parsed_struct(self, parsed: str) -> str:
+    def render_parsed_struct(self, struct: str) -> str:
         """A struct of just these columns out of a larger one, still unconverted."""
-        return f"struct({', '.join(f'{parsed}.{quote(c.name)}' for c in self.columns)})"
+        return f"struct({', '.join(f'{struct}.{quote(c.name)}' for c in self.columns)})"
 
-    def render_values(self, parsed: str) -> list[str]:
-        """`value AS name` for each column of the object at `parsed`."""
+    def render_values(self, struct: str) -> list[str]:
+        """`value AS name` for each column of the object at `struct`."""
         types = self._list_types()
         return [
-            f"{render_conversion(f'{parsed}.{quote(c.name)}', t, self.get_unit(c))} AS {quote(c.name)}"
+            f"{render_conversion(f'{struct}.{quote(c.name)}', t, self.get_unit(c))} AS {quote(c.name)}"
             for c, t in types
         ]
 
-    def render_struct(self, parsed: str) -> str:
+    def render_struct(self, struct: str) -> str:
         """One struct of all columns."""
-        return f"struct({', '.join(self.render_values(parsed))})"
+        return f"struct({', '.join(self.render_values(struct))})"
 
-    def render_reason(self, parsed: str, what: str, conversion: str | None = None) -> str:
-        """SQL text: why the object at `parsed` cannot be used, NULL when it can; its `struct` is at `conversion`."""
-        both = (
-            (self._render_loss_case(parsed, what, column, conversion), self._render_lack_cases(parsed, what, column))
-            for column in self.columns
-        )
-        return render_first_reason(*(case for cases in both for case in cases))
+    def render_reason(self, struct: str, subject: str, conversion: str | None = None) -> str:
+        """SQL text: why the object at `struct` cannot be used, NULL when it can; converted it is at `conversion`."""
+        cases: list[str] = []
+        for column in self.columns:
+            cases.append(self._render_loss_case(struct, subject, column, conversion))
+            cases.append(self._render_lack_cases(struct, subject, column))
+        return render_first_reason(*cases)
 
-    def render_loss_reason(self, parsed: str, what: str, conversion: str | None = None) -> str:
+    def render_loss_reason(self, struct: str, subject: str, conversion: str | None = None) -> str:
         """The part of `render_reason` about fields that hold what their columns cannot."""
         return render_first_reason(
-            *(self._render_loss_case(parsed, what, column, conversion) for column in self.columns)
+            *(self._render_loss_case(struct, subject, column, conversion) for column in self.columns)
         )
 
-    def render_lack_reason(self, parsed: str, what: str) -> str:
+    def render_lack_reason(self, struct: str, subject: str) -> str:
         """The part of `render_reason` about fields, or parts of them, that are NULL and must not be."""
-        return render_first_reason(*(self._render_lack_cases(parsed, what, column) for column in self.columns))
+        return render_first_reason(*(self._render_lack_cases(struct, subject, column) for column in self.columns))
 
-    def _render_loss_case(self, parsed: str, what: str, column: Column, conversion: str | None) -> str:
-        condition = self.render_is_lossy(parsed, column, f"{conversion}.{quote(column.name)}" if conversion else None)
-        text = f"{what} field {column.name} is not a {column.type} without loss"
-        reason = render_misfit_reason(text, f"{parsed}.{quote(column.name)}", column.type)
+    def _render_loss_case(self, struct: str, subject: str, column: Column, conversion: str | None) -> str:
+        condition = self.render_is_lossy(struct, column, f"{conversion}.{quote(column.name)}" if conversion else None)
+        text = f"{subject} field {column.name} is not a {column.type} without loss"
+        reason = render_misfit_reason(text, f"{struct}.{quote(column.name)}", column.type)
         return f"WHEN {condition} THEN {reason}" if condition else ""
 
-    def _render_lack_cases(self, parsed: str, what: str, column: Column) -> str:
-        inside = render_lacking_part_case(what, column, f"{parsed}.{quote(column.name)}", self.get_type(column))
-        reason = render_literal(f"{what} field {column.name} is required and missing")
-        own = "" if column.nullable else f"WHEN {self.render_is_null(parsed, column)} THEN {reason}"
-        return f"{inside} {own}".strip()
+    def _render_lack_cases(self, struct: str, subject: str, column: Column) -> str:
+        inside = render_lacking_part_case(subject, column, f"{struct}.{quote(column.name)}", self.get_type(column))
+        reason = render_literal(f"{subject} field {column.name} is required and missing")
+        null_case = "" if column.nullable else f"WHEN {self.render_is_null(struct, column)} THEN {reason}"
+        return f"{inside} {null_case}".strip()
 
-    def render_is_lossy(self, parsed: str, column: Column, conversion: str | None = None) -> str | None:
+    def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
         """A condition: the column's field would lose something; None where it never can."""
         return render_is_lossy(
-            f"{parsed}.{quote(column.name)}",
+            f"{struct}.{quote(column.name)}",
             self.get_type(column),
             self.get_unit(column),
             self.text or None,
             conversion,
         )
 
-    def render_is_null(self, parsed: str, column: Column) -> str:
-        """A condition: the object at `parsed` lacks the column's field, or has null there."""
-        return render_is_null(f"{parsed}.{quote(column.name)}", self.get_type(column))
+    def render_is_null(self, struct: str, column: Column) -> str:
+        """A condition: the object at `struct` lacks the column's field, or has null there."""
+        return render_is_null(f"{struct}.{quote(column.name)}", self.get_type(column))
 
-    def render_is_empty(self, parsed: str) -> str:
-        """A condition: the object at `parsed` has none of the columns, or nothing in them."""
-        return " AND ".join(self.render_is_null(parsed, column) for column in self.columns)
+    def render_is_empty(self, struct: str) -> str:
+        """A condition: the object at `struct` has none of the columns, or nothing in them."""
+        return " AND ".join(self.render_is_null(struct, column) for column in self.columns)
 
-    def render_is_reprinted(self, parsed: str, *, is_flat: bool = False) -> str | None:
-        """A condition: a text in the object at `parsed` may not be what was written; None where there are no texts.
+    def render_is_reprinted(self, struct: str, *, is_flat: bool = False) -> str | None:
+        """A condition: a text in the object at `struct` may not be what was written; None where there are no texts.
 
         Columns that are `is_flat`, with nothing inside of them, are asked whether a number is infinite, before a word
         for it is looked for in the text.
         """
         whole = Struct(tuple((c.name, t) for c, t in self._list_types()))
-        long, fraction = render_is_reprinted(parsed, whole), has_fraction(parsed, whole)
-        zero = has_zero(parsed, whole)
+        long, fraction = render_is_reprinted(struct, whole), has_fraction(struct, whole)
+        zero = has_zero(struct, whole)
         unkept = [f"({fraction}) AND {self.text} RLIKE {render_literal(UNKEPT)}"] if fraction else []
         unkept += [f"({zero}) AND {self.text} RLIKE {render_literal(NEGATIVE_ZERO_PATTERN)}"] if zero else []
         # by the text alone: Spark looks at each number inside of a row for half as much again as decoding costs
         too_large = [render_may_overflow(self.text)] if has_binary_fraction(whole) else []
-        infinite = render_any_number(parsed, whole, lambda at, _: render_is_infinite(at)) if is_flat else None
-        too_large = [f"({infinite}) AND {one}" for one in too_large] if infinite else too_large
+        infinite = render_any_number(struct, whole, lambda at, _: render_is_infinite(at)) if is_flat else None
+        too_large = [f"({infinite}) AND {number}" for number in too_large] if infinite else too_large
         return " OR ".join([*([long] if long else []), *unkept, *too_large]) or None
 
     def render_is_column_name(self, name: str) -> str:
         """A condition: `name` is a column's, in whatever letters."""
         return f"lower({name}) IN ({', '.join(render_literal(c.name.lower()) for c in self.columns)})"
 
-    def render_misfit_cases(self, text: str, parsed: str, when: str) -> str:
-        """`WHEN … THEN …` for each field that is in the object `text` and could not be parsed, where `when` holds."""
+    def render_misfit_cases(self, text: str, struct: str, condition: str) -> str:
+        """`WHEN … THEN …` for each field that is in the object `text` and could not be parsed, if `condition` holds."""
         cases = []
         for column in self.columns:
             reason = render_literal(f"the key field {column.name} is not a {column.type}")
-            there = _render_is_there(text, "$", column)
-            cases.append(f"WHEN {when} AND {self.render_is_null(parsed, column)} AND {there} THEN {reason}")
+            has_field = _render_is_there(text, "$", column)
+            cases.append(f"WHEN {condition} AND {self.render_is_null(struct, column)} AND {has_field} THEN {reason}")
         return " ".join(cases)
 
-    def render_misfits(self, text: str, parsed: str, paths: tuple[str, ...]) -> str:
+    def render_misfits(self, text: str, struct: str, paths: tuple[str, ...]) -> str:
         """SQL text: the names of fields that hold something and could not be parsed; only for records known bad."""
         cases = []
         for column, data_type in self._list_types():
-            there = " OR ".join(_render_is_there(text, path, column) for path in paths)
+            has_field = " OR ".join(_render_is_there(text, path, column) for path in paths)
             cases.append(
-                f"CASE WHEN {render_is_null(f'{parsed}.{quote(column.name)}', data_type)} AND ({there}) "
+                f"CASE WHEN {render_is_null(f'{struct}.{quote(column.name)}', data_type)} AND ({has_field}) "
                 f"THEN {render_literal(column.name)} END"
             )
         return f"concat_ws(', ', {', '.join(cases)})"
@@ -237,20 +237,21 @@ def render_elements(text: str) -> str:
 
 
 def read_objects(
-    records: DataFrame, name: str, inner: str, places: Sequence[tuple[Fields, str]], when: str | None = None
+    records: DataFrame, name: str, inner: str, places: Sequence[tuple[Fields, str]], condition: str | None = None
 ) -> DataFrame:
     """Add `name`: what `render_from_json` makes of the text, with the texts at `places` as they are written.
 
     Each place is the fields that are wanted and the path to their object, empty for the object itself; all of them are
-    of one text. Where a `when` is given and not true, nothing is parsed.
+    of one text. Where a `condition` is given and not true, nothing is parsed.
     """
     text, first = places[0][0].text, f"{name}_first"
-    again = _render_is_reprinted(first, places)
-    once = f"CASE WHEN {when} THEN {render_from_json(text, inner)} END" if when else render_from_json(text, inner)
-    if not again:
-        return records.selectExpr("*", f"{once} AS {name}")
-    return records.selectExpr("*", f"{once} AS {first}").selectExpr(
-        "*", f"CASE WHEN {again} THEN {render_exact_from_json(text, inner)} ELSE {first} END AS {name}"
+    is_reprinted = _render_is_reprinted(first, places)
+    object_sql = render_from_json(text, inner)
+    object_sql = f"CASE WHEN {condition} THEN {object_sql} END" if condition else object_sql
+    if not is_reprinted:
+        return records.selectExpr("*", f"{object_sql} AS {name}")
+    return records.selectExpr("*", f"{object_sql} AS {first}").selectExpr(
+        "*", f"CASE WHEN {is_reprinted} THEN {render_exact_from_json(text, inner)} ELSE {first} END AS {name}"
     )
 
 
@@ -260,36 +261,37 @@ def read_row_object(records: DataFrame, name: str, row: str, fields: Fields) -> 
     Both in one step: Spark copies the whole record for each. A row that is NULL where `name` has an object holds a
     number that is too large.
     """
-    parsed = records.selectExpr("*", f"{render_from_json(fields.text, fields.inner)} AS {name}")
-    again, own = _render_is_reprinted(name, [(fields, "")]), render_object(name)
-    written = f"CASE WHEN b.{CORRUPT_COLUMN} IS NULL THEN {render_object('b')} END"
-    once_more = render_once(render_exact_from_json(fields.text, fields.inner), written)
-    return parsed.selectExpr("*", f"{f'CASE WHEN {again} THEN {once_more} ELSE {own} END' if again else own} AS {row}")
+    parsed_records = records.selectExpr("*", f"{render_from_json(fields.text, fields.inner)} AS {name}")
+    is_reprinted, object_sql = _render_is_reprinted(name, [(fields, "")]), render_object(name)
+    written_object = f"CASE WHEN b.{CORRUPT_COLUMN} IS NULL THEN {render_object('b')} END"
+    once_more = render_once(render_exact_from_json(fields.text, fields.inner), written_object)
+    object_sql = f"CASE WHEN {is_reprinted} THEN {once_more} ELSE {object_sql} END" if is_reprinted else object_sql
+    return parsed_records.selectExpr("*", f"{object_sql} AS {row}")
 
 
-def _render_is_reprinted(parsed: str, places: Sequence[tuple[Fields, str]]) -> str:
+def _render_is_reprinted(struct: str, places: Sequence[tuple[Fields, str]]) -> str:
     """A condition: a text at one of the places may not be what was written; empty where there are no texts."""
-    doubts = [fields.render_is_reprinted(f"{render_object(parsed)}{path}") for fields, path in places]
-    doubt = " OR ".join(f"coalesce({one}, false)" for one in doubts if one)
-    return f"{parsed}.{CORRUPT_COLUMN} IS NULL AND ({doubt})" if doubt else ""
+    doubts = [fields.render_is_reprinted(f"{render_object(struct)}{path}") for fields, path in places]
+    doubt = " OR ".join(f"coalesce({doubt_sql}, false)" for doubt_sql in doubts if doubt_sql)
+    return f"{struct}.{CORRUPT_COLUMN} IS NULL AND ({doubt})" if doubt else ""
 
 
 def render_exact_from_json(text: str, inner: str) -> str:
     """The same as `render_from_json`, with numbers in texts as they are written; one beyond its type does not fit."""
     elements = parse_type(f"ARRAY<STRUCT<{inner}>>")
     fields = format_marked_type(parse_type(f"STRUCT<{inner}>")).removeprefix("STRUCT<").removesuffix(">")
-    found, problem = f"b.{ELEMENTS_FIELD}", f"b.{quote(CORRUPT_COLUMN)}"
-    overflow = render_has_overflow(found, elements)
+    elements_sql, problem = f"b.{ELEMENTS_FIELD}", f"b.{quote(CORRUPT_COLUMN)}"
+    overflow = render_has_overflow(elements_sql, elements)
     if overflow:
         problem = f"CASE WHEN {overflow} THEN '{OVERFLOW_PROBLEM}' ELSE {problem} END"
-    made = render_unmarked_value(found, elements)
-    whole = f"named_struct('{ELEMENTS_FIELD}', {made}, '{CORRUPT_COLUMN}', {problem})"
+    value_sql = render_unmarked_value(elements_sql, elements)
+    whole = f"named_struct('{ELEMENTS_FIELD}', {value_sql}, '{CORRUPT_COLUMN}', {problem})"
     return render_once(render_from_json(render_marked_text(text), fields), f"CASE WHEN b IS NOT NULL THEN {whole} END")
 
 
-def render_object(parsed: str) -> str:
+def render_object(struct: str) -> str:
     """The object in what `render_from_json` made of a text; NULL where the text is not one object."""
-    return f"(CASE WHEN size({parsed}.{ELEMENTS_FIELD}) = 2 THEN get({parsed}.{ELEMENTS_FIELD}, 0) END)"
+    return f"(CASE WHEN size({struct}.{ELEMENTS_FIELD}) = 2 THEN get({struct}.{ELEMENTS_FIELD}, 0) END)"
 
 
 def render_is_not_object(text: str) -> str:

@@ -13,10 +13,10 @@ from tidegate_spark.fields.json.text import render_marked_text, render_once, ren
 FORMAT_HINTS = (
     (("schema", "payload"), "Kafka Connect's envelope: set value.json: {envelope: true}, or format: debezium-json"),
     *(
-        (words, f"{described.event.noun}: set value.format: {described.name}")
-        for described in EVENT_FORMATS
-        if described.event is not None
-        for words in described.event.marks
+        (words, f"{record_format.event.noun}: set value.format: {record_format.name}")
+        for record_format in EVENT_FORMATS
+        if record_format.event is not None
+        for words in record_format.event.marks
     ),
 )
 
@@ -26,13 +26,15 @@ def render_keys(text: str) -> str:
     return f"json_object_keys({render_strict_text(text) if text.isidentifier() else text})"
 
 
-def render_no_column_case(text: str, parsed: str, fields: Fields, known_fields: Fields, what: str = "the value") -> str:
+def render_no_column_case(
+    text: str, struct: str, fields: Fields, known_fields: Fields, subject: str = "the value"
+) -> str:
     """`WHEN … THEN …` for an object that has fields and none of the known columns; `text` is the object."""
-    empty = fields.render_is_empty(parsed) if fields.columns else "false"
-    keys, begin = render_keys(text), render_literal(f"{what} has none of the columns; its fields are ")
+    empty = fields.render_is_empty(struct) if fields.columns else "false"
+    keys, begin = render_keys(text), render_literal(f"{subject} has none of the columns; its fields are ")
     reason = f"concat({begin}, array_join(slice(b, 1, 20), ', '), {_render_format_hint()})"
     alien = f"size({keys}) > 0 AND NOT exists({keys}, k -> {known_fields.render_is_column_name('k')})"
-    return f"WHEN {parsed} IS NOT NULL AND {empty} AND {alien} THEN {render_once(keys, reason)}"
+    return f"WHEN {struct} IS NOT NULL AND {empty} AND {alien} THEN {render_once(keys, reason)}"
 
 
 def _render_format_hint() -> str:
@@ -44,12 +46,12 @@ def _render_format_hint() -> str:
     return f"CASE {' '.join(cases)} ELSE '' END"
 
 
-def render_is_respelled(text: str, parsed: str, fields: Fields) -> str:
+def render_is_respelled(text: str, struct: str, fields: Fields) -> str:
     """A condition: a column without a value is a field of the object `text` in other letters, such as ID for id."""
     if not fields.columns:
         return "false"
     absent = " OR ".join(
-        f"{fields.render_is_null(parsed, c)} AND {_render_is_unnamed(fields.text, c)}" for c in fields.columns
+        f"{fields.render_is_null(struct, c)} AND {_render_is_unnamed(fields.text, c)}" for c in fields.columns
     )
     return f"({absent}) AND {_render_has_respelled(text, fields)}"
 
@@ -66,15 +68,15 @@ def _render_has_respelled(text: str, fields: Fields) -> str:
     )
 
 
-def render_respelled_case(text: str, parsed: str, fields: Fields) -> str:
+def render_respelled_case(text: str, struct: str, fields: Fields) -> str:
     """`WHEN … THEN …` for an object inside of a record whose fields are columns in other letters."""
     reason = render_literal(
         "the value has fields that are columns in other letters; declare the columns as the records spell them"
     )
-    return f"WHEN {parsed} IS NOT NULL AND {render_is_respelled(text, parsed, fields)} THEN {reason}"
+    return f"WHEN {struct} IS NOT NULL AND {render_is_respelled(text, struct, fields)} THEN {reason}"
 
 
-def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: str | None = None) -> DataFrame:
+def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], condition: str | None = None) -> DataFrame:
     """The records with the columns' own spelling in the text of an object whose names are compared without case.
 
     `names` are the fields that are read, and all that are known. Only a text without a column's name is looked at.
@@ -82,21 +84,21 @@ def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], when: s
     fields, known_fields = names
     if not fields.columns:
         return records
-    text, precondition = fields.text, f"{when} AND " if when else ""
-    other = f"{precondition}{render_takes_own_spelling(fields, known_fields)}"
+    text, precondition = fields.text, f"{condition} AND " if condition else ""
+    is_own_spelling = f"{precondition}{render_takes_own_spelling(fields, known_fields)}"
     return records.withColumn(
-        text, F.expr(f"CASE WHEN {other} THEN {render_own_spelling(text, known_fields)} ELSE {text} END")
+        text, F.expr(f"CASE WHEN {is_own_spelling} THEN {render_own_spelling(text, known_fields)} ELSE {text} END")
     )
 
 
-def render_takes_own_spelling(fields: Fields, known_fields: Fields, parsed: str | None = None) -> str:
+def render_takes_own_spelling(fields: Fields, known_fields: Fields, struct: str | None = None) -> str:
     """A condition: `apply_own_spelling` writes the text anew: it lacks a name, and has one in other letters.
 
-    Where the object was `parsed` already, a name is looked for only if its column is NULL there: a field that was found
+    Where the object was parsed already, a name is looked for only if its column is NULL there: a field that was found
     has its column's own spelling, and goes before another one.
     """
     unnamed = " OR ".join(
-        f"{f'{fields.render_is_null(parsed, c)} AND ' if parsed else ''}{_render_is_unnamed(fields.text, c)}"
+        f"{f'{fields.render_is_null(struct, c)} AND ' if struct else ''}{_render_is_unnamed(fields.text, c)}"
         for c in fields.columns
     )
     return f"({unnamed}) AND {_render_has_respelled(fields.text, known_fields)}"
@@ -111,18 +113,18 @@ def render_own_spelling(text: str, fields: Fields) -> str:
     cases = " ".join(f"WHEN {render_literal(c.name.lower())} THEN {render_literal(c.name)}" for c in fields.columns)
     name = f"coalesce(CASE lower(x.key) {cases} END, x.key)"
     entries = f"filter(map_entries(b), x -> {name} = x.key OR NOT map_contains_key(b, {name}))"
-    made = f"to_json(map_from_entries(transform({entries}, x -> struct({name} AS key, x.value AS value))))"
+    object_sql = f"to_json(map_from_entries(transform({entries}, x -> struct({name} AS key, x.value AS value))))"
     whole = render_elements(render_marked_text(text))
     elements = f"from_json({whole}, '{ELEMENTS_FIELD} ARRAY<MAP<STRING, VARIANT>>').{ELEMENTS_FIELD}"
-    respelled = render_once(elements, render_once("CASE WHEN size(b) = 2 THEN get(b, 0) END", made))
+    respelled = render_once(elements, render_once("CASE WHEN size(b) = 2 THEN get(b, 0) END", object_sql))
     return f"coalesce({render_unmarked_text(respelled)}, concat({text}, '}}'))"
 
 
-def render_missing_cases(text: str, parsed: str, fields: Fields, what: str) -> str:
+def render_missing_cases(text: str, struct: str, fields: Fields, subject: str) -> str:
     """`WHEN … THEN …` for each field that the object `text` does not have at all; null is not missing."""
     cases = []
     for c in fields.columns:
-        there = f"coalesce(array_contains({render_keys(text)}, {render_literal(c.name)}), false)"
-        reason = render_literal(f"{what} has no field {c.name}")
-        cases.append(f"WHEN {fields.render_is_null(parsed, c)} AND NOT {there} THEN {reason}")
+        has_field = f"coalesce(array_contains({render_keys(text)}, {render_literal(c.name)}), false)"
+        reason = render_literal(f"{subject} has no field {c.name}")
+        cases.append(f"WHEN {fields.render_is_null(struct, c)} AND NOT {has_field} THEN {reason}")
     return " ".join(cases)

@@ -100,8 +100,8 @@ def render_has_overflow(expr: str, data_type: DataType) -> str | None:
     """A condition: what was parsed as `to_marked_type` holds digits where `data_type` has no room for their number."""
 
     def judge(at: str, leaf: Primitive) -> str | None:
-        beyond = f"{at} RLIKE '[0-9]' AND {render_is_infinite(_render_number(at, leaf.name))}"
-        return None if leaf.lenient else beyond
+        overflow = f"{at} RLIKE '[0-9]' AND {render_is_infinite(_render_number(at, leaf.name))}"
+        return None if leaf.lenient else overflow
 
     return render_any_number(expr, data_type, judge)
 
@@ -112,11 +112,11 @@ def render_any_number(expr: str, data_type: DataType, judge: Callable[[str, Prim
         case Primitive(name):
             return judge(expr, data_type) if name in BINARY_FRACTIONS else None
         case Array(element):
-            found = render_any_number("e", element, judge)
-            return f"exists({expr}, e -> coalesce({found}, false))" if found else None
+            inner_number = render_any_number("e", element, judge)
+            return f"exists({expr}, e -> coalesce({inner_number}, false))" if inner_number else None
         case Map(_, value):
-            found = render_any_number("v", value, judge)
-            return f"exists(map_values({expr}), v -> coalesce({found}, false))" if found else None
+            inner_number = render_any_number("v", value, judge)
+            return f"exists(map_values({expr}), v -> coalesce({inner_number}, false))" if inner_number else None
         case Struct(fields):
             parts = [render_any_number(f"{expr}.{quote(name)}", inner, judge) for name, inner in fields]
             return " OR ".join(f"coalesce({part}, false)" for part in parts if part) or None
@@ -132,9 +132,9 @@ def render_text_of_numbers(text: str) -> str:
     return _render_quoted_numbers(text, _BEFORE_ANY_NUMBER_PATTERN)
 
 
-def _render_quoted_numbers(text: str, before: str) -> str:
+def _render_quoted_numbers(text: str, prefix: str) -> str:
     twice = f"regexp_replace({text}, {render_literal(_ESCAPED_MARK_PATTERN)}, {render_literal(_DOUBLED_MARK)})"
-    return f"regexp_replace({twice}, {render_literal(f'{before}({NUMBER_PATTERN})')}, {render_literal(_QUOTED_NUMBER)})"
+    return f"regexp_replace({twice}, {render_literal(f'{prefix}({NUMBER_PATTERN})')}, {render_literal(_QUOTED_NUMBER)})"
 
 
 def render_strict_text(text: str) -> str:
@@ -164,8 +164,8 @@ def render_unmarked_value(expr: str, data_type: DataType) -> str:
     """`expr`, parsed as `to_marked_type`, as it would have been parsed from the text without marks."""
     if isinstance(data_type, Primitive):
         return _render_unmarked_leaf(expr, data_type.name)
-    made = render_inner_values(expr, data_type, render_unmarked_value)
-    return _render_unmarked_keys(expr, made) if isinstance(data_type, Map) else made
+    unmarked_values = render_inner_values(expr, data_type, render_unmarked_value)
+    return _render_unmarked_keys(expr, unmarked_values) if isinstance(data_type, Map) else unmarked_values
 
 
 def _render_unmarked_keys(expr: str, conversion: str) -> str:

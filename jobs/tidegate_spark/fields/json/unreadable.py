@@ -23,11 +23,11 @@ QUOTES = 2  # characters around a name or a text
 NOT_BRACKETS_PATTERN, NOT_DIGITS_PATTERN = r"[^\[\]{}]+", "[.eE+-]"
 
 
-def render_unreadable_cases(parsed: str, misfits: str) -> str:
+def render_unreadable_cases(struct: str, misfits: str) -> str:
     """`WHEN … THEN …` for a value text that is not an object which fits its columns."""
-    problem = f"{parsed}.{CORRUPT_COLUMN}"
+    problem = f"{struct}.{CORRUPT_COLUMN}"
     unreadable = (
-        f"CASE WHEN {render_object(parsed)} IS NULL THEN 'the value is not one JSON object' "
+        f"CASE WHEN {render_object(struct)} IS NULL THEN 'the value is not one JSON object' "
         f"WHEN {problem} = '{OVERFLOW_PROBLEM}' THEN '{OVERFLOW_REASON}' "
         f"ELSE concat('the value does not fit value.schema, fields: ', {misfits}) END"
     )
@@ -36,7 +36,7 @@ def render_unreadable_cases(parsed: str, misfits: str) -> str:
         f"WHEN {render_is_not_object('value_text')} "
         f"THEN CASE WHEN {render_is_marked('value_text')} THEN 'the value {MARK_PROBLEM}' "
         f"ELSE 'the value is not a JSON object' END "
-        f"WHEN {render_object(parsed)} IS NULL OR {problem} IS NOT NULL "
+        f"WHEN {render_object(struct)} IS NULL OR {problem} IS NOT NULL "
         f"THEN coalesce({render_limit_reason('value_text', 'the value')}, {unreadable})"
     )
 
@@ -46,19 +46,21 @@ def render_is_marked(text: str) -> str:
     return f"{text} LIKE {render_literal(f'{BYTE_ORDER_MARK}%')}"
 
 
-def render_limit_reason(text: str, what: str) -> str:
+def render_limit_reason(text: str, subject: str) -> str:
     """Which limit the JSON text is beyond, NULL where it is beyond none; only for texts that could not be parsed."""
     quoted = (
         ("text", MAX_TEXT_CHARACTERS, _render_has_longer(text, "", MAX_TEXT_CHARACTERS)),
         ("name", MAX_NAME_CHARACTERS, _render_has_longer(text, r"[ \t\r\n]*:", MAX_NAME_CHARACTERS)),
     )
-    cases = (_render_case(longer, f"{what} has a {word} of more than {limit:,} characters")
+    cases = (_render_case(longer, f"{subject} has a {word} of more than {limit:,} characters")
              for word, limit, longer in quoted)  # fmt: skip
     # without what stands in quotes: brackets and digits there are none
     bare = f"regexp_replace({text}, {render_literal(STRING_PATTERN)}, '')"
-    is_deep = _render_case(f"{_render_depth('b')} > {MAX_DEPTH}", f"{what} is nested deeper than {MAX_DEPTH:,} levels")
+    is_deep = _render_case(
+        f"{_render_depth('b')} > {MAX_DEPTH}", f"{subject} is nested deeper than {MAX_DEPTH:,} levels"
+    )
     digits = f"regexp_replace(b, '{NOT_DIGITS_PATTERN}', '') RLIKE '[0-9]{{{MAX_DIGITS + 1}}}'"
-    is_long = _render_case(digits, f"{what} has a number of more than {MAX_DIGITS:,} digits")
+    is_long = _render_case(digits, f"{subject} has a number of more than {MAX_DIGITS:,} digits")
     outside = render_once(bare, f"CASE {is_deep} {is_long} END")
     return f"CASE WHEN length({text}) <= {MAX_DIGITS} THEN NULL {' '.join(cases)} ELSE {outside} END"
 

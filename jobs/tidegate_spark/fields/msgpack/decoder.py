@@ -97,9 +97,9 @@ class _Reader:
             self._skip()
             return None
         if kind == "leaf" and first not in CONTAINERS:
-            made = convert_leaf(self._read_scalar(shape), shape)
-            if made is not None:
-                return made
+            leaf_value = convert_leaf(self._read_scalar(shape), shape)
+            if leaf_value is not None:
+                return leaf_value
         elif kind == "struct" and first in MAPS:
             return self.read_fields(shape)[0]
         elif kind == "map" and first in MAPS:
@@ -163,8 +163,8 @@ class _Reader:
             raise self._build_error(shape, "is not valid UTF-8") from None
 
     def _build_error(self, shape: Shape, problem: str) -> DecodingError:
-        where = f" field {shape['path']}" if shape["path"] else ""
-        return DecodingError(f"the {self._part}{where} {problem}")
+        place = f" field {shape['path']}" if shape["path"] else ""
+        return DecodingError(f"the {self._part}{place} {problem}")
 
 
 def to_arrow_type(shape: Shape) -> Any:
@@ -174,17 +174,17 @@ def to_arrow_type(shape: Shape) -> Any:
     kind = shape["type"]
     match shape["kind"]:
         case "struct":
-            made = pa.struct([(name, to_arrow_type(inner)) for name, inner in shape["fields"].items()])
+            arrow_type = pa.struct([(name, to_arrow_type(inner)) for name, inner in shape["fields"].items()])
         case "list":
-            made = pa.list_(to_arrow_type(shape["element"]))
+            arrow_type = pa.list_(to_arrow_type(shape["element"]))
         case "map":
-            made = pa.map_(to_arrow_type(shape["key"]), to_arrow_type(shape["value"]))
+            arrow_type = pa.map_(to_arrow_type(shape["key"]), to_arrow_type(shape["value"]))
         case _ if not shape["is_key"]:
-            made = getattr(pa, ARROW_TYPES.get(kind, "string"))()
+            arrow_type = getattr(pa, ARROW_TYPES.get(kind, "string"))()
         case _ if kind in ARROW_KEY_TYPES:
-            made = getattr(pa, ARROW_KEY_TYPES[kind])()
+            arrow_type = getattr(pa, ARROW_KEY_TYPES[kind])()
         case _ if kind.startswith("TIMESTAMP"):
-            made = pa.timestamp("us", "UTC" if kind == "TIMESTAMP" else None)
+            arrow_type = pa.timestamp("us", "UTC" if kind == "TIMESTAMP" else None)
         case _:
-            made = pa.decimal128(*split_decimal(kind))
-    return made
+            arrow_type = pa.decimal128(*split_decimal(kind))
+    return arrow_type

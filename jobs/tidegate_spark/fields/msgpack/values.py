@@ -55,14 +55,14 @@ def _to_float(value: Any, kind: str) -> float | None:
     """The number itself: one that was rounded to the column would be another one."""
     if not isinstance(value, float) and not _is_integer(value):
         return None
-    made = float(value)
-    if isnan(made):
-        return made
+    number = float(value)
+    if isnan(number):
+        return number
     try:
-        kept = struct.unpack("<f", struct.pack("<f", made))[0] if kind == "FLOAT" else made
+        rounded_number = struct.unpack("<f", struct.pack("<f", number))[0] if kind == "FLOAT" else number
     except OverflowError:
         return None
-    return made if kept == value else None
+    return number if rounded_number == value else None
 
 
 def _format_decimal(value: Any) -> str | None:

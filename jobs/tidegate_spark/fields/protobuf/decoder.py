@@ -111,18 +111,22 @@ def convert_message(message: Any, shape: dict[str, Any], path: str) -> dict[str,
     writer_fields = message.DESCRIPTOR.fields_by_number
     row = {}
     for field in shape["fields"]:
-        own = writer_fields.get(field["number"])
-        there = own is not None and (not own.has_presence or message.HasField(own.name))
+        writer_field = writer_fields.get(field["number"])
+        has_value = writer_field is not None and (not writer_field.has_presence or message.HasField(writer_field.name))
         below = f"{path}.{field['name']}"
-        row[field["name"]] = _convert_field(getattr(message, own.name), own, field["shape"], below) if there else None
+        row[field["name"]] = (
+            _convert_field(getattr(message, writer_field.name), writer_field, field["shape"], below)
+            if has_value
+            else None
+        )
     return row
 
 
-def _convert_field(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
+def _convert_field(value: Any, writer_field: Any, shape: dict[str, Any], path: str) -> Any:
     if shape["kind"] == "list":
-        return [_convert_value(element, own, shape["element"], path) for element in value]
+        return [_convert_value(element, writer_field, shape["element"], path) for element in value]
     if shape["kind"] == "map":
-        fields = own.message_type.fields_by_name
+        fields = writer_field.message_type.fields_by_name
         items = ((k, value[k]) for k in value)  # a message map makes what it is asked for
         return [
             (
@@ -131,42 +135,42 @@ def _convert_field(value: Any, own: Any, shape: dict[str, Any], path: str) -> An
             )
             for k, v in items
         ]
-    return _convert_value(value, own, shape, path)
+    return _convert_value(value, writer_field, shape, path)
 
 
-def _convert_value(value: Any, own: Any, shape: dict[str, Any], path: str) -> Any:
-    shape, own, value = _unwrap(shape, own, value)
+def _convert_value(value: Any, writer_field: Any, shape: dict[str, Any], path: str) -> Any:
+    shape, writer_field, value = _unwrap(shape, writer_field, value)
     match shape["kind"]:
-        case _ if own.enum_type is not None:
-            made: Any = _get_enum_name(value, own, path)
+        case _ if writer_field.enum_type is not None:
+            result: Any = _get_enum_name(value, writer_field, path)
         case "message":
-            made = convert_message(value, shape, path)
+            result = convert_message(value, shape, path)
         case "timestamp" | "duration":
-            made = _to_micros(value, shape, path)
+            result = _to_micros(value, shape, path)
         case "json":
-            made = _format_json(value, path)
+            result = _format_json(value, path)
         case "empty":
-            made = True
+            result = True
         case "uint64" | "fixed64":
-            made = Decimal(value)
+            result = Decimal(value)
         case _:
-            made = value
-    return made
+            result = value
+    return result
 
 
-def _unwrap(shape: dict[str, Any], own: Any, value: Any) -> tuple[dict[str, Any], Any, Any]:
+def _unwrap(shape: dict[str, Any], writer_field: Any, value: Any) -> tuple[dict[str, Any], Any, Any]:
     """The shape, the field and the value inside of a wrapper; a version without one is read as one with it."""
     shape = shape["value"] if shape["kind"] == "wrapper" else shape
-    if own.message_type is None or shape["kind"] in MESSAGE_KINDS:
-        return shape, own, value
+    if writer_field.message_type is None or shape["kind"] in MESSAGE_KINDS:
+        return shape, writer_field, value
     return shape, value.DESCRIPTOR.fields_by_name["value"], value.value
 
 
-def _get_enum_name(value: int, own: Any, path: str) -> str:
-    named = own.enum_type.values_by_number.get(value)
-    if named is None:
+def _get_enum_name(value: int, writer_field: Any, path: str) -> str:
+    enum_value = writer_field.enum_type.values_by_number.get(value)
+    if enum_value is None:
         raise DecodingError(f"the field {path.removeprefix('.')} has number={value}, which its enum does not name")
-    return str(named.name)
+    return str(enum_value.name)
 
 
 def _format_json(value: Any, path: str) -> str:
@@ -194,17 +198,17 @@ def to_arrow_type(shape: dict[str, Any]) -> Any:
 
     match shape["kind"]:
         case "message":
-            made = pa.struct([(field["name"], to_arrow_type(field["shape"])) for field in shape["fields"]])
+            arrow_type = pa.struct([(field["name"], to_arrow_type(field["shape"])) for field in shape["fields"]])
         case "list":
-            made = pa.list_(to_arrow_type(shape["element"]))
+            arrow_type = pa.list_(to_arrow_type(shape["element"]))
         case "map":
-            made = pa.map_(to_arrow_type(shape["key"]), to_arrow_type(shape["value"]))
+            arrow_type = pa.map_(to_arrow_type(shape["key"]), to_arrow_type(shape["value"]))
         case "wrapper":
-            made = to_arrow_type(shape["value"])
+            arrow_type = to_arrow_type(shape["value"])
         case "timestamp":
-            made = pa.timestamp("us", "UTC")
+            arrow_type = pa.timestamp("us", "UTC")
         case "uint64" | "fixed64":
-            made = pa.decimal128(20, 0)
+            arrow_type = pa.decimal128(20, 0)
         case leaf:
-            made = getattr(pa, ARROW_TYPES[leaf])()
-    return made
+            arrow_type = getattr(pa, ARROW_TYPES[leaf])()
+    return arrow_type

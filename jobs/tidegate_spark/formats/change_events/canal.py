@@ -88,25 +88,25 @@ class TextFields(Fields):
         """See `Fields`."""
         return ", ".join(f"{quote(column.name)}: STRING" for column in self.columns)
 
-    def render_values(self, parsed: str) -> list[str]:
+    def render_values(self, struct: str) -> list[str]:
         """See `Fields`."""
-        texts = ((c, f"{parsed}.{quote(c.name)}") for c in self.columns)
+        texts = ((c, f"{struct}.{quote(c.name)}") for c in self.columns)
         return [f"{_render_converted(text, c)} AS {quote(c.name)}" for c, text in texts]
 
-    def render_is_lossy(self, parsed: str, column: Column, conversion: str | None = None) -> str | None:
+    def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
         """See `Fields`."""
-        text = f"{parsed}.{quote(column.name)}"
-        changed = f"({text} IS NOT NULL AND ({render_is_changed(text, 'STRING', self.text)}))"
+        text = f"{struct}.{quote(column.name)}"
+        changed_text = f"({text} IS NOT NULL AND ({render_is_changed(text, 'STRING', self.text)}))"
         if _is_bytes(column):
-            return f"({text} IS NOT NULL AND NOT {text} RLIKE {render_literal(LATIN)} OR {changed})"
+            return f"({text} IS NOT NULL AND NOT {text} RLIKE {render_literal(LATIN)} OR {changed_text})"
         if column.type.upper() == "STRING":
-            return changed
+            return changed_text
         truncates = isinstance(self.units, ReadingRules) and column.name.casefold() in self.units.truncated
         return render_is_lossy(text, column.type, truncates=truncates)
 
-    def render_is_null(self, parsed: str, column: Column) -> str:
+    def render_is_null(self, struct: str, column: Column) -> str:
         """See `Fields`."""
-        return f"{parsed}.{quote(column.name)} IS NULL"
+        return f"{struct}.{quote(column.name)} IS NULL"
 
 
 def _render_parsed_message(text: str, inside: str) -> str:
@@ -138,8 +138,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         if word == "table" or f"value.{word}" in table.metadata.values()
     )
     inside = f"type: STRING, isDdl: BOOLEAN, data: ARRAY<{fields.text_struct}>{old}{metadata}"
-    parsed = records.selectExpr("*", f"{_render_parsed_message('value_text', inside)} AS j")
-    events = parsed.selectExpr("*", f"{render_object('j')} AS e")
+    parsed_records = records.selectExpr("*", f"{_render_parsed_message('value_text', inside)} AS j")
+    events = parsed_records.selectExpr("*", f"{render_object('j')} AS e")
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
     rowless = f"(e.type IN ({', '.join(map(render_literal, ROWLESS_TYPES))}) OR {IS_OF_NO_TABLE})"
     read = events.selectExpr(

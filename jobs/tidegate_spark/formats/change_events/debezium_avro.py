@@ -70,9 +70,9 @@ def _render_old_key_of_row(table: StageTable, fields: AvroFields) -> str | None:
 
 def _render_unkept(schema: dict[str, Any]) -> dict[str, str]:
     """A condition for each word whose field is there and whose column's type cannot hold it."""
-    rendered, there = _render_metadata(schema), _find_source_fields(schema)
-    words = {"source.timestamp": (there.get("ts_ms"), "TIMESTAMP")}
-    words |= {f"source.{name}": (there.get(name), kind) for name, kind in SOURCE_TYPES.items()}
+    rendered, source_fields = _render_metadata(schema), _find_source_fields(schema)
+    words = {"source.timestamp": (source_fields.get("ts_ms"), "TIMESTAMP")}
+    words |= {f"source.{name}": (source_fields.get(name), kind) for name, kind in SOURCE_TYPES.items()}
     if "ts_ms" in get_field_schemas(schema):
         words["ingestion-timestamp"] = ("a.ts_ms", "TIMESTAMP")
     return {
@@ -92,20 +92,23 @@ def _find_source_fields(schema: dict[str, Any]) -> dict[str, str]:
 
 def _render_metadata(schema: dict[str, Any]) -> dict[str, str]:
     """What the event tells about itself, as far as its schema has the fields."""
-    fields, there = get_field_schemas(schema), _find_source_fields(schema)
-    tables = [there[name] for name in ("table", "collection") if name in there]
-    pairs = ", ".join(f"{render_literal(name)}, CAST({sql} AS STRING)" for name, sql in sorted(there.items()))
+    fields, source_fields = get_field_schemas(schema), _find_source_fields(schema)
+    tables = [source_fields[name] for name in ("table", "collection") if name in source_fields]
+    pairs = ", ".join(f"{render_literal(name)}, CAST({sql} AS STRING)" for name, sql in sorted(source_fields.items()))
     properties = f"CASE WHEN a.source IS NOT NULL THEN map_filter(map({pairs}), (k, v) -> v IS NOT NULL) END"
     no_time, no_text = "CAST(NULL AS BIGINT)", "CAST(NULL AS STRING)"
     return {
         "ingestion-timestamp": render_timestamp("a.ts_ms" if "ts_ms" in fields else no_time, "millis", "TIMESTAMP"),
-        "source.timestamp": render_timestamp(there.get("ts_ms", no_time), "millis", "TIMESTAMP"),
-        "source.database": there.get("db", no_text),
-        "source.schema": there.get("schema", no_text),
+        "source.timestamp": render_timestamp(source_fields.get("ts_ms", no_time), "millis", "TIMESTAMP"),
+        "source.database": source_fields.get("db", no_text),
+        "source.schema": source_fields.get("schema", no_text),
         "source.table": f"coalesce({', '.join([*tables, no_text])})",
-        "source.properties": properties if there else "CAST(NULL AS MAP<STRING, STRING>)",
+        "source.properties": properties if source_fields else "CAST(NULL AS MAP<STRING, STRING>)",
         "op": "event_op",
-        **{f"source.{n}": f"try_cast(CAST({there.get(n, no_text)} AS STRING) AS {k})" for n, k in SOURCE_TYPES.items()},
+        **{
+            f"source.{n}": f"try_cast(CAST({source_fields.get(n, no_text)} AS STRING) AS {k})"
+            for n, k in SOURCE_TYPES.items()
+        },
     }
 
 

@@ -57,9 +57,11 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     fields = ConnectFields(table.value_columns, get_units(table), beside=keys.columns)
     metadata, records = _render_source_fields(table), unwrap_documents(records, table)
     event = f"after: {fields.text_struct}, op: STRING{metadata}"
-    both = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
-    parsed = read_objects(_add_key_of_value(records, keys, table), "j", both, _list_places(fields, metadata))
-    events = parsed.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
+    event_fields = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
+    parsed_records = read_objects(
+        _add_key_of_value(records, keys, table), "j", event_fields, _list_places(fields, metadata)
+    )
+    events = parsed_records.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
         "*",
         "coalesce(e.payload.op, e.op) AS event_op",
         "coalesce(e.payload.after, e.after) AS row",
@@ -106,10 +108,10 @@ def _render_sparse_case() -> str:
     """`WHEN … THEN …` for an update of which nobody can tell whether a column is NULL or was left out."""
     kinds = ", ".join(map(render_literal, SPARSE_CAPTURE_TYPES))
     paths = ("$.source.value_capture_type", "$.payload.source.value_capture_type")
-    said = ", ".join(f"get_json_object(value_text, '{path}')" for path in paths)
+    kind_paths = ", ".join(f"get_json_object(value_text, '{path}')" for path in paths)
     # few records have the word: the others are not taken apart once more
     may_be = "event_op = 'u' AND contains(value_text, 'NEW_VALUES')"
-    is_sparse = f"{may_be} AND coalesce(coalesce({said}) IN ({kinds}), false)"
+    is_sparse = f"{may_be} AND coalesce(coalesce({kind_paths}) IN ({kinds}), false)"
     return f"WHEN {is_sparse} THEN {render_literal(SPARSE_REASON)}"
 
 
@@ -138,13 +140,15 @@ def _render_has_field(text: str, name: str) -> str:
 def render_old_key(parts: Sequence[tuple[str, str, str, str]], before: str, table: StageTable) -> str:
     """A struct of the old key where an update changes a key that is taken from the value: for each field its name, the
     old and the new value, and whether the row before the update shows the field at all."""
-    changed = " OR ".join(f"(NOT ({old} <=> {new}) AND ({old} IS NOT NULL OR {shows}))" for _, old, new, shows in parts)
+    changed_keys = " OR ".join(
+        f"(NOT ({old} <=> {new}) AND ({old} IS NOT NULL OR {shows}))" for _, old, new, shows in parts
+    )
     struct = ", ".join(
         f"CASE WHEN {old} IS NULL AND NOT {shows} THEN {new} ELSE {old} END AS {quote(name)}"
         for name, old, new, shows in parts
     )
     is_update = f"{render_is_key_in_value(table)} AND event_op = 'u' AND {before} IS NOT NULL"
-    return f"CASE WHEN {is_update} AND ({changed}) THEN struct({struct}) END"
+    return f"CASE WHEN {is_update} AND ({changed_keys}) THEN struct({struct}) END"
 
 
 AFTER_PLACES = ("payload.after", "after")
@@ -217,7 +221,7 @@ def _render_no_document_advice() -> str:
     paths = ("$", "$.payload")
     connectors = (f"get_json_object(value_text, '{path}.source.connector') = 'mongodb'" for path in paths)
     changes = (f"get_json_object(value_text, '{path}.updateDescription') IS NOT NULL" for path in paths)
-    is_mongodb = " OR ".join(f"coalesce({one}, false)" for one in (*connectors, *changes))
+    is_mongodb = " OR ".join(f"coalesce({condition}, false)" for condition in (*connectors, *changes))
     return f"CASE WHEN {is_mongodb} THEN {render_literal(NO_DOCUMENT_ADVICE)} ELSE '' END"
 
 
@@ -229,7 +233,7 @@ def _add_key_of_value(records: DataFrame, keys: Fields, table: StageTable) -> Da
     places = [(keys, f"{path}.{row}") for path in ("", ".payload") for row in ("before", "after")]
     rows = read_objects(records, "kvj", f"{event}, payload: STRUCT<{event}>", places, render_is_key_in_value(table))
     key_row = "coalesce(kve.payload.after, kve.payload.before, kve.after, kve.before)"
-    before = "coalesce(kve.payload.before, kve.before)"
+    before_sql = "coalesce(kve.payload.before, kve.before)"
     return rows.selectExpr("*", f"{render_object('kvj')} AS kve").selectExpr(
-        "*", f"{key_row} AS kv", f"{before} AS kvb"
+        "*", f"{key_row} AS kv", f"{before_sql} AS kvb"
     )

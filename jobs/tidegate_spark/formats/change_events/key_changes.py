@@ -17,12 +17,12 @@ def add_old_key_deletes(fated: DataFrame, decoded_value: DecodedValue, table: St
     if table.ignore_deletes:
         return fated
     rows = "CASE WHEN moved_from_key IS NOT NULL AND fate IN ('staged', 'filtered') THEN array(false, true) END"
-    moved = f"CASE WHEN is_old_key_wanted THEN {decoded_value.moved} END"
-    both = fated.selectExpr("*", f"{moved} AS moved_from_key").selectExpr(
+    moved_key = f"CASE WHEN is_old_key_wanted THEN {decoded_value.moved} END"
+    records = fated.selectExpr("*", f"{moved_key} AS moved_from_key").selectExpr(
         "*", f"explode(coalesce({rows}, array(false))) AS is_old_key"
     )
     # what belongs to the old key is set last: it is read from the columns that it replaces
-    changed = {
+    changed_columns = {
         "record_fate": "CASE WHEN moved_from_key IS NOT NULL AND fate = 'filtered' THEN 'staged' ELSE record_fate END",
         "fate": "CASE WHEN is_old_key THEN 'staged' ELSE fate END",
         "key_struct": "CASE WHEN is_old_key THEN moved_from_key ELSE key_struct END",
@@ -31,5 +31,5 @@ def add_old_key_deletes(fated: DataFrame, decoded_value: DecodedValue, table: St
         "row_number": "CASE WHEN is_old_key THEN row_number + 1L ELSE row_number END",
     }
     if table.stages_kept:
-        changed[KEPT_COLUMN] = f"CASE WHEN is_old_key THEN slice({KEPT_COLUMN}, 1, 0) ELSE {KEPT_COLUMN} END"
-    return both.withColumns({name: F.expr(sql) for name, sql in changed.items()})
+        changed_columns[KEPT_COLUMN] = f"CASE WHEN is_old_key THEN slice({KEPT_COLUMN}, 1, 0) ELSE {KEPT_COLUMN} END"
+    return records.withColumns({name: F.expr(sql) for name, sql in changed_columns.items()})

@@ -43,11 +43,11 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     )
     inside = f"type: STRING, data: {fields.text_struct}{old}, database: STRING, table: STRING, ts: BIGINT{metadata}"
     places = [(fields, ".data"), *([(keys, ".old")] if old else [])]
-    parsed = read_objects(records, "j", inside, places)
-    events = parsed.selectExpr("*", f"{render_object('j')} AS e")
+    parsed_records = read_objects(records, "j", inside, places)
+    events = parsed_records.selectExpr("*", f"{render_object('j')} AS e")
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
     misfits = fields.render_misfits("value_text", "e.data", ("$.data",))
-    passed = ", ".join(f"'{word}'" for word in IGNORED_TYPES)
+    ignored_types = ", ".join(f"'{word}'" for word in IGNORED_TYPES)
     read = events.selectExpr(
         "*",
         f"CASE e.type {cases} END AS event_op",
@@ -57,7 +57,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         "*",
         f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', misfits)} "
         "WHEN e.type IS NULL THEN 'the message has no type' "
-        f"WHEN event_op IS NULL AND e.type NOT IN ({passed}) AND NOT e.type RLIKE '{SCHEMA_CHANGE_PATTERN}' "
+        f"WHEN event_op IS NULL AND e.type NOT IN ({ignored_types}) AND NOT e.type RLIKE '{SCHEMA_CHANGE_PATTERN}' "
         "THEN concat('the message has an unknown type=', e.type) "
         "WHEN event_op IS NOT NULL AND datas IS NULL THEN concat('the message has no data: type=', e.type) "
         f"{render_lacking_cases(ROW_TEXT, 'e.data', (fields, keys), ('data',))} END AS own_reason",

@@ -59,9 +59,9 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     words = {word.removeprefix("value.") for word in table.metadata.values()}
     metadata = "".join(f", {sql}" for word, sql in METADATA_FIELDS.items() if word in words)
     inside = f"op_type: STRING, before: {fields.text_struct}, after: {fields.text_struct}{metadata}"
-    parsed = read_objects(records, "j", inside, [(fields, ".after"), (fields, ".before")])
+    parsed_records = read_objects(records, "j", inside, [(fields, ".after"), (fields, ".before")])
     cases = " ".join(f"WHEN '{word}' THEN '{op}'" for word, op in OPERATIONS.items())
-    events = parsed.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
+    events = parsed_records.selectExpr("*", f"{render_object('j')} AS e").selectExpr(
         "*",
         f"CASE e.op_type {cases} END AS event_op",
         "CASE WHEN e.op_type = 'D' THEN e.before ELSE e.after END AS data",
@@ -73,15 +73,15 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         ),
     )
     misfits = fields.render_misfits("value_text", "data", ("$.after", "$.before"))
-    others = f"{_render_partial_move_case(table, keys)} {_render_required_cases(table, fields)} "
-    others += _render_condition_cases(table)
+    other_cases = f"{_render_partial_move_case(table, keys)} {_render_required_cases(table, fields)} "
+    other_cases += _render_condition_cases(table)
     read = events.selectExpr(
         "*",
         "CASE WHEN data IS NOT NULL THEN array(data) END AS datas",
         *(["CASE WHEN old IS NOT NULL THEN array(old) END AS olds"] if keys.columns else []),
         f"CASE WHEN value IS NULL THEN NULL {render_unreadable_cases('j', misfits)} {_render_unknown_cases(table)} "
         f"{POSITION_CASE if 'pos' in words else ''} "
-        f"{render_lacking_cases(ROW_TEXT, 'data', (fields, keys), ('after', 'before'), others)} END AS own_reason",
+        f"{render_lacking_cases(ROW_TEXT, 'data', (fields, keys), ('after', 'before'), other_cases)} END AS own_reason",
     )
     absent = {c.name: _render_is_absent(c.name) for c in fields.columns}
     is_truncate = f"coalesce(e.op_type = '{TRUNCATE}', false)"

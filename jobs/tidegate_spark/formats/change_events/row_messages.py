@@ -58,17 +58,17 @@ def decode_row_messages(
         .selectExpr("*", f"coalesce(own_reason, get(filter({reasons}, r -> r IS NOT NULL), 0)) AS located_reason")
         .selectExpr("*", "posexplode_outer(CASE WHEN located_reason IS NULL THEN changes END) AS (position, found)")
     )
-    typed = {c.name: sql for c, sql in zip(rows.columns, rows.render_values("row"), strict=True)}
+    typed_columns = {c.name: sql for c, sql in zip(rows.columns, rows.render_values("row"), strict=True)}
     return DecodedValue(
         records=judged.selectExpr("*", "found.row AS row", f"{_render_row_change(is_truncate, table)} AS change"),
-        columns=tuple(typed[column.name] for column in table.value_columns),
+        columns=tuple(typed_columns[column.name] for column in table.value_columns),
         reason=NO_REASON,
         key=keys.render_struct("row"),
         key_reason=NO_REASON,
         key_there="true",
         metadata=metadata,
         number="CAST(coalesce(position, 0) AS BIGINT)",
-        before={column.name: strip_alias(typed[column.name], column.name) for column in table.value_columns},
+        before={column.name: strip_alias(typed_columns[column.name], column.name) for column in table.value_columns},
         several=True,
         truncated=is_truncate if table.value.applies_truncates else None,
     )
@@ -83,23 +83,23 @@ def _render_row_change(is_truncate: str, table: StageTable) -> str:
 
 
 def render_lacking_cases(
-    text: str, row: str, fields: tuple[Fields, Fields], places: tuple[str, ...], others: str = ""
+    text: str, row: str, fields: tuple[Fields, Fields], places: tuple[str, ...], other_cases: str = ""
 ) -> str:
     """The last of `WHEN … THEN …` for a row, in the object `text`, that has none of the columns, or lacks a field of
-    the key; `others` stand behind. `fields` are those of all columns and those of the key. Each reason is planned once.
+    the key; `other_cases` stand behind. `fields` are those of all columns and of the key. Each reason is planned once.
     """
     rows, keys = fields
     alien = f"{render_no_column_case(text, row, rows, rows)} {render_respelled_case(text, row, rows)}"
     missing = render_missing_cases(text, row, keys, "the value") if keys.columns else ""
     lacks = f"CASE WHEN event_op IS NOT NULL THEN CASE {missing} END END" if missing else NO_REASON
-    behind = f"coalesce({lacks}, CASE {others} END)" if others.strip() else lacks
+    behind = f"coalesce({lacks}, CASE {other_cases} END)" if other_cases.strip() else lacks
     return f"{alien} ELSE {render_inner_reason(row, rows, 'the value', places, behind)}"
 
 
 def _render_key_reason(keys: Fields, row: str) -> str:
     """SQL text: which NOT NULL field of the key the row has no value for, NULL where it has all."""
-    required = [column for column in keys.columns if not column.nullable]
-    reasons = ((c, render_literal(f"the key field {c.name} is required and missing")) for c in required)
+    required_columns = [column for column in keys.columns if not column.nullable]
+    reasons = ((c, render_literal(f"the key field {c.name} is required and missing")) for c in required_columns)
     cases = " ".join(f"WHEN {keys.render_is_null(row, column)} THEN {text}" for column, text in reasons)
     return f"CASE {cases} END" if cases else NO_REASON
 
@@ -124,15 +124,17 @@ def _render_changes(rows: Fields, keys: Fields) -> str:
         each = f"transform(datas, d -> {_render_change('event_op', 'd')})"
         return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {each} END"
     names = {column.name for column in keys.columns}
-    before = ", ".join(f"{render_literal(c.name)}, {_render_before(c.name, c.name in names)}" for c in rows.columns)
+    before_values = ", ".join(
+        f"{render_literal(c.name)}, {_render_before(c.name, c.name in names)}" for c in rows.columns
+    )
     two = (
-        f"array({_render_change(render_literal(DELETE), f'named_struct({before})')}, "
+        f"array({_render_change(render_literal(DELETE), f'named_struct({before_values})')}, "
         f"{_render_change('event_op', 'z.datas')})"
     )
-    one = f"array({_render_change('event_op', 'z.datas')})"
+    one_change = f"array({_render_change('event_op', 'z.datas')})"
     each = (
         f"CASE WHEN event_op = '{UPDATE}' AND ({render_keys_differ(keys, 'z.moved_from', 'z.datas', OLD_NAMES)}) THEN "
-        f"{two} ELSE {one} END"
+        f"{two} ELSE {one_change} END"
     )
     changes = f"flatten(transform(arrays_zip(datas, moved_from, old_names), z -> {each}))"
     return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {changes} END"
@@ -144,10 +146,10 @@ def render_keys_differ(keys: Fields, old: str, new: str, old_names: str) -> str:
     NULL there says something only of a field that is among the `old_names`: what is left out did not change.
     """
     pairs = zip(keys.columns, keys.render_values(old), keys.render_values(new), strict=True)
-    both = ((c.name, strip_alias(before, c.name), strip_alias(after, c.name)) for c, before, after in pairs)
+    value_pairs = ((c.name, strip_alias(before, c.name), strip_alias(after, c.name)) for c, before, after in pairs)
     return " OR ".join(
         f"NOT ({before} <=> {after}) AND ({before} IS NOT NULL OR {_render_is_shown(old_names, name)})"
-        for name, before, after in both
+        for name, before, after in value_pairs
     )
 
 
@@ -160,6 +162,6 @@ def _render_change(op: str, row: str) -> str:
 
 
 def _render_before(name: str, is_key: bool) -> str:
-    own, old = f"z.datas.{quote(name)}", f"z.moved_from.{quote(name)}"
+    own_value, old = f"z.datas.{quote(name)}", f"z.moved_from.{quote(name)}"
     is_left_out = f"{old} IS NULL AND NOT {_render_is_shown(OLD_NAMES, name)}"
-    return f"CASE WHEN {is_left_out} THEN {own} ELSE {old} END" if is_key else own
+    return f"CASE WHEN {is_left_out} THEN {own_value} ELSE {old} END" if is_key else own_value

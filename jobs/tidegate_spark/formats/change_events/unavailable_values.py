@@ -67,9 +67,9 @@ def _list_refusals(
         for name, sql in conditions.items()
         if is_ordered or name.casefold() in table.grouped
     ]
-    moved = "" if is_ordered else _render_is_moved(decoded_value, table)
-    if moved:
-        refusals += [(f"{moved} AND {sql}", _render_moved_refusal(name)) for name, sql in conditions.items()]
+    moved_condition = "" if is_ordered else _render_is_moved(decoded_value, table)
+    if moved_condition:
+        refusals += [(f"{moved_condition} AND {sql}", _render_moved_refusal(name)) for name, sql in conditions.items()]
     return refusals
 
 

@@ -54,8 +54,8 @@ def list_problems(part: RecordPart, schema_text: str) -> list[Problem]:
 class _SchemaFit:
     """The walk over columns and schema; `what` is how the schema is called."""
 
-    def __init__(self, what: str, names: Names) -> None:
-        self._what, self._names = what, names
+    def __init__(self, part_name: str, names: Names) -> None:
+        self._what, self._names = part_name, names
 
     def list_field_problems(
         self, kind: T.StructType, record: Any, places: dict[str, _Place], path: str
@@ -101,7 +101,7 @@ class _SchemaFit:
         if isinstance(kind, T.StructType) and is_record(node):
             places = {f.name: at._replace(sql=f"{at.sql}.{quote(f.name)}", path=f"{at.path}.{f.name}") for f in kind}
             problems = self.list_field_problems(kind, node, places, f"{at.path}.")
-            return [Problem(f"{at.sql} IS NOT NULL AND {one.condition}", one.reason) for one in problems]
+            return [Problem(f"{at.sql} IS NOT NULL AND {problem.condition}", problem.reason) for problem in problems]
         if isinstance(kind, T.ArrayType) and word == "array":
             return put_inside(at.sql, element, self._list_problems(kind.elementType, node["items"], inside))
         if isinstance(kind, T.MapType) and word == "map" and isinstance(kind.keyType, T.StringType):

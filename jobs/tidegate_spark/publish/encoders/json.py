@@ -41,7 +41,7 @@ def _render_with_text_keys(value: str, kind: T.DataType, path: str, depth: int =
     """The value with texts as the keys of its maps, at every depth, where Spark would not write them as values."""
     if not _has_other_keys(kind):
         return value
-    one = f"_tidegate_{depth}"
+    element = f"_tidegate_{depth}"
     if isinstance(kind, T.StructType):
         parts = (
             f"{render_literal(f.name)}, "
@@ -50,15 +50,15 @@ def _render_with_text_keys(value: str, kind: T.DataType, path: str, depth: int =
         )
         return f"CASE WHEN {value} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
     if isinstance(kind, T.ArrayType):
-        return f"transform({value}, {one} -> {_render_with_text_keys(one, kind.elementType, path, depth + 1)})"
+        return f"transform({value}, {element} -> {_render_with_text_keys(element, kind.elementType, path, depth + 1)})"
     assert isinstance(kind, T.MapType)
     if isinstance(kind.keyType, KEYS_OF_PARTS):
         raise ConfigurationError(
             f"column={path} is {kind.simpleString()}, and names in JSON are texts; turn its keys into texts in sql"
         )
-    keys = f"transform(map_keys({value}), {one} -> {_render_key(one, kind.keyType)})"
-    inner = f"transform(map_values({value}), {one} -> "
-    return f"map_from_arrays({keys}, {inner}{_render_with_text_keys(one, kind.valueType, path, depth + 1)}))"
+    keys = f"transform(map_keys({value}), {element} -> {_render_key(element, kind.keyType)})"
+    inner = f"transform(map_values({value}), {element} -> "
+    return f"map_from_arrays({keys}, {inner}{_render_with_text_keys(element, kind.valueType, path, depth + 1)}))"
 
 
 def _has_other_keys(kind: T.DataType) -> bool:

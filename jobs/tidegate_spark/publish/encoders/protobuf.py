@@ -56,11 +56,11 @@ def encode(spark: SparkSession, part: RecordPart) -> Column:
     The newest schema of the first subject is used where it has every column; else it is extended, and registered.
     ConfigurationError for a name or type that Protobuf lacks, or a column that the known message cannot hold.
     """
-    described = _describe_message(spark, part)
-    header = _register_message(spark, part, described)
-    problems = [*list_text_problems(part), *_list_all_problems(part, described)]
+    description = _describe_message(spark, part)
+    header = _register_message(spark, part, description)
+    problems = [*list_text_problems(part), *_list_all_problems(part, description)]
     rows = F.expr(render_good(problems, part.render_struct()))
-    return F.arrow_udf(protobuf_rows.build_encoder(described.file, described.name, header), T.BinaryType())(rows)
+    return F.arrow_udf(protobuf_rows.build_encoder(description.file, description.name, header), T.BinaryType())(rows)
 
 
 def build_header(spark: SparkSession, part: RecordPart) -> bytes:
@@ -68,14 +68,14 @@ def build_header(spark: SparkSession, part: RecordPart) -> bytes:
     return _register_message(spark, part, _describe_message(spark, part))
 
 
-def _register_message(spark: SparkSession, part: RecordPart, described: _Message) -> bytes:
+def _register_message(spark: SparkSession, part: RecordPart, description: _Message) -> bytes:
     settings = read_registry_settings(spark, part)
-    text, number = base64.b64encode(described.file).decode(), described.known_id
+    text, number = base64.b64encode(description.file).decode(), description.known_id
     missing = part.subjects if number is None else part.subjects[1:]
     registered = register_schema(settings, missing, text, "PROTOBUF") if missing else None
     number = registered if number is None else number
     assert number is not None
-    index = described.index
+    index = description.index
     return b"\x00" + number.to_bytes(4, "big") + (b"\x00" if index == 0 else b"\x02" + _encode_zigzag(index))
 
 
@@ -98,13 +98,13 @@ def list_problems(spark: SparkSession, part: RecordPart) -> list[Problem]:
     return _list_all_problems(part, _describe_message(spark, part))
 
 
-def _list_all_problems(part: RecordPart, described: _Message) -> list[Problem]:
-    return [*list_value_problems(part), *list_presence_problems(described.file, described.name, part.columns)]
+def _list_all_problems(part: RecordPart, description: _Message) -> list[Problem]:
+    return [*list_value_problems(part), *list_presence_problems(description.file, description.name, part.columns)]
 
 
 def list_value_problems(part: RecordPart) -> list[Problem]:
     """The rows with a NULL in a list or a map, or a time outside of the years 1 to 9999: no message holds those."""
-    return [one for c in part.columns for one in _list_problems(quote(c.name), c.type, c.name, 0)]
+    return [problem for c in part.columns for problem in _list_problems(quote(c.name), c.type, c.name, 0)]
 
 
 def _list_problems(at: str, kind: T.DataType, path: str, depth: int) -> list[Problem]:
@@ -123,11 +123,11 @@ def _list_problems(at: str, kind: T.DataType, path: str, depth: int) -> list[Pro
 
 
 def _encode_zigzag(number: int) -> bytes:
-    rest, made = number << 1, bytearray()
-    while rest > 0x7F:
-        made.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([*made, rest])
+    remaining_bits, encoded_bytes = number << 1, bytearray()
+    while remaining_bits > 0x7F:
+        encoded_bytes.append(remaining_bits & 0x7F | 0x80)
+        remaining_bits >>= 7
+    return bytes([*encoded_bytes, remaining_bits])
 
 
 def _describe_fields(fields: TypedFields, path: str) -> list[dict[str, Any]]:
@@ -139,15 +139,15 @@ def _describe_field(name: str, kind: T.DataType, path: str) -> dict[str, Any]:
         raise ConfigurationError(f"column={path[1:]}: Protobuf's names are letters, digits and underscores; rename it")
     if isinstance(kind, T.ArrayType) and not isinstance(kind.elementType, (T.ArrayType, T.MapType)):
         return {**_describe_field(name, kind.elementType, path), "repeated": True}
-    made: dict[str, Any] = {"name": name, "repeated": False, "fields": []}
+    field: dict[str, Any] = {"name": name, "repeated": False, "fields": []}
     if isinstance(kind, T.StructType):
-        return {**made, "kind": "message", "fields": _describe_fields([(f.name, f.dataType) for f in kind], path)}
+        return {**field, "kind": "message", "fields": _describe_fields([(f.name, f.dataType) for f in kind], path)}
     if isinstance(kind, T.MapType) and not isinstance(kind.valueType, (T.ArrayType, T.MapType)):
         entry = [_describe_field("key", kind.keyType, path), _describe_field("value", kind.valueType, path)]
         if entry[0]["kind"] in MAP_KEY_TYPES:
-            return {**made, "kind": "map", "fields": entry}
+            return {**field, "kind": "map", "fields": entry}
     if kind.simpleString() not in SIMPLE_TYPES:
         raise ConfigurationError(
             f"column={path[1:]} type={kind.simpleString()}: Protobuf has no such type; cast it in sql, e.g. to STRING"
         )
-    return {**made, "kind": SIMPLE_TYPES[kind.simpleString()]}
+    return {**field, "kind": SIMPLE_TYPES[kind.simpleString()]}

@@ -55,7 +55,7 @@ def build_descriptor(
         if registered_file
         else FileDescriptorProto(name="schema.proto", syntax="proto3")
     )
-    before = _list_messages(file)
+    known_messages = _list_messages(file)
     unknown = [imported for imported in file.dependency if imported not in KNOWN_FILES]
     if unknown:
         raise IncompatibleColumn(
@@ -69,17 +69,17 @@ def build_descriptor(
     if TIMESTAMP_FILE not in file.dependency:
         file.dependency.append(TIMESTAMP_FILE)
     _extend_message(file, full_name, fields)
-    made = BuiltDescriptor(
+    descriptor = BuiltDescriptor(
         file.SerializeToString(deterministic=True), full_name.removeprefix("."), names.index(full_name),
-        is_known=registered_file is not None and _list_messages(file) == before,
+        is_known=registered_file is not None and _list_messages(file) == known_messages,
     )  # fmt: skip
     try:
-        build_class(made.file, made.name)
+        build_class(descriptor.file, descriptor.name)
     except TypeError as fault:  # before it is registered
         raise IncompatibleColumn(
             f"Protobuf does not take the schema of the columns: {fault}; rename them in sql, or publish to a new topic"
         ) from fault
-    return made
+    return descriptor
 
 
 def _name_message(file: Any, message_name: str | None, own_name: str) -> str:
@@ -120,18 +120,18 @@ def describe_messages(file: bytes) -> FileMessages:
     """Read the messages out of a file's descriptor."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-    described = FileDescriptorProto.FromString(file)
-    return FileMessages(_index_messages(described), described.syntax == "proto3")
+    file_descriptor = FileDescriptorProto.FromString(file)
+    return FileMessages(_index_messages(file_descriptor), file_descriptor.syntax == "proto3")
 
 
 def _index_messages(file: Any) -> dict[str, Any]:
     """Every message of a file's descriptor by its full name with a dot ahead."""
-    waiting, by_name = [(_render_package(file), message) for message in file.message_type], {}
-    while waiting:
-        place, message = waiting.pop()
+    pending_messages, by_name = [(_render_package(file), message) for message in file.message_type], {}
+    while pending_messages:
+        place, message = pending_messages.pop()
         name = f"{place}.{message.name}"
         by_name[name] = message
-        waiting += [(name, inner) for inner in message.nested_type]
+        pending_messages += [(name, inner) for inner in message.nested_type]
     return by_name
 
 
@@ -143,8 +143,8 @@ def _extend_message(file: Any, path: str, fields: list[dict[str, Any]]) -> None:
     """Add the fields that the message at `path` lacks, those of inner ones too."""
     message = _index_messages(file)[path]
     registered_fields, names = {field.name: field for field in message.field}, {field["name"] for field in fields}
-    required = [name for name, field in registered_fields.items() if field.label == field.LABEL_REQUIRED]
-    unfilled = next((name for name in required if name not in names), None)
+    required_fields = [name for name, field in registered_fields.items() if field.label == field.LABEL_REQUIRED]
+    unfilled = next((name for name in required_fields if name not in names), None)
     if unfilled is not None:
         raise IncompatibleColumn(
             f"no column fills the field {unfilled}, which is required in the registered message; "
@@ -202,21 +202,23 @@ def _choose_number(message: Any) -> int:
     return number
 
 
-def _set_type(message: Any, new: Any, field: dict[str, Any], path: str) -> None:
-    new.label = new.LABEL_REPEATED if field["repeated"] or field["kind"] == "map" else new.LABEL_OPTIONAL
+def _set_type(message: Any, new_field: Any, field: dict[str, Any], path: str) -> None:
+    new_field.label = (
+        new_field.LABEL_REPEATED if field["repeated"] or field["kind"] == "map" else new_field.LABEL_OPTIONAL
+    )
     if field["kind"] == "timestamp":
-        new.type, new.type_name = new.TYPE_MESSAGE, TIMESTAMP
+        new_field.type, new_field.type_name = new_field.TYPE_MESSAGE, TIMESTAMP
     elif field["kind"] in ("message", "map"):
         is_map = field["kind"] == "map"
         name = _to_camel_case(field["name"]) + ("Entry" if is_map else "Row")
-        used_names = {one.name for one in (*message.nested_type, *message.field)}
+        used_names = {member.name for member in (*message.nested_type, *message.field)}
         while not is_map and name in used_names:  # `a_b` and `AB`; of a map's entry the language says what it is called
             name += "_"
         nested = message.nested_type.add(name=name)
         nested.options.map_entry = is_map
-        new.type, new.type_name = new.TYPE_MESSAGE, f"{path}.{nested.name}"
+        new_field.type, new_field.type_name = new_field.TYPE_MESSAGE, f"{path}.{nested.name}"
     else:
-        new.type = getattr(new, f"TYPE_{LOSSLESS_TYPES[field['kind']][0]}")
+        new_field.type = getattr(new_field, f"TYPE_{LOSSLESS_TYPES[field['kind']][0]}")
 
 
 def _to_camel_case(name: str) -> str:
@@ -225,8 +227,8 @@ def _to_camel_case(name: str) -> str:
 
 def _to_json_name(name: str) -> str:
     """What a field is called in JSON, by default."""
-    head, *others = name.split("_")
-    return head + "".join(part[:1].upper() + part[1:] for part in others)
+    head, *tail = name.split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in tail)
 
 
 def _can_hold(descriptor: Any, field: dict[str, Any]) -> bool:

@@ -25,9 +25,9 @@ def list_presence_problems(file: bytes, message: str, columns: Sequence[WrittenC
     """The rows with NULL in a field of the `message` in `file` without presence, which readers take for 0 or nothing,
     or in one that is required; and those with values in two fields of a `oneof`, which holds one.
     """
-    described = describe_messages(file)
+    file_messages = describe_messages(file)
     values = [_Value(c.name_in_record, c.type, quote(c.name), c.name) for c in columns]
-    return _list_problems(values, described.by_name[f".{message}"], described, 0)
+    return _list_problems(values, file_messages.by_name[f".{message}"], file_messages, 0)
 
 
 def _list_problems(values: Sequence[_Value], message: Any, file: FileMessages, depth: int) -> list[Problem]:
@@ -56,12 +56,12 @@ def _list_choice_problems(values: Sequence[_Value], message: Any) -> list[Proble
     for index, oneof in enumerate(message.oneof_decl):
         members = [value for value in values if indexes.get(value.name) == index]
         if len(members) > 1:
-            there = " + ".join(f"IF({one.sql} IS NOT NULL, 1, 0)" for one in members)
+            value_count = " + ".join(f"IF({member.sql} IS NOT NULL, 1, 0)" for member in members)
             reason = (
-                f"has more than one value in {', '.join(one.path for one in members)}, which are oneof {oneof.name} in "
-                "the registered message, and it holds one; write NULL for the others in sql"
+                f"has more than one value in {', '.join(member.path for member in members)}, which are oneof "
+                f"{oneof.name} in the registered message, and it holds one; write NULL for the others in sql"
             )
-            problems.append(Problem(f"{there} > 1", reason))
+            problems.append(Problem(f"{value_count} > 1", reason))
     return problems
 
 
@@ -70,13 +70,13 @@ def _list_inner_problems(value: _Value, message: Any, file: FileMessages, depth:
     if isinstance(kind, T.ArrayType | T.MapType):
         is_map = isinstance(kind, T.MapType)
         inner, elements = (kind.valueType, f"map_values({value.sql})") if is_map else (kind.elementType, value.sql)
-        one = _Value(value.name, inner, element, f"{value.path}[]")
-        return put_inside(elements, element, _list_inner_problems(one, message, file, depth + 1))
+        element_value = _Value(value.name, inner, element, f"{value.path}[]")
+        return put_inside(elements, element, _list_inner_problems(element_value, message, file, depth + 1))
     if not isinstance(kind, T.StructType):
         return []
     parts = [_Value(f.name, f.dataType, f"{value.sql}.{quote(f.name)}", f"{value.path}.{f.name}") for f in kind]
     problems = _list_problems(parts, message, file, depth)
-    return [Problem(f"{value.sql} IS NOT NULL AND {one.condition}", one.reason) for one in problems]
+    return [Problem(f"{value.sql} IS NOT NULL AND {problem.condition}", problem.reason) for problem in problems]
 
 
 def _has_presence(field: Any, is_proto3: bool) -> bool:

@@ -16,12 +16,14 @@ def build_encoder(file: bytes, message: str, header: bytes) -> Callable[[Any], A
     """
     import pyarrow as pa
 
-    made: list[Any] = []
+    message_classes: list[Any] = []
 
     def encode(rows: pa.Array) -> pa.Array:
-        if not made:
-            made.append(build_class(file, message))
-        messages = (None if row is None else header + _encode_row(made[0](), row) for row in rows.to_pylist())
+        if not message_classes:
+            message_classes.append(build_class(file, message))
+        messages = (
+            None if row is None else header + _encode_row(message_classes[0](), row) for row in rows.to_pylist()
+        )
         return pa.array(messages, pa.binary())
 
     return encode
@@ -35,13 +37,13 @@ def build_class(file: bytes, message: str) -> Any:
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message_factory import GetMessageClass
 
-    pool, described = DescriptorPool(), FileDescriptorProto.FromString(file)
-    for name in described.dependency:
+    pool, file_descriptor = DescriptorPool(), FileDescriptorProto.FromString(file)
+    for name in file_descriptor.dependency:
         known_file = FileDescriptorProto()
         module = name.removesuffix(".proto").replace("/", ".")
         import_module(f"{module}_pb2").DESCRIPTOR.CopyToProto(known_file)
         pool.Add(known_file)
-    pool.Add(described)
+    pool.Add(file_descriptor)
     return GetMessageClass(pool.FindMessageTypeByName(message))
 
 

@@ -64,12 +64,12 @@ class Problem(NamedTuple):
 
 def put_inside(elements: str, name: str, problems: Sequence[Problem]) -> list[Problem]:
     """The problems of `name`, an element, as those of the list of `elements`."""
-    return [Problem(f"exists({elements}, {name} -> {one.condition})", one.reason) for one in problems]
+    return [Problem(f"exists({elements}, {name} -> {problem.condition})", problem.reason) for problem in problems]
 
 
 def list_text_problems(part: RecordPart) -> list[Problem]:
     """The rows with a text, at any depth, whose bytes are no UTF-8: formats of text write other characters for them."""
-    return [one for c in part.columns for one in _list_text_problems(quote(c.name), c.type, c.name, 0)]
+    return [problem for c in part.columns for problem in _list_text_problems(quote(c.name), c.type, c.name, 0)]
 
 
 def _list_text_problems(at: str, kind: T.DataType, path: str, depth: int) -> list[Problem]:
@@ -82,19 +82,19 @@ def _list_text_problems(at: str, kind: T.DataType, path: str, depth: int) -> lis
         return [Problem(f"NOT is_valid_utf8({at})", reason)]
     if isinstance(kind, T.StructType):
         places = ((f"{at}.{quote(f.name)}", f.dataType, f"{path}.{f.name}") for f in kind)
-        return [one for place in places for one in _list_text_problems(*place, depth)]
+        return [problem for place in places for problem in _list_text_problems(*place, depth)]
     if isinstance(kind, T.ArrayType):
         return put_inside(at, element, _list_text_problems(element, kind.elementType, f"{path}[]", depth + 1))
     if isinstance(kind, T.MapType):
         sides = ((f"map_keys({at})", kind.keyType), (f"map_values({at})", kind.valueType))
         inside = [(side, _list_text_problems(element, inner, f"{path}[]", depth + 1)) for side, inner in sides]
-        return [one for side, problems in inside for one in put_inside(side, element, problems)]
+        return [problem for side, problems in inside for problem in put_inside(side, element, problems)]
     return []
 
 
 def render_problem(problems: Sequence[Problem]) -> str:
     """SQL text: the first of the problems that a row has, NULL where it has none."""
-    cases = " ".join(f"WHEN {one.condition} THEN {render_literal(one.reason)}" for one in problems)
+    cases = " ".join(f"WHEN {problem.condition} THEN {render_literal(problem.reason)}" for problem in problems)
     return f"CASE {cases} END" if cases else "CAST(NULL AS STRING)"
 
 

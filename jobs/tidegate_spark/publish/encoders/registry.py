@@ -24,9 +24,9 @@ def encode_part(spark: SparkSession, part: RecordPart) -> Column:
 def render_part_problem(spark: SparkSession, part: RecordPart) -> str:
     """SQL text: why the format cannot write the row, NULL where it can."""
     list_problems = getattr(_import_encoder(part), "list_problems", None)
-    own = list_problems(spark, part) if list_problems is not None else ()
+    own_problems = list_problems(spark, part) if list_problems is not None else ()
     keeps_bytes = get_format(part.format).only_column == "BINARY"
-    return render_problem([*(() if keeps_bytes else list_text_problems(part)), *own])
+    return render_problem([*(() if keeps_bytes else list_text_problems(part)), *own_problems])
 
 
 def build_part_header(spark: SparkSession, part: RecordPart) -> bytes | None:
