@@ -302,13 +302,13 @@ def test_steps_reach_the_world_through_ports_alone() -> None:
 
 
 def test_nothing_happens_at_a_point_unless_a_test_asks_for_it() -> None:
-    seen: Counter[str] = Counter()
-    with Journey(lambda point: seen.update([point.when])).inside():
+    counter: Counter[str] = Counter()
+    with Journey(lambda point: counter.update([point.when])).inside():
         list_passed_points(arrange_later_batch, build_crash_pipeline("upsert_delete", 1))
-    before = dict(seen)
+    before = dict(counter)
     flush(
         build_world(arrange_later_batch, build_crash_pipeline("upsert_delete", 1)).build_ports(
             build_crash_pipeline("upsert_delete", 1)
         )
     )
-    assert dict(seen) == before
+    assert dict(counter) == before

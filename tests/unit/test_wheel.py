@@ -118,8 +118,10 @@ def test_metadata_tells_name_version_plugin_and_script(site) -> None:
 def test_installed_command_tells_its_version_and_finds_its_statements_and_jobs(run, site) -> None:
     assert run("--version").stdout == f"tidegate {PROJECT['project']['version']}\n"
     environ = os.environ | {"PYTHONPATH": str(site)}
-    told = subprocess.run([sys.executable, "-c", FIND_FILES], env=environ, capture_output=True, text=True, check=True)
-    folders, packed = told.stdout.splitlines()
+    process = subprocess.run(
+        [sys.executable, "-c", FIND_FILES], env=environ, capture_output=True, text=True, check=True
+    )
+    folders, packed = process.stdout.splitlines()
     assert folders.split() == [str(site / "tidegate/files/include/sql"), str(site / "tidegate/files/jobs")]
     assert {"tidegate/settings.py", "tidegate_spark/stage/job.py", "tidegate/jobs/stage_job.py"} <= set(packed.split())
 

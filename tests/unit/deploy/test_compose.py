@@ -139,10 +139,10 @@ def test_every_setting_is_one_that_the_installed_airflow_knows() -> None:
 
 def list_airflow_settings() -> dict[str, set[str]]:
     """By section the settings that Airflow describes itself."""
-    found = importlib.util.find_spec("airflow")
-    assert found
-    assert found.submodule_search_locations
-    text = (Path(next(iter(found.submodule_search_locations))) / "config_templates" / "config.yml").read_text()
+    spec = importlib.util.find_spec("airflow")
+    assert spec
+    assert spec.submodule_search_locations
+    text = (Path(next(iter(spec.submodule_search_locations))) / "config_templates" / "config.yml").read_text()
     return {section: set(about["options"]) for section, about in yaml.safe_load(text).items()}
 
 
@@ -213,14 +213,14 @@ def test_every_variable_must_be_set_and_none_has_a_default() -> None:
         assert rest.startswith(":?"), f"{name} may be empty"
     example = (ROOT / ".env.example").read_text()
     named = re.findall(r"^(\w+)=(.*)$", example, re.MULTILINE)
-    secrets = {one["environment"] for one in read_compose()["secrets"].values()}
+    secrets = {secret["environment"] for secret in read_compose()["secrets"].values()}
     assert {name for name, _ in named} == {name for name, _ in found} | secrets
     assert all(value == "" for _, value in named), "an example with a value becomes a password"
 
 
 def test_no_secret_stands_in_the_file() -> None:
     """Nor among the settings of a container, which `docker inspect` shows: they are files there."""
-    secrets = {one["environment"] for one in read_compose()["secrets"].values()}
+    secrets = {secret["environment"] for secret in read_compose()["secrets"].values()}
     assert {name for name, _ in VARIABLE.findall((ROOT / "docker-compose.yaml").read_text())} & secrets == set()
     for name, service in read_services().items():
         assert set(service.get("secrets", ())) <= set(read_compose()["secrets"]), name
@@ -283,7 +283,7 @@ def test_spark_settings_are_those_of_the_local_stack() -> None:
     for name in (
         "spark.sql.extensions",
         "spark.sql.session.timeZone",
-        *(kept for kept in settings if "retained" in kept),
+        *(setting for setting in settings if "retained" in setting),
     ):
         assert f'"{name}": "{settings[name].strip()}"' in local
     for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
@@ -343,17 +343,17 @@ def test_the_spark_image_has_what_the_jobs_import_on_its_workers() -> None:
 
 def test_the_airflow_image_has_no_tools_of_tests_and_all_that_the_rest_needs() -> None:
     select_entries = import_script(DEPLOY / "airflow" / "runtime.py").select_runtime_entries
-    kept = select_entries(_read_text("requirements.in"), _read_text("requirements.txt"))
+    entries = select_entries(_read_text("requirements.in"), _read_text("requirements.txt"))
     tools = {"pytest", "pytest-xdist", "hypothesis", "zetasql", "playwright", "ruff", "mypy", "pre-commit", "uv"}
-    assert not tools & set(kept)
-    assert {"apache-airflow", "pyspark", "pyiceberg", "psycopg2-binary", "confluent-kafka"} <= set(kept)
-    assert all("--hash=sha256:" in entry for entry in kept.values())
-    for name in kept:
+    assert not tools & set(entries)
+    assert {"apache-airflow", "pyspark", "pyiceberg", "psycopg2-binary", "confluent-kafka"} <= set(entries)
+    assert all("--hash=sha256:" in entry for entry in entries.values())
+    for name in entries:
         with suppress(PackageNotFoundError):  # of another platform
             needed = (Requirement(text) for text in requires(name) or ())
             for one in needed:
                 if one.marker is None or one.marker.evaluate({"extra": ""}):
-                    assert canonicalize_name(one.name) in kept, f"{name} needs {one.name}"
+                    assert canonicalize_name(one.name) in entries, f"{name} needs {one.name}"
     with pytest.raises(KeyError, match="nothing-like-it"):
         select_entries("nothing-like-it==1\n", _read_text("requirements.txt"))
 

@@ -34,7 +34,7 @@ def find_pod() -> Any:
 
 
 def find_container(name: str) -> Any:
-    (found,) = (one for one in find_pod()["containers"] if one["name"] == name)
+    (found,) = (container for container in find_pod()["containers"] if container["name"] == name)
     return found
 
 
@@ -86,8 +86,8 @@ def test_config_maps_that_are_mounted_are_generated_under_that_very_name() -> No
     mounted = {v["configMap"]["name"] for v in [*find_pod()["volumes"], *VALUES["volumes"]] if "configMap" in v}
     assert mounted == made
     assert SET["generatorOptions"] == {"disableNameSuffixHash": True}
-    volumes = {one["name"] for one in VALUES["volumes"]}
-    assert {one["name"] for one in VALUES["volumeMounts"]} == volumes
+    volumes = {volume["name"] for volume in VALUES["volumes"]}
+    assert {mount["name"] for mount in VALUES["volumeMounts"]} == volumes
 
 
 def test_ports_fit_from_the_service_to_the_server() -> None:
@@ -101,7 +101,7 @@ def test_ports_fit_from_the_service_to_the_server() -> None:
     assert f"grpc_pass grpc://127.0.0.1:{server[1]};" in settings
     assert find_container("spark-connect")["startupProbe"]["exec"]["command"] == ["healthy", f"127.0.0.1:{server[1]}"]
     (rule,) = find_one("NetworkPolicy")["spec"]["ingress"]
-    assert [one["port"] for one in rule["ports"]] == [tls["name"]], "nobody reaches the port without TLS"
+    assert [port["port"] for port in rule["ports"]] == [tls["name"]], "nobody reaches the port without TLS"
 
 
 def test_server_reaches_the_registry_to_which_its_driver_registers_publications() -> None:
@@ -121,15 +121,15 @@ def test_containers_run_as_the_images_user_with_limits_and_without_rights() -> N
     assert user
     assert find_pod()["securityContext"]["runAsUser"] == VALUES["uid"] == int(user[1])
     assert find_pod()["securityContext"]["runAsNonRoot"]
-    for one in find_pod()["containers"]:
-        assert one["securityContext"]["allowPrivilegeEscalation"] is False
-        assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-        assert {"memory"} <= set(one["resources"]["limits"]), one["name"]
+    for container in find_pod()["containers"]:
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert {"memory"} <= set(container["resources"]["limits"]), container["name"]
 
 
 def test_images_have_a_tag_and_are_those_of_the_compose_file() -> None:
-    tags = {one["name"]: one["newTag"] for one in SET["images"]}
-    assert {one["image"] for one in find_pod()["containers"]} == set(tags)
+    tags = {image["name"]: image["newTag"] for image in SET["images"]}
+    assert {container["image"] for container in find_pod()["containers"]} == set(tags)
     compose = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["services"]
     assert compose["spark-connect"]["image"] == f"tidegate/spark:{tags['tidegate/spark']}"
     assert compose["airflow-scheduler"]["image"].rpartition(":")[2] == VALUES["images"]["airflow"]["tag"]

@@ -61,8 +61,8 @@ def test_joined_bom_is_valid_and_holds_what_is_locked_for_users() -> None:
     joined = sbom.join_boms(PYTHON, packages, JARS, jars, sbom.describe_vendored())
     sbom.check_schema(json.dumps(joined))
     uplot = "pkg:npm/uplot@1.6.32"
-    assert {one["bom-ref"] for one in joined["components"]} == {"Jinja2==3", "markup_safe==2", ONE, uplot}
-    assert {one["ref"]: one["dependsOn"] for one in joined["dependencies"]} == {
+    assert {component["bom-ref"] for component in joined["components"]} == {"Jinja2==3", "markup_safe==2", ONE, uplot}
+    assert {dependency["ref"]: dependency["dependsOn"] for dependency in joined["dependencies"]} == {
         "root": sorted(["Jinja2==3", ONE, uplot]),
         "Jinja2==3": ["markup_safe==2"],
         "markup_safe==2": [],

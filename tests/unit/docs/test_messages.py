@@ -60,15 +60,15 @@ def test_errors_warnings_and_sentences_are_collected_as_they_are_read(collected:
 def test_new_message_without_a_way_out_is_named() -> None:
     bare = Message("pipeline=…: the moon is full", "GiveUp", "plugins/tidegate/steps/plan.py")
     assert split_message(bare, {}, "") == ("pipeline=…: the moon is full", "")
-    told = Message("pipeline=…: the moon is full; wait a day", "GiveUp", "plugins/tidegate/steps/plan.py")
-    assert split_message(told, {}, "") == ("pipeline=…: the moon is full", "wait a day")
+    message = Message("pipeline=…: the moon is full; wait a day", "GiveUp", "plugins/tidegate/steps/plan.py")
+    assert split_message(message, {}, "") == ("pipeline=…: the moon is full", "wait a day")
     assert split_message(bare, {"pipeline=…: the moon is full": "wait"}, "") == ("pipeline=…: the moon is full", "wait")
 
 
 def test_every_error_that_is_raised_with_words_of_its_own_is_in_the_index() -> None:
     """Counted another way: each raise of a product's error whose first argument begins with a text."""
     kinds = {"GiveUp", "RetryLater", "ConfigurationError", "PositionLost", "NothingToDo", "BadRecord"}
-    known = {(one.module, one.kind) for one in collect_messages()}
+    known = {(message.module, message.kind) for message in collect_messages()}
     for folder in message_index.FOLDERS:
         for path in (message_index.ROOT / folder).rglob("*.py"):
             module = path.relative_to(message_index.ROOT).as_posix()

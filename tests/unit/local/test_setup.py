@@ -109,8 +109,8 @@ def test_uv_is_installed_from_the_lock_with_its_hashes() -> None:
 
 def test_a_machine_without_java_and_maven_gets_one_line(tmp_path: Path) -> None:
     for tool in ("bash", "dirname", "sed", "head", "python3"):
-        found = subprocess.run(["bash", "-c", f"command -v {tool}"], capture_output=True, text=True, check=True)
-        (tmp_path / tool).symlink_to(found.stdout.strip())
+        process = subprocess.run(["bash", "-c", f"command -v {tool}"], capture_output=True, text=True, check=True)
+        (tmp_path / tool).symlink_to(process.stdout.strip())
     answer = subprocess.run(
         ["bash", str(ROOT / "local" / "setup.sh")],
         env={"PATH": str(tmp_path), "PYTHON": str(ROOT / ".venv" / "bin" / "python")},

@@ -51,11 +51,11 @@ def test_jvm_options_of_the_environment_reach_the_brokers_and_the_spark_server(
 def test_a_taken_port_is_one_line_and_exit_code_1(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with ports.socket.socket() as other:
-        other.bind((ports.HOST, 0))
-        other.listen()
+    with ports.socket.socket() as listener:
+        listener.bind((ports.HOST, 0))
+        listener.listen()
         monkeypatch.setenv("TIDEGATE_RUN", str(tmp_path))
-        monkeypatch.setenv("TIDEGATE_KAFKA_PORT", str(other.getsockname()[1]))
+        monkeypatch.setenv("TIDEGATE_KAFKA_PORT", str(listener.getsockname()[1]))
         assert main(["up"]) == 1
     assert capsys.readouterr().err.startswith("up: port taken: TIDEGATE_KAFKA_PORT=")
     assert not (tmp_path / "env").exists()
@@ -86,10 +86,10 @@ def test_the_env_file_means_the_same_to_a_shell_and_to_us(tmp_path: Path) -> Non
     exported = spark.build_connection(5678)
     (tmp_path / "env").write_text(render_env_file({"KAFKA_BOOTSTRAP": "127.0.0.1:1234", "KAFKA_PID": "17"}, exported))
     script = f'. {tmp_path}/env; printf "%s\\n" "$KAFKA_PID"; env'
-    seen = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
     ours = read_env_file(tmp_path / "env")
-    assert seen.startswith("17\n")
-    assert f"AIRFLOW_CONN_SPARK_DEFAULT={ours['AIRFLOW_CONN_SPARK_DEFAULT']}\n" in seen
+    assert output.startswith("17\n")
+    assert f"AIRFLOW_CONN_SPARK_DEFAULT={ours['AIRFLOW_CONN_SPARK_DEFAULT']}\n" in output
     assert json.loads(ours["AIRFLOW_CONN_SPARK_DEFAULT"])["port"] == 5678
     assert ours["KAFKA_BOOTSTRAP"] == "127.0.0.1:1234"
 

@@ -21,11 +21,11 @@ ORDERS = [build_pipeline(*APART), build_pipeline(*reversed(APART)), build_pipeli
 
 @pytest.fixture
 def world() -> World:
-    made = World()
+    world = World()
     for topic in ("broken", "good"):
-        made.broker.create(topic, 2)
-    produce(made, "broken", "a", 0)
-    return made
+        world.broker.create(topic, 2)
+    produce(world, "broken", "a", 0)
+    return world
 
 
 def produce(world: World, topic: str, key: str, n: int, partition: int = 0) -> None:

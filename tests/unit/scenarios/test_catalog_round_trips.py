@@ -29,9 +29,9 @@ TABLES = ("lake.shop.orders", "lake.shop.copy", "lake.shop.third")
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    return made
+    world = World()
+    world.broker.create("orders")
+    return world
 
 
 def count_flush_calls(world: World, pipeline) -> Calls:

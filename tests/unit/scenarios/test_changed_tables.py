@@ -26,10 +26,10 @@ STEPS = 5
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 1)
-    produce(made, "a")
-    return made
+    world = World()
+    world.broker.create("orders", 1)
+    produce(world, "a")
+    return world
 
 
 def produce(world: World, key: str) -> None:

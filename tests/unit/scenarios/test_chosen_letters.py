@@ -19,16 +19,16 @@ BAD_PLACES = [("orders", partition, offset) for partition in (0, 1) for offset i
 @pytest.fixture
 def world() -> World:
     """Two tables with eight dead letters each, in two partitions, among good records."""
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     for partition in (0, 1):
         for offset in range(11):
             key = f"{partition}-{offset}"
             value = BAD if ("orders", partition, offset) in BAD_PLACES else {"id": key, "name": "1"}
-            made.broker.produce("orders", {"id": key}, value, partition)
-            made.engine.mended[offset] = {"id": key, "name": "corrected"}
-    flush(made.build_ports(PIPELINE))
-    return made
+            world.broker.produce("orders", {"id": key}, value, partition)
+            world.engine.mended[offset] = {"id": key, "name": "corrected"}
+    flush(world.build_ports(PIPELINE))
+    return world
 
 
 def build_filter(*chosen: tuple[int, int], table: str | None = None) -> LetterFilter:
@@ -50,8 +50,8 @@ def test_only_the_chosen_letters_are_replayed_also_those_that_lie_between_others
     assert list_waiting_places(world) == [(0, 2), (0, 10), (1, 1), (1, 2), (1, 4)]
     assert len(list_waiting_places(world, COPY)) == len(BAD_PLACES)
     assert replay_dead_letters(world.build_ports(PIPELINE), build_filter((0, 1), table=ORDERS)) == []
-    rest = replay_dead_letters(world.build_ports(PIPELINE))
-    assert [(one.table, one.tried) for one in rest] == [(ORDERS, 5), (COPY, 8)]
+    dead_letters = replay_dead_letters(world.build_ports(PIPELINE))
+    assert [(one.table, one.tried) for one in dead_letters] == [(ORDERS, 5), (COPY, 8)]
     assert list_waiting_places(world) == list_waiting_places(world, COPY) == []
 
 
@@ -79,7 +79,7 @@ def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> N
     rows = [row for row in world.destination.tables[LETTERS].read_rows() if row["stage"] == "discarded"]
     assert {row["message"] for row in rows} == {"discarded by ann: test records; it was: not readable"}
     assert {row["value"] for row in rows} == {BAD}
-    told = {one["table"]: one["actions"] for one in read_status(ports)["tables"]}
+    told = {table["table"]: table["actions"] for table in read_status(ports)["tables"]}
     assert told[ORDERS][-1]["details"] == "dead_letters=2 because: test records"
     assert (told[COPY][-1]["action"], told[COPY][-1]["by"]) == ("discard", "ann")
     replay_dead_letters(ports)
@@ -94,7 +94,7 @@ def test_letters_are_chosen_by_topic_reason_time_and_table(world: World) -> None
     at_ms = int(written.timestamp() * 1000)
 
     def count(chosen: LetterFilter) -> int:
-        return sum(len(one.letters) for one in propose_discards(ports, chosen))
+        return sum(len(discard.letters) for discard in propose_discards(ports, chosen))
 
     assert count(LetterFilter()) == 16
     assert count(LetterFilter(table=COPY, topic="orders", reason="NOT READ", since_ms=at_ms)) == 8

@@ -168,8 +168,8 @@ def test_replay_leaves_dead_letters_of_the_old_topic_of_a_keyed_table_and_counts
     assert read_letters(world) == OLD + [(*letter[:3], False) for letter in NEW]
     replayed = {row["id"]: row["name"] for row in world.read_rows(TABLE) if row["name"] in ("new", "old")}
     assert replayed == {"worse0": "new", "worse1": "new"}
-    (left,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
-    assert (left.tried, left.of_old_topics) == (0, 2)
+    (dead_letter,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
+    assert (dead_letter.tried, dead_letter.of_old_topics) == (0, 2)
 
 
 def test_replay_brings_dead_letters_of_the_old_topic_into_an_append_table_once() -> None:

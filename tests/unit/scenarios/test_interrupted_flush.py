@@ -21,12 +21,12 @@ def test_interrupt_does_not_wait_for_a_merge_that_hangs_and_the_next_flush_publi
         for partition in (0, 1):
             name = f"{topic}{partition}"
             world.broker.produce(topic, {"id": name}, {"id": name, "name": "x"}, partition)
-    both = threading.Barrier(2)  # an interrupt that meets the start of a thread would leave one that never ran
+    barrier = threading.Barrier(2)  # an interrupt that meets the start of a thread would leave one that never ran
 
     def interrupt(call: str, when: str) -> None:
         if (call, when) != ("commits.publish", "before") or released.is_set():
             return
-        if both.wait(30) == 0:
+        if barrier.wait(30) == 0:
             # a real signal: `_thread.interrupt_main` wakes no thread that waits already
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         released.wait(30)

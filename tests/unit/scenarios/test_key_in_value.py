@@ -27,9 +27,9 @@ def build_keyed_table(name: str | None = "k", **given) -> Table:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    return made
+    world = World()
+    world.broker.create("orders")
+    return world
 
 
 def test_key_in_one_struct_stands_beside_the_values_columns() -> None:

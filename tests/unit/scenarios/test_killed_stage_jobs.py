@@ -13,10 +13,10 @@ PIPELINE = build_pipeline(build_table(ORDERS, topics=("orders",)), build_table(I
 
 @pytest.fixture
 def world() -> World:
-    made = World()
+    world = World()
     for topic in ("orders", "items"):
-        made.broker.create(topic, 2)
-    return made
+        world.broker.create(topic, 2)
+    return world
 
 
 def produce(world: World, number: int) -> None:

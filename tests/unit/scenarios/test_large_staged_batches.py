@@ -27,15 +27,15 @@ def world(request: pytest.FixtureRequest) -> World:
 
 
 def make_world(*, is_later: bool) -> World:
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     if is_later:
-        produce(made, 0, 2)
-        flush(made.build_ports(LARGE))
-    produce(made, 2, 8)
+        produce(world, 0, 2)
+        flush(world.build_ports(LARGE))
+    produce(world, 2, 8)
     with pytest.raises(SomeTables):
-        flush(made.build_ports(LARGE, engine=FailsToMerge(made.engine, LOG)))
-    return made
+        flush(world.build_ports(LARGE, engine=FailsToMerge(world.engine, LOG)))
+    return world
 
 
 def produce(world: World, begin: int, end: int) -> None:

@@ -26,13 +26,13 @@ def world() -> World:
 
 
 def build_published_world() -> World:
-    made = World()
-    made.broker.create("orders")
+    world = World()
+    world.broker.create("orders")
     for n in range(10):
-        produce(made, f"k{n}")
-    drain(made, ONE)
-    assert read_committed_offset(made) == 10
-    return made
+        produce(world, f"k{n}")
+    drain(world, ONE)
+    assert read_committed_offset(world) == 10
+    return world
 
 
 def produce(world: World, key: str) -> None:
@@ -106,8 +106,8 @@ def test_late_table_that_starts_at_the_end_joins_with_its_first_batch(world: Wor
     with pytest.raises(NothingToDo):
         flush(world.build_ports(later))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
-    asked = build_named_pipeline(ORDERS, LATE, start=Start("offsets", offsets={"orders": {0: 10}}))
-    flush(world.build_ports(asked))
+    named_pipeline = build_named_pipeline(ORDERS, LATE, start=Start("offsets", offsets={"orders": {0: 10}}))
+    flush(world.build_ports(named_pipeline))
     assert (is_outside(world), read_committed_offset(world)) == (False, 11)
 
 

@@ -32,10 +32,10 @@ def build_wide_pipeline(topics: tuple[str, ...]) -> Pipeline:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
+    world = World()
     for topic in name_topics(MANY):
-        made.broker.create(topic, 1)
-    return made
+        world.broker.create(topic, 1)
+    return world
 
 
 def count_calls(counts: "Counter[str]") -> Any:
@@ -93,10 +93,10 @@ def test_reason_of_many_tables_is_seen_before_a_message_is_cut(world: World) -> 
         world.broker.away.add(topic)
     with pytest.raises(SomeTables) as failed:
         plan(world.build_ports(build_wide_pipeline(topics)))
-    seen = str(failed.value)[:SHOWN_CHARACTERS]
-    assert f"tables=lake.shop.{topics[1]}, lake.shop.{topics[2]}, " in seen
-    assert f"and {MANY - 1 - offsets.MAX_NAMED_PARTITIONS} more cannot go on" in seen
-    assert "no offset is known now of topics=" in seen
+    message = str(failed.value)[:SHOWN_CHARACTERS]
+    assert f"tables=lake.shop.{topics[1]}, lake.shop.{topics[2]}, " in message
+    assert f"and {MANY - 1 - offsets.MAX_NAMED_PARTITIONS} more cannot go on" in message
+    assert "no offset is known now of topics=" in message
 
 
 def test_what_is_published_is_told_without_comparing_each_partition_with_each_table(

@@ -24,10 +24,10 @@ def build_branch_pipeline(branch: str = "staging", **more: Any):
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    made.destination.branches[NAME] = "staging"
-    return made
+    world = World()
+    world.broker.create("orders")
+    world.destination.branches[NAME] = "staging"
+    return world
 
 
 def produce(world: World, *ids: str) -> None:
@@ -120,16 +120,16 @@ def test_maintenance_does_not_rewrite_main_of_a_table_whose_branch_is_written(wo
     assert not maintain(world.build_ports(pipeline), NAME).compacted
 
 
-@pytest.mark.parametrize(("table", "told"), [
+@pytest.mark.parametrize(("table", "message"), [
     ({"branch": "tidegate_x"}, "the product's own"),
     ({"branch": "a b"}, "must match"),
     ({"name": "dwh.shop.orders", "branch": "staging"}, "branch=staging: not available for a bigquery catalog"),
     ({"name": "lake.shop.{v}", "branch": "staging"}, "not for a name that records fill in"),
 ])  # fmt: skip
-def test_branch_that_cannot_be_written_is_refused_with_the_file(tmp_path, table: dict, told: str) -> None:
+def test_branch_that_cannot_be_written_is_refused_with_the_file(tmp_path, table: dict, message: str) -> None:
     source = {"topics": ["t"], "key": {"fields": ["id"]}, "value": {"schema": "id INT, v STRING"}}
     file = tmp_path / "orders.yaml"
     file.write_text(yaml.safe_dump({"source": source, "tables": [{"name": NAME, **table}]}))
     catalogs = {"lake": Catalog("lake", "iceberg"), "dwh": Catalog("dwh", "bigquery")}
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         load_pipeline(file, catalogs)

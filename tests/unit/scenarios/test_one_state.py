@@ -36,14 +36,14 @@ READERS: dict[str, Callable[[Ports], Any]] = {
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
+    world = World()
+    world.broker.create("orders")
     for name in ("1", "2"):
-        produce(made, name)
+        produce(world, name)
         with suppress(TidegateError):
-            flush(made.build_ports(TWO, engine=FailsToMerge(made.engine, COPY) if name == "2" else made.engine))
-    made.clock.tick(3_600_000)  # a heartbeat is due
-    return made
+            flush(world.build_ports(TWO, engine=FailsToMerge(world.engine, COPY) if name == "2" else world.engine))
+    world.clock.tick(3_600_000)  # a heartbeat is due
+    return world
 
 
 def produce(world: World, name: str) -> None:

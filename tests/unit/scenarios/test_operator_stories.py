@@ -26,11 +26,11 @@ BAD_PLACE = "orders:1:1"
 @pytest.fixture
 def world() -> World:
     """A topic of two partitions."""
-    made = World()
-    made.broker.create("orders", 2)
-    produce(made, "a", 0)
-    produce(made, "b", 1)
-    return made
+    world = World()
+    world.broker.create("orders", 2)
+    produce(world, "a", 0)
+    produce(world, "b", 1)
+    return world
 
 
 def produce(world: World, key: str, partition: int, topic: str = "orders") -> None:
@@ -67,10 +67,10 @@ def read_offsets(world: World, table: str = ORDERS) -> dict[str, dict[int, int]]
 
 def follow_rebase(world: World, pipeline: Pipeline, message: str) -> None:
     """Give the command that a message names."""
-    found = re.search(r"tidegate rebase shop(?: --table (\S+))? --to (?:'([^']+)'|(\w+))", message)
-    assert found, message
+    match = re.search(r"tidegate rebase shop(?: --table (\S+))? --to (?:'([^']+)'|(\w+))", message)
+    assert match, message
     ports = world.build_ports(pipeline)
-    rebase_positions(ports, propose_moves(ports, found[2] or found[3], found[1]), "ann")
+    rebase_positions(ports, propose_moves(ports, match[2] or match[3], match[1]), "ann")
 
 
 def test_record_that_one_table_has_passed_is_skipped_for_the_one_that_came_later(world: World) -> None:
@@ -146,10 +146,10 @@ def test_move_is_made_as_it_was_shown_where_a_topic_came_back_with_fewer_partiti
     produce(world, "c", 0)
     with pytest.raises(PositionLost, match="was deleted and created again"):
         flush(world.build_ports(ONE))
-    shown = propose_rebase(world.build_ports(ONE), to)
-    assert json.loads(shown.pins["to"]) == {"orders": {"0": 0}}
-    asked = propose_rebase(world.build_ports(ONE), shown.pins["to"])
-    assert asked.preview == shown.preview
+    rebase = propose_rebase(world.build_ports(ONE), to)
+    assert json.loads(rebase.pins["to"]) == {"orders": {"0": 0}}
+    asked = propose_rebase(world.build_ports(ONE), rebase.pins["to"])
+    assert asked.preview == rebase.preview
     asked.perform("ann")
     drain(world, ONE)
     assert (read_ids(world), read_offsets(world)) == (["a", "b", "c"], {"orders": {0: 1}})
@@ -183,15 +183,15 @@ def test_topic_that_was_created_again_is_read_from_its_begin_and_no_other_topic_
     """Rows that are appended would be doubled."""
     world.broker.create("more", 1)
     produce(world, "c", 0, "more")
-    both = build_pipeline(build_table(ORDERS, "append", topics=("more", "orders")))
-    drain(world, both)
+    pipeline = build_pipeline(build_table(ORDERS, "append", topics=("more", "orders")))
+    drain(world, pipeline)
     world.broker.create("more", 1)
     produce(world, "d", 0, "more")
     produce(world, "e", 1)
     with pytest.raises(PositionLost, match="topic=more was deleted and created again") as refused:
-        flush(world.build_ports(both))
-    follow_rebase(world, both, str(refused.value))
-    drain(world, both)
+        flush(world.build_ports(pipeline))
+    follow_rebase(world, pipeline, str(refused.value))
+    drain(world, pipeline)
     assert read_ids(world) == ["a", "b", "c", "d", "e"]
 
 
@@ -218,12 +218,12 @@ def test_rows_that_were_rolled_back_are_read_again_by_the_way_out_of_what_keeps_
     """A move begins where the table stood before the rollback: what it leaves there would stay out of the table."""
     world.broker.create("more", 1)
     produce(world, "m", 0, "more")
-    both = build_pipeline(build_table(ORDERS, topics=("more", "orders")), on_rollback=policy)
-    drain(world, both)
+    pipeline = build_pipeline(build_table(ORDERS, topics=("more", "orders")), on_rollback=policy)
+    drain(world, pipeline)
     head = world.destination.tables[ORDERS].refs["main"]
     for key, partition in (("c", 0), ("d", 1), ("e", 1)):
         produce(world, key, partition)
-    drain(world, both)
+    drain(world, pipeline)
     world.destination.rollback(ORDERS, head)
     produce(world, "f", 1)
     if damage == "lost":
@@ -231,12 +231,12 @@ def test_rows_that_were_rolled_back_are_read_again_by_the_way_out_of_what_keeps_
     elif damage == "recreated":
         world.broker.create("more", 1)
     else:
-        both = build_pipeline(build_table(ORDERS), on_rollback=policy)
-    ports = world.build_ports(both)
+        pipeline = build_pipeline(build_table(ORDERS), on_rollback=policy)
+    ports = world.build_ports(pipeline)
     with pytest.raises(PositionLost) as refused:
         flush(ports) if policy == "rewind" else propose_answers(ports, "rewind", None)
-    follow_rebase(world, both, str(refused.value))
-    drain(world, both)
+    follow_rebase(world, pipeline, str(refused.value))
+    drain(world, pipeline)
     assert read_ids(world) == ["a", "b", "c", *([] if damage == "lost" else ["d"]), "e", "f", "m"]
 
 

@@ -165,8 +165,8 @@ class Operator:
         ends = [one.end for one in observe_tables(self.build_ports()) if one.error is None]
         if self.named != set(self.modes) or len(ends) < len(self.modes) or not all(ends):
             return
-        for topic, partition, end in iterate_offsets(find_lowest(*(one.offsets for one in ends if one))):
-            is_new = any(partition not in one.offsets.get(topic, {}) for one in ends if one)
+        for topic, partition, end in iterate_offsets(find_lowest(*(end.offsets for end in ends if end))):
+            is_new = any(partition not in end.offsets.get(topic, {}) for end in ends if end)
             if topic in self.topics and not is_new and self.choice.random() < 0.5:
                 self.world.broker.retain_from(topic, end, partition)
                 self.is_short = True

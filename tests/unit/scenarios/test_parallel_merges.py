@@ -39,10 +39,10 @@ class MergesMeet:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    produce(made, "a", "x")
-    return made
+    world = World()
+    world.broker.create("orders")
+    produce(world, "a", "x")
+    return world
 
 
 def produce(world: World, key: object, name: str) -> None:
@@ -77,8 +77,8 @@ def command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         assemble = "tidegate.cli.commands.flush.assemble_checked_pipeline"
         monkeypatch.setattr(assemble, lambda *_: world.build_ports(pipeline, **instead))
         code = main(["flush", "shop", "--json", "--merges-at-once", "1", *words])
-        told = capsys.readouterr()
-        return code, [json.loads(line) for line in told.out.splitlines()], told.err
+        output = capsys.readouterr()
+        return code, [json.loads(line) for line in output.out.splitlines()], output.err
 
     return run
 
@@ -125,8 +125,8 @@ def test_bounded_flush_without_work_says_so_to_people_and_prints_no_line_for_pro
     assert capsys.readouterr().out.startswith("pipeline=shop: every table stands at the end ")
     produce(world, "a", "1")
     assert main(["flush", "shop", *bound]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in told] == list(TABLES)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == list(TABLES)
 
 
 def test_failure_that_the_next_flush_mends_is_none_in_the_end(world: World, command) -> None:

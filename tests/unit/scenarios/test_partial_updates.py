@@ -81,9 +81,9 @@ def test_table_equals_the_model_wherever_batches_are_cut(kind: str, soft: bool, 
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    return made
+    world = World()
+    world.broker.create("orders")
+    return world
 
 
 def test_batch_without_a_placeholder_takes_the_cheaper_statement(world: World) -> None:

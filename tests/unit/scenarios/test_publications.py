@@ -22,9 +22,9 @@ from tidegate.spec.publication import Begin, KeyOut
 
 @pytest.fixture
 def outside() -> Outside:
-    made = Outside(delivery="exactly-once", transaction_records=1)
-    made.table.commit(a="1", b="1", c="1", d="1", e="1")
-    return made
+    outside = Outside(delivery="exactly-once", transaction_records=1)
+    outside.table.commit(a="1", b="1", c="1", d="1", e="1")
+    return outside
 
 
 def test_first_run_produces_the_whole_table_and_the_next_only_what_differs(outside: Outside) -> None:
@@ -204,8 +204,12 @@ def test_dry_run_and_status_change_nothing_and_tell_what_waits(outside: Outside)
     assert read_publication_status(outside.build_ports()).waiting.position.mode == "everything"
     assert (outside.topic.id, outside.topic.newest, outside.table.tags) == (None, {}, {})
     publish(outside.build_ports())
-    told = read_publication_status(outside.build_ports())
-    assert (told.published_snapshot_id, told.waiting, told.problem) == (10, None, None)
+    publication_status = read_publication_status(outside.build_ports())
+    assert (publication_status.published_snapshot_id, publication_status.waiting, publication_status.problem) == (
+        10,
+        None,
+        None,
+    )
     outside.table.commit(a="2")
     outside.table.uuid = "u2"
     assert "was replaced" in read_publication_status(outside.build_ports()).problem
@@ -216,10 +220,15 @@ def test_status_counts_what_waits_and_tells_the_last_run(outside: Outside) -> No
     assert read_publication_status(outside.build_ports()).snapshots_behind == 0
     outside.table.commit(a="2", b="1", c="1", d="1", e="1")
     outside.table.commit(a="2", b="1", c="1", d="1")
-    told = read_publication_status(outside.build_ports())
-    assert (told.snapshots_behind, told.rows_behind) == (2, 2)
-    assert (told.last_run.to_snapshot_id, told.last_run.compared_with) == (10, "everything")
-    assert to_metrics(told) == {"snapshots_behind": 2.0, "rows_behind": 2.0, "behind": 0.0, "problems": 0.0}
+    publication_status = read_publication_status(outside.build_ports())
+    assert (publication_status.snapshots_behind, publication_status.rows_behind) == (2, 2)
+    assert (publication_status.last_run.to_snapshot_id, publication_status.last_run.compared_with) == (10, "everything")
+    assert to_metrics(publication_status) == {
+        "snapshots_behind": 2.0,
+        "rows_behind": 2.0,
+        "behind": 0.0,
+        "problems": 0.0,
+    }
 
 
 def test_state_of_a_publication_is_one_word_with_its_reason(outside: Outside) -> None:
@@ -306,10 +315,10 @@ DIM = "lake.shop.dim"
 
 @pytest.fixture
 def joining() -> Outside:
-    made = Outside(joined=(DIM,), delivery="exactly-once", transaction_records=1)
-    made.table.others[DIM] = Table()
-    made.table.commit(a="1", b="1", c="1")
-    return made
+    outside = Outside(joined=(DIM,), delivery="exactly-once", transaction_records=1)
+    outside.table.others[DIM] = Table()
+    outside.table.commit(a="1", b="1", c="1")
+    return outside
 
 
 def test_change_of_a_joined_table_counts_like_one_of_the_table(joining: Outside) -> None:

@@ -13,13 +13,13 @@ PIPELINE = build_pipeline(build_table(ORDERS), build_table(COPY), build_table("l
 @pytest.fixture
 def world() -> World:
     """Two partitions; the second record of the second one cannot be read."""
-    made = World()
-    made.broker.create("orders", 2)
-    made.broker.create("others")
-    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "1"}, 0)
-    made.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "2"}, 1)
-    made.broker.produce("orders", {"id": "c"}, BAD, 1)
-    return made
+    world = World()
+    world.broker.create("orders", 2)
+    world.broker.create("others")
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "1"}, 0)
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "2"}, 1)
+    world.broker.produce("orders", {"id": "c"}, BAD, 1)
+    return world
 
 
 def list_tables(world: World) -> list[str]:

@@ -17,7 +17,7 @@ from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
 
 TABLE, LETTERS = "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
-PATIENCE = 300.0
+PATIENCE_SECONDS = 300.0
 GIVES_WAY = (RetryLater, KeyError)  # the latter is the double's word for a table that was dropped meanwhile
 
 
@@ -44,7 +44,7 @@ class Turns:
     def wait(self, who: int) -> None:
         """Until it is the turn of `who`; the other one's end makes it so."""
         with self.changed:
-            assert self.changed.wait_for(lambda: self.turn == who or self.ended - {who}, PATIENCE)
+            assert self.changed.wait_for(lambda: self.turn == who or self.ended - {who}, PATIENCE_SECONDS)
 
     def end(self, who: int) -> None:
         with self.changed:
@@ -89,7 +89,7 @@ def run_two(world: World, pipeline: Pipeline, turns: Turns) -> list[Exception | 
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive()
     return ends
 
@@ -104,10 +104,10 @@ def answer_by_hand(world: World, pipeline: Pipeline, refusal: GiveUp) -> None:
     """What the refusal says: look for the letters in the table, discard those that are there, replay the others."""
     assert "it is no longer known which" in str(refusal)
     came_in = {("orders", partition, 1) for partition in (0, 1)}
-    others = LetterFilter(places=frozenset({("orders", 1, 3)}))
+    letter_filter = LetterFilter(places=frozenset({("orders", 1, 3)}))
     ports = world.build_ports(pipeline)
     discard_dead_letters(ports, propose_discards(ports, LetterFilter(places=frozenset(came_in))), "came in", "ann")
-    assert [result.still_bad for result in replay_dead_letters(ports, others)] == [1]
+    assert [result.still_bad for result in replay_dead_letters(ports, letter_filter)] == [1]
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert_delete"])

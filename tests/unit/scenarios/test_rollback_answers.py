@@ -28,16 +28,16 @@ PIPELINE = build_pipeline(build_table(ORDERS), build_table(COPY))
 @pytest.fixture
 def world() -> World:
     """Two tables of three batches over two partitions; `orders` was rolled back to the first."""
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     for key, partition in (("a", 0), ("b", 1), ("c", 0)):
-        produce(made, key, partition)
-    first = made.destination.tables[ORDERS].refs["main"]
-    produce(made, "a", 0, "again")
-    produce(made, "d", 1)
-    assert read_ids(made) == ["a", "b", "c", "d"]
-    made.destination.rollback(ORDERS, first)
-    return made
+        produce(world, key, partition)
+    first = world.destination.tables[ORDERS].refs["main"]
+    produce(world, "a", 0, "again")
+    produce(world, "d", 1)
+    assert read_ids(world) == ["a", "b", "c", "d"]
+    world.destination.rollback(ORDERS, first)
+    return world
 
 
 def produce(world: World, key: str, partition: int, name: str = "1", *, flushes: bool = True) -> None:
@@ -51,8 +51,8 @@ def read_ids(world: World, table: str = ORDERS) -> list[str]:
 
 
 def list_actions(world: World, table: str = ORDERS) -> list[tuple[str, str, str]]:
-    (told,) = [one for one in read_status(world.build_ports(PIPELINE))["tables"] if one["table"] == table]
-    return [(one["action"], one["by"], one["details"]) for one in told["actions"]]
+    (table_status,) = [one for one in read_status(world.build_ports(PIPELINE))["tables"] if one["table"] == table]
+    return [(action["action"], action["by"], action["details"]) for action in table_status["actions"]]
 
 
 def undo(world: World, **options: Any) -> None:
@@ -274,10 +274,10 @@ def test_actions_are_kept_in_order_and_bounded(world: World) -> None:
     undo(world)
     for number in range(25):
         rebase_positions(ports, propose_moves(ports, "latest"), f"user{number}")
-    told = list_actions(world)
-    assert len(told) == 20
-    assert told[0] == ("rebase", "user24", "the position stays")
-    assert told[-1][1] == "user5"
+    actions = list_actions(world)
+    assert len(actions) == 20
+    assert actions[0] == ("rebase", "user24", "the position stays")
+    assert actions[-1][1] == "user5"
     assert list_actions(world, COPY)[0][1] == "user24"
 
 

@@ -16,9 +16,9 @@ ORDERS, LINES = "lake.shop.orders", "lake.shop.lines"
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    return made
+    world = World()
+    world.broker.create("orders")
+    return world
 
 
 def produce(world: World, key: str, name: str | None) -> None:
@@ -67,8 +67,8 @@ def test_tables_of_several_routes_share_one_read(world: World) -> None:
 
 
 def test_changed_route_is_another_shape() -> None:
-    one, other = build_table(route=Route("name", "a")), build_table(route=Route("name", "b"))
-    assert len({compute_shape(table, {}) for table in (one, other, build_table())}) == 3
+    table, other = build_table(route=Route("name", "a")), build_table(route=Route("name", "b"))
+    assert len({compute_shape(table, {}) for table in (table, other, build_table())}) == 3
 
 
 def load_route(tmp_path: Path, route: str) -> Route | None:

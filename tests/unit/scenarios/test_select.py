@@ -58,7 +58,7 @@ def test_words_go_to_spark_as_they_are() -> None:
     assert (dimension.table, dimension.on) == ("a.b.c", on)
 
 
-@pytest.mark.parametrize(("text", "told"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("SELECT id FROM record WHERE id > 1", "no WHERE here; leave records out with when"),
     ("SELECT DISTINCT id FROM record", "no DISTINCT here"),
     ("SELECT id FROM record GROUP BY id", "no GROUP here"),
@@ -80,12 +80,12 @@ def test_words_go_to_spark_as_they_are() -> None:
     ("SELECT r.id FROM record r LEFT JOIN a.b.c r ON r.id = r.id", "called the same"),
     ("SELECT r.id FROM record r LEFT JOIN a.b.c TIMESTAMP AS OF '2026-01-01' c ON c.id = r.id", "pinned by each batch"),
 ])  # fmt: skip
-def test_what_is_no_projection_is_refused(text: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_what_is_no_projection_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         parse_select(text)
 
 
-@pytest.mark.parametrize(("text", "told"), [
+@pytest.mark.parametrize(("text", "message"), [
     ("SELECT name FROM record", "leaves out or changes id of key.fields"),
     ("SELECT CAST(upper(id) AS STRING) AS id, name FROM record", "leaves out or changes id of key.fields"),
     ("SELECT id AS key, name, at AS id FROM record", "leaves out or changes id of key.fields"),
@@ -96,14 +96,14 @@ def test_what_is_no_projection_is_refused(text: str, told: str) -> None:
     ("SELECT r.* FROM record r LEFT JOIN nowhere.a.b c ON c.id = r.id", "no Iceberg catalog"),
     ("SELECT r.* FROM record r LEFT JOIN lake.shop.orders c ON c.id = r.id", "where batches are cut"),
 ])  # fmt: skip
-def test_select_that_cannot_be_right_is_refused_with_the_file(tmp_path, text: str, told: str) -> None:
+def test_select_that_cannot_be_right_is_refused_with_the_file(tmp_path, text: str, message: str) -> None:
     source = {"topics": ["t"], "key": {"fields": ["id"]}, "value": {"schema": "id INT, name STRING, at DATE"}}
     table = {"name": "lake.shop.orders", "select": text, "sequence_by": ["name"]}
     file = tmp_path / "orders.yaml"
     file.write_text(yaml.safe_dump({"source": source, "tables": [table]}))
-    with pytest.raises(ConfigurationError, match=told) as caught:
+    with pytest.raises(ConfigurationError, match=message) as error_info:
         load_pipeline(file, {"lake": Catalog("lake", "iceberg")})
-    assert len(caught.value.problems) == 1
+    assert len(error_info.value.problems) == 1
 
 
 def test_table_layout_is_checked_against_what_select_makes(tmp_path) -> None:
@@ -122,14 +122,14 @@ def test_staged_rows_of_another_select_are_staged_anew() -> None:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    made.destination.create(DIMENSION, (Column("id", "STRING"), Column("region", "STRING")))
-    made.engine.selects[JOINED] = lambda row, c: {
+    world = World()
+    world.broker.create("orders")
+    world.destination.create(DIMENSION, (Column("id", "STRING"), Column("region", "STRING")))
+    world.engine.selects[JOINED] = lambda row, c: {
         **row,
         "region": next((d["region"] for d in c if d["id"] == row["name"]), None),
     }
-    return made
+    return world
 
 
 def test_killed_at_any_call_a_projected_table_ends_as_an_uninterrupted_run_leaves_it(world: World) -> None:

@@ -134,9 +134,9 @@ def test_sequence_by_other_columns_is_refused_while_deletes_are_remembered_by_th
     runner.change(0, "delete", (5, None))
     runner.flush(50)
     runner.change(0, "upsert", (1, None))
-    other = build_pipeline(build_table(NAME, columns=COLUMNS, sequence_by=("lsn",), delete_when=GONE))
+    pipeline = build_pipeline(build_table(NAME, columns=COLUMNS, sequence_by=("lsn",), delete_when=GONE))
     with pytest.raises(GiveUp, match=rf"another sequence_by.* or drop {NAME}_deletes"):
-        flush(runner.world.build_ports(other))
+        flush(runner.world.build_ports(pipeline))
     assert runner.world.read_rows(NAME) == []
 
 

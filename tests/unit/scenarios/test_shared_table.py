@@ -53,11 +53,11 @@ class Shop:
 
 @pytest.fixture(params=MEMORIES)
 def shop(request: pytest.FixtureRequest) -> Shop:
-    made = Shop(request.param)
-    made.change("slow", 10, 1, at=1 * DAY)
-    made.change("slow", 10, None, at=2 * DAY)
-    made.change("fast", 20, 1, at=30 * DAY)
-    return made
+    shop = Shop(request.param)
+    shop.change("slow", 10, 1, at=1 * DAY)
+    shop.change("slow", 10, None, at=2 * DAY)
+    shop.change("fast", 20, 1, at=30 * DAY)
+    return shop
 
 
 def test_faster_pipeline_forgets_nothing_that_the_slower_one_may_still_need(shop: Shop) -> None:

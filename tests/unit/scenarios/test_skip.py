@@ -30,13 +30,13 @@ PIPELINE = build_pipeline(build_table(ORDERS))
 @pytest.fixture
 def world() -> World:
     """Two partitions, two bad records among good ones in the second."""
-    made = World()
-    made.broker.create("orders", 2)
-    produce(made, "a", 0)
-    produce(made, "b", 1)
-    produce(made, "c", 1, value=BAD)
-    produce(made, "d", 1)
-    return made
+    world = World()
+    world.broker.create("orders", 2)
+    produce(world, "a", 0)
+    produce(world, "b", 1)
+    produce(world, "c", 1, value=BAD)
+    produce(world, "d", 1)
+    return world
 
 
 def produce(world: World, key: str, partition: int, value: Any = None) -> None:
@@ -75,9 +75,9 @@ def test_skipped_record_becomes_a_dead_letter_of_the_next_batch(world: World, ha
     assert (batch["read"], batch["staged"], batch["dead_lettered"]) == ((2, 1, 1) if has_table else (4, 3, 1))
     with pytest.raises(NothingToDo):
         flush(ports)
-    (told,) = read_status(ports)["tables"]
-    assert [(one["action"], one["by"]) for one in told["actions"]] == [("skip", "ann")]
-    assert "topic=orders partition=1 offset=1" in told["actions"][0]["details"]
+    (table_status,) = read_status(ports)["tables"]
+    assert [(action["action"], action["by"]) for action in table_status["actions"]] == [("skip", "ann")]
+    assert "topic=orders partition=1 offset=1" in table_status["actions"][0]["details"]
 
 
 def test_another_bad_record_fails_its_batch_and_is_the_one_named(world: World) -> None:
@@ -139,7 +139,7 @@ def test_record_of_several_tables_is_skipped_in_each_and_read_again_it_is_set_as
     flush(ports)
     assert read_ids(world) == read_ids(world, COPY) == ["a", "b", "d"]
     assert [letter for letter in read_letters(world) if letter[3]] == [(COPY, 1, 1, True), (ORDERS, 1, 1, True)]
-    assert [[one["action"] for one in told["actions"]] for told in read_status(ports)["tables"]] == [
+    assert [[action["action"] for action in table["actions"]] for table in read_status(ports)["tables"]] == [
         ["rebase", "skip"],
         ["rebase", "skip"],
     ]
@@ -212,8 +212,8 @@ def test_list_makes_room_by_what_was_passed_and_is_never_longer() -> None:
     known = [SkippedRecord("t", 0, offset, "id") for offset in range(100)]
     new = SkippedRecord("t", 0, 100, "id")
     assert add_skipped_record(known, new, {"t": {0: 0}}) is None
-    kept = add_skipped_record(known, new, {"t": {0: 7}})
-    assert kept == [*known[1:], new]
+    skipped_record = add_skipped_record(known, new, {"t": {0: 7}})
+    assert skipped_record == [*known[1:], new]
     of_new_topic = replace(new, offset=1, topic_id="id of the topic that was created again")
     assert add_skipped_record(known, of_new_topic, {"t": {0: 0}}) == [*known[1:], of_new_topic]
     assert add_skipped_record(known[:2], replace(new, offset=1), {}) == [known[0], replace(new, offset=1)]

@@ -67,9 +67,9 @@ def include(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def outside() -> Outside:
-    made = Outside(delivery="exactly-once", heartbeat_topic="beats")
-    made.table.commit(a="1", b="1")
-    return made
+    outside = Outside(delivery="exactly-once", heartbeat_topic="beats")
+    outside.table.commit(a="1", b="1")
+    return outside
 
 
 def test_commands_tell_where_publications_stand(

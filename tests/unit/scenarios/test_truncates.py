@@ -81,9 +81,9 @@ def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: lis
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 1)
-    return made
+    world = World()
+    world.broker.create("orders", 1)
+    return world
 
 
 def test_batch_with_a_truncate_takes_a_statement_of_its_own_and_says_so(world: World) -> None:

@@ -28,12 +28,12 @@ RANGES = '{"orders": {"0": [0, 1], "1": [0, 2]}}'
 @pytest.fixture
 def world() -> World:
     """Two partitions and two tables, all flushed; of both tables somebody has taken a row away."""
-    made = make_orders()
-    flush_all(made)
+    orders = make_orders()
+    flush_all(orders)
     for table in (NAME, COPY):
-        kept = tuple(row for row in made.destination.tables[table].read_rows() if row["id"] != "b")
-        made.destination.add_snapshot(table, "main", kept, {})
-    return made
+        kept = tuple(row for row in orders.destination.tables[table].read_rows() if row["id"] != "b")
+        orders.destination.add_snapshot(table, "main", kept, {})
+    return orders
 
 
 def flush_all(world: World) -> None:
@@ -54,12 +54,12 @@ def backfill(world: World, request: BackfillRequest | None = None) -> Backfill:
 def list_told(world: World) -> list[str]:
     """What status, the page, the doctor, and a heartbeat that is due say of backfills."""
     ports = world.build_ports(PIPELINE)
-    told = [one for one in read_status(ports)["warnings"] if "backfill" in one]
-    assert [one for one in find_warnings(ports) if "backfill" in one] == told
-    found = _check_position(SimpleNamespace(get=lambda _: ports), "shop")
-    assert [f"{one.cause}; {one.advice}" for one in found if one.severity is Severity.WARNING] == told
+    told = [warning for warning in read_status(ports)["warnings"] if "backfill" in warning]
+    assert [warning for warning in find_warnings(ports) if "backfill" in warning] == told
+    findings = _check_position(SimpleNamespace(get=lambda _: ports), "shop")
+    assert [f"{one.cause}; {one.advice}" for one in findings if one.severity is Severity.WARNING] == told
     world.clock.tick(3_600_000)
-    assert [one for one in heartbeat(ports).warnings if "backfill" in one] == told
+    assert [warning for warning in heartbeat(ports).warnings if "backfill" in warning] == told
     return told
 
 

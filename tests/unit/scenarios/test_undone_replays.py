@@ -36,16 +36,16 @@ def pipeline(request: pytest.FixtureRequest) -> Pipeline:
 @pytest.fixture
 def world(pipeline: Pipeline) -> World:
     """Two partitions, and in each of them rows and a dead letter, `b0` and `b1`, that can be read now."""
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     for key, partition in (("a0", 0), ("b0", 0), ("a1", 1), ("c1", 1), ("b1", 1)):
-        produce(made, key, partition, is_bad=key.startswith("b"))
-    flush(made.build_ports(pipeline))
+        produce(world, key, partition, is_bad=key.startswith("b"))
+    flush(world.build_ports(pipeline))
     for key, partition, offset in (("b0", 0, 1), ("b1", 1, 2)):
-        records = made.broker.partitions["orders"][partition].records
+        records = world.broker.partitions["orders"][partition].records
         records[offset] = replace(records[offset], value={"id": key, "name": "fixed"})
-        made.engine.mended[offset] = {"id": key, "name": "fixed"}
-    return made
+        world.engine.mended[offset] = {"id": key, "name": "fixed"}
+    return world
 
 
 def produce(world: World, key: str, partition: int, *, is_bad: bool = False) -> None:
@@ -63,9 +63,11 @@ def replay_letters(world: World, pipeline: Pipeline, *places: tuple[str, int, in
 def list_told_risks(world: World, pipeline: Pipeline) -> list[str]:
     """What status and a heartbeat that is due say of replays that were rolled back."""
     world.clock.tick(3_600_000)
-    warnings = [one for one in heartbeat(world.build_ports(pipeline)).warnings if "count as replayed" in one]
+    warnings = [
+        warning for warning in heartbeat(world.build_ports(pipeline)).warnings if "count as replayed" in warning
+    ]
     assert [
-        one for one in read_status(world.build_ports(pipeline))["warnings"] if "count as replayed" in one
+        warning for warning in read_status(world.build_ports(pipeline))["warnings"] if "count as replayed" in warning
     ] == warnings
     return warnings
 

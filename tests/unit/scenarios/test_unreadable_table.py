@@ -25,11 +25,11 @@ EVERYTHING = ("lake.",)
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     for partition, key in enumerate("ab"):
-        made.broker.produce("orders", {"id": key}, {"id": key, "name": "x"}, partition)
-    return made
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"}, partition)
+    return world
 
 
 def produce_later_records(world: World) -> None:
@@ -55,9 +55,9 @@ def test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_the
     produce_later_records(world)
     with pytest.raises(
         SomeTablesDelayed, match=rf"tables={COPY} cannot go on.*\n.*table={COPY}: catalog or files"
-    ) as told:
+    ) as error_info:
         flush(build_ports(world, COPY, pipeline=pipeline))
-    assert [(batch.table, batch.inserted) for batch in told.value.published] == [(ORDERS, 1)]
+    assert [(batch.table, batch.inserted) for batch in error_info.value.published] == [(ORDERS, 1)]
     assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b", "c"]
     assert [row["id"] for row in world.read_rows(COPY)] == ["a", "b"]
     assert read_committed_offsets(world) == {0: 1, 1: 1}, "what the other table has published is not known"
@@ -93,14 +93,14 @@ def test_status_shows_what_is_known_and_names_what_is_not(world: World) -> None:
     flush(build_ports(world))
     produce_later_records(world)
     history = "lake.shop.tidegate_shop"
-    found = read_status(build_ports(world, COPY, history))
-    one, other = found["tables"]
+    status = read_status(build_ports(world, COPY, history))
+    one, other = status["tables"]
     assert (one["table"], one["exists"], one["rows"], one["lag"], one["problem"]) == (ORDERS, True, 2, 1, None)
     assert (other["exists"], other["rows"], other["position"], other["lag"]) == (None, None, None, 1)
     assert "did not answer during read_state" in other["problem"]
-    assert [part["published"] for part in found["partitions"]] == [1, 1]
-    assert (found["batches"], found["dead_letters"]) == ([], None)
-    silent = [warning.rpartition(" ")[2] for warning in found["warnings"]]
+    assert [part["published"] for part in status["partitions"]] == [1, 1]
+    assert (status["batches"], status["dead_letters"]) == ([], None)
+    silent = [warning.rpartition(" ")[2] for warning in status["warnings"]]
     assert silent == ["read_property", "read_history", "list_backfills", "read_dead_letters"]
     assert read_recent(build_ports(world, history)) == {"last_flush": None, "dead_letters": None}
 
@@ -125,9 +125,9 @@ def test_plan_is_tried_again_where_a_table_cannot_be_read_and_another_needs_a_pe
         snapshots = world.destination.tables[ORDERS].ancestors()
         world.destination.rollback(ORDERS, snapshots[1].id)
         pipeline = build_pipeline(*(build_table(name) for name in names))
-        with pytest.raises(RetryLater, match="did not answer during read_state") as told:
+        with pytest.raises(RetryLater, match="did not answer during read_state") as error_info:
             plan(build_ports(world, COPY, pipeline=pipeline))
-        assert isinstance(told.value, SomeTablesDelayed) == (third in names)
+        assert isinstance(error_info.value, SomeTablesDelayed) == (third in names)
         with pytest.raises(GiveUp, match="was rolled back") as final:
             plan(build_ports(world, pipeline=pipeline))
         assert type(final.value) is SomeTablesFailed
@@ -157,9 +157,11 @@ def test_table_that_cannot_be_used_as_it_is_holds_up_no_other(world: World) -> N
     produce_later_records(world)
     world.broker.produce("lines", {"id": "m"}, {"id": "m", "name": "x"})
     ports = world.build_ports(pipeline, destination=RefusedTable(world.destination, COPY))
-    with pytest.raises(SomeTablesFailed, match=rf"tables={COPY} cannot go on.*\n.*table={COPY}: nobody can") as told:
+    with pytest.raises(
+        SomeTablesFailed, match=rf"tables={COPY} cannot go on.*\n.*table={COPY}: nobody can"
+    ) as error_info:
         flush(ports)
-    assert [(batch.table, batch.inserted) for batch in told.value.published] == [(ORDERS, 1)]
+    assert [(batch.table, batch.inserted) for batch in error_info.value.published] == [(ORDERS, 1)]
     group = {"orders": {0: 1, 1: 2}, "lines": {0: 1}}
     assert world.broker.groups["tidegate-shop"] == group, "what the refused table has published is not known"
     for step in (commit_offsets, heartbeat):

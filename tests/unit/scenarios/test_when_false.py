@@ -18,11 +18,11 @@ COLUMNS = (Column("id", "STRING"), Column("state", "STRING"), Column("lsn", "INT
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     for text, state in ((OPEN, "open"), (CLOSED, "closed")):
-        made.engine.conditions[text] = lambda row, state=state: row["state"] and row["state"] == state
-    return made
+        world.engine.conditions[text] = lambda row, state=state: row["state"] and row["state"] == state
+    return world
 
 
 def build_conditional_table(name: str = NAME, when: str = OPEN, **more: Any):

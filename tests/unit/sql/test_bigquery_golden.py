@@ -178,8 +178,8 @@ def test_delete_without_a_sequence_lies_in_history_at_no_parameters_and_in_utc(a
 def test_no_statement_reads_times_in_the_projects_default_zone() -> None:
     """A project may set `default_time_zone`; partitions begin in UTC. What makes a table has a clause of its own."""
     for path in sorted(GOLDEN.glob("*.sql")):
-        found = re.findall(r"TIMESTAMP_TRUNC\([^()']*\)", path.read_text())
-        assert found == [] or path.name.startswith("create_table"), path.name
+        matches = re.findall(r"TIMESTAMP_TRUNC\([^()']*\)", path.read_text())
+        assert matches == [] or path.name.startswith("create_table"), path.name
 
 
 @pytest.mark.parametrize(

@@ -68,11 +68,11 @@ def test_missing_connection_is_none() -> None:
     ],
 )
 def test_an_unreadable_connection_never_shows_its_value(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="AIRFLOW_CONN_MY_ID") as caught:
+    with pytest.raises(ConfigurationError, match="AIRFLOW_CONN_MY_ID") as error_info:
         read(text)
-    assert "geheim" not in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__
+    assert "geheim" not in str(error_info.value)
+    assert error_info.value.__cause__ is None
+    assert error_info.value.__suppress_context__
 
 
 def test_repr_hides_the_password_and_secret_extras() -> None:
@@ -157,16 +157,16 @@ def test_missing_connection_that_the_local_stack_has_is_told_with_the_file_to_re
     monkeypatch.setenv("TIDEGATE_RUN", str(tmp_path))
     known = "connection=kafka_default: not found; create it in Airflow, or set AIRFLOW_CONN_KAFKA_DEFAULT outside of "
     known += "Airflow"
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error_info:
         require_connection("kafka_default", find_nothing)
-    assert str(caught.value) == known
+    assert str(error_info.value) == known
     (tmp_path / "env").write_text("export AIRFLOW_CONN_KAFKA_DEFAULT='{}'\nexport SPARK_REMOTE=sc://h:1\n")
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error_info:
         require_connection("kafka_default", find_nothing)
-    assert str(caught.value) == f"{known}; the local stack has it: `source {tmp_path}/env`"
-    with pytest.raises(ConfigurationError) as caught:
+    assert str(error_info.value) == f"{known}; the local stack has it: `source {tmp_path}/env`"
+    with pytest.raises(ConfigurationError) as error_info:
         require_connection("kafka_other", find_nothing)
-    assert "source" not in str(caught.value)
+    assert "source" not in str(error_info.value)
     with pytest.raises(ConfigurationError, match=f"the local stack has it: `source {tmp_path}/env`"):
         resolve_spark_remote(SparkTarget(), find_nothing, {})
 

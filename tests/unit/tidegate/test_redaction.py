@@ -121,9 +121,9 @@ def test_server_with_an_event_log_gets_no_catalogs_secret_unless_it_hides_it(mon
         server.values |= own
         with pytest.raises(
             ConfigurationError, match=rf"event log.*settings={CATALOG}\.credential; nothing was sent"
-        ) as told:
+        ) as error_info:
             connect_session(monkeypatch, server, CONF)
-        assert "hunter2" not in f"{told.value}{server.values}"
+        assert "hunter2" not in f"{error_info.value}{server.values}"
         assert server.stopped
     server = Session(spark_eventLog_enabled="true")
     server.values |= {CORE_REGEX_KEY: CORE_REGEX, f"{CATALOG}.credential": "from the jobs"}

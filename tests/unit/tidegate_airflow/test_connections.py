@@ -69,8 +69,8 @@ def build_connection(conn_id: str, extra: str | None) -> dict[str, Any]:
 
 
 def test_connection_that_airflow_has_is_found_and_one_that_it_has_not_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = build_connection("kafka_default", json.dumps({"security.protocol": "SSL", "session.timeout.ms": 6000}))
-    with run_supervisor({"kafka_default": told}, monkeypatch):
+    connection = build_connection("kafka_default", json.dumps({"security.protocol": "SSL", "session.timeout.ms": 6000}))
+    with run_supervisor({"kafka_default": connection}, monkeypatch):
         found = resolve_connection("kafka_default")
         assert found is not None
         assert (found.host, found.port, found.extra["session.timeout.ms"]) == ("kafka", 9092, 6000)
@@ -119,9 +119,9 @@ def test_extra_that_is_no_object_is_one_sentence(extra: str, monkeypatch: pytest
 @pytest.mark.parametrize("extra", [None, "", "{}", " "])
 def test_connection_without_an_extra_has_none(extra: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     with run_supervisor({"kafka_default": build_connection("kafka_default", extra)}, monkeypatch):
-        found = resolve_connection("kafka_default")
-        assert found is not None
-        assert (found.host, found.extra) == ("kafka", {})
+        connection = resolve_connection("kafka_default")
+        assert connection is not None
+        assert (connection.host, connection.extra) == ("kafka", {})
 
 
 def test_value_that_is_null_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,9 +23,9 @@ class Wire:
 
 @pytest.fixture
 def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
-    made = Wire()
-    monkeypatch.setattr(stats, "gauge", SafeStatsdLogger(made).gauge)
-    return made
+    wire = Wire()
+    monkeypatch.setattr(stats, "gauge", SafeStatsdLogger(wire).gauge)
+    return wire
 
 
 @pytest.mark.parametrize(

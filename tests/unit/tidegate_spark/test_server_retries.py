@@ -23,9 +23,9 @@ def listen() -> Iterator[int]:
 
 def build_unavailable_error(port: int) -> grpc.RpcError:
     """What gRPC raises for that address."""
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError) as caught:
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel, pytest.raises(grpc.RpcError) as error_info:
         channel.unary_unary("/none/none")(b"", timeout=5)
-    return caught.value
+    return error_info.value
 
 
 def knock_at(port: int) -> RetryWhileListening:
@@ -62,8 +62,10 @@ def test_engine_without_a_server_says_so_at_once_with_connection_and_address_and
         pass
     engine = ConnectEngine(f"sc://127.0.0.1:{port}/;token=s3cret", {}, "connection=spark_default")
     begun = time.monotonic()
-    with pytest.raises(RetryLater) as caught:
+    with pytest.raises(RetryLater) as error_info:
         engine.run(MergeJob("shop", 1, ()))
     assert time.monotonic() - begun < 5
-    assert str(caught.value).startswith(f"Spark connection=spark_default address=127.0.0.1:{port} took no connection")
-    assert "s3cret" not in str(caught.value)
+    assert str(error_info.value).startswith(
+        f"Spark connection=spark_default address=127.0.0.1:{port} took no connection"
+    )
+    assert "s3cret" not in str(error_info.value)

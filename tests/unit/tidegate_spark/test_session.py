@@ -57,7 +57,7 @@ def test_session_ends_where_nothing_was_asked_of_its_server() -> None:
 
 
 NOBODY = "sc://127.0.0.1:9"
-PATIENCE = 30
+PATIENCE_SECONDS = 30
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_forgotten_session_that_is_collected_while_results_are_released_stops_no
     pool, sent = Results._get_or_create_release_thread_pool(), threading.Event()
     assert forgotten() is not None
     threading.Thread(target=lambda: pool.submit(sent.set), daemon=True).start()
-    assert sent.wait(PATIENCE)
+    assert sent.wait(PATIENCE_SECONDS)
     assert forgotten() is None
     assert Results._release_thread_pool_instance is pool, "others go on using it"
 
@@ -107,7 +107,7 @@ def test_forgotten_session_that_is_collected_by_a_release_stops_nobody() -> None
     pool.submit(lambda: (time.sleep(0.5), gc.collect()))
     session = cast("Any", Session([]))
     threading.Thread(target=lambda: (close(session), ended.set()), daemon=True).start()
-    assert ended.wait(PATIENCE)
+    assert ended.wait(PATIENCE_SECONDS)
     assert forgotten() is None
 
 
@@ -122,8 +122,8 @@ def test_session_that_is_closed_closes_its_channel(monkeypatch: pytest.MonkeyPat
 @pytest.fixture
 def silent() -> Iterator[str]:
     """A server that takes connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        yield f"sc://127.0.0.1:{made.getsockname()[1]}"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"sc://127.0.0.1:{listener.getsockname()[1]}"
 
 
 @pytest.mark.usefixtures("no_pool")
@@ -132,16 +132,16 @@ def test_session_of_a_server_that_does_not_answer_is_closed_all_the_same(
 ) -> None:
     monkeypatch.setattr(session_module, "CLOSING_SECONDS", 0.5)
     spark: Any = open_session(silent)
-    other: Any = open_session(NOBODY)
+    session: Any = open_session(NOBODY)
     begun = time.monotonic()
     close(spark)
-    assert time.monotonic() - begun < PATIENCE
-    assert (spark.client.is_closed, other.client.is_closed) == (True, False)
+    assert time.monotonic() - begun < PATIENCE_SECONDS
+    assert (spark.client.is_closed, session.client.is_closed) == (True, False)
     telling = [one for one in threading.enumerate() if one.name == "close"]
     for one in telling:
-        one.join(PATIENCE)
+        one.join(PATIENCE_SECONDS)
     assert not any(one.is_alive() for one in telling), "its request ended with the channel"
-    close(other)
+    close(session)
 
 
 @pytest.mark.usefixtures("no_pool")
@@ -155,7 +155,7 @@ def test_release_that_is_never_answered_holds_up_no_session(monkeypatch: pytest.
         for spark in sessions:
             close(spark)
             assert spark.client.is_closed
-            free = Results._lock.acquire(timeout=PATIENCE)
+            free = Results._lock.acquire(timeout=PATIENCE_SECONDS)
             assert free, "each request of each session takes it"
             Results._lock.release()
     finally:

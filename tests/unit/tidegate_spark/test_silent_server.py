@@ -19,7 +19,7 @@ from tidegate_spark import session as session_module
 from tidegate_spark.server_retries import ServerWatch, is_answering
 from tidegate_spark.session import close, open_session
 
-PATIENCE = 30
+PATIENCE_SECONDS = 30
 QUESTION_SECONDS, MAX_UNANSWERED = 0.2, 6
 
 
@@ -104,7 +104,7 @@ class Execution(threading.Thread):
 
 def await_questions(spark: Spark, number: int) -> None:
     for _ in range(number):
-        assert spark.questions.acquire(timeout=PATIENCE)
+        assert spark.questions.acquire(timeout=PATIENCE_SECONDS)
 
 
 def test_server_that_freezes_while_a_statement_runs_ends_it(server: tuple[Spark, str]) -> None:
@@ -114,7 +114,7 @@ def test_server_that_freezes_while_a_statement_runs_ends_it(server: tuple[Spark,
     assert running.watch.silent_seconds == 0
     spark.awake.clear()
     begun = time.monotonic()
-    running.join(PATIENCE)
+    running.join(PATIENCE_SECONDS)
     assert not running.is_alive()
     assert time.monotonic() - begun >= (MAX_UNANSWERED - 1) * QUESTION_SECONDS
     assert (running.watch.silent_seconds, len(running.error)) == (QUESTION_SECONDS * MAX_UNANSWERED, 1)
@@ -131,7 +131,7 @@ def test_server_that_goes_on_in_time_ends_the_statement_with_its_result(server: 
         spark.awake.set()
         await_questions(spark, 2)
     spark.finished.set()
-    running.join(PATIENCE)
+    running.join(PATIENCE_SECONDS)
     assert (running.is_alive(), running.error, running.watch.silent_seconds) == (False, [], 0)
     assert len(spark.executed) == 1
 
@@ -142,7 +142,7 @@ def test_statement_that_takes_long_without_a_word_is_not_ended(server: tuple[Spa
     await_questions(spark, MAX_UNANSWERED + 3)
     assert running.is_alive()
     spark.finished.set()
-    running.join(PATIENCE)
+    running.join(PATIENCE_SECONDS)
     assert (running.is_alive(), running.error, running.watch.silent_seconds) == (False, [], 0)
     wait_for_no_watch()
 
@@ -150,7 +150,7 @@ def test_statement_that_takes_long_without_a_word_is_not_ended(server: tuple[Spa
 def wait_for_no_watch() -> None:
     for one in threading.enumerate():
         if one.name == "watch":
-            one.join(PATIENCE)
+            one.join(PATIENCE_SECONDS)
             assert not one.is_alive(), "a session that is closed is asked about no more"
 
 
@@ -159,14 +159,14 @@ def test_engine_names_the_server_that_takes_connections_and_says_nothing() -> No
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         engine = ConnectEngine(f"sc://{address}/;token=s3cret", {}, "connection=spark_default")
-        with pytest.raises(RetryLater) as caught:
+        with pytest.raises(RetryLater) as error_info:
             engine.run(MergeJob("shop", 3, ()))
-    assert str(caught.value).startswith(
+    assert str(error_info.value).startswith(
         f"pipeline=shop batch=3: Spark connection=spark_default address={address} has answered nothing for 1 s in the "
         "middle of merge; no incomplete batch was published; "
     )
-    assert str(caught.value).endswith("; it will be tried again")
-    assert "s3cret" not in str(caught.value)
+    assert str(error_info.value).endswith("; it will be tried again")
+    assert "s3cret" not in str(error_info.value)
     wait_for_no_watch()
 
 

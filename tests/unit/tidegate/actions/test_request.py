@@ -20,12 +20,12 @@ TOLERANT = build_pipeline(replace(build_table(ORDERS), errors=Errors("all", 9)),
 @pytest.fixture
 def world() -> World:
     """Two topics of two partitions each."""
-    made = World()
+    world = World()
     for topic in ("orders", "returns"):
-        made.broker.create(topic, 2)
+        world.broker.create(topic, 2)
         for partition in (0, 1):
-            produce(made, topic, partition, f"{topic}{partition}")
-    return made
+            produce(world, topic, partition, f"{topic}{partition}")
+    return world
 
 
 def produce(world: World, topic: str, partition: int, key: str, value: Any = None) -> None:
@@ -37,8 +37,8 @@ def read_ids(world: World, table: str) -> list[str]:
 
 
 def list_actions(world: World, table: str = ORDERS, pipeline: Any = PIPELINE) -> list[tuple[str, str]]:
-    (told,) = [one for one in read_status(world.build_ports(pipeline))["tables"] if one["table"] == table]
-    return [(one["action"], one["by"]) for one in told["actions"]]
+    (table_status,) = [one for one in read_status(world.build_ports(pipeline))["tables"] if one["table"] == table]
+    return [(action["action"], action["by"]) for action in table_status["actions"]]
 
 
 def test_position_that_has_come_back_to_the_same_offsets_is_not_the_one_that_was_shown(world: World) -> None:
@@ -80,12 +80,12 @@ def test_poison_record_is_shown_skipped_and_set_aside_by_the_next_batch(world: W
     ports = world.build_ports(PIPELINE)
     with pytest.raises(SomeTablesFailed, match="tidegate skip shop --at orders:1:1"):
         flush(ports)
-    shown = propose_action(ports, {"action": "skip", "at": "orders:1:1", "preview": True})
-    assert "topic=orders partition=1 offset=1" in shown.preview
-    assert f"{ORDERS}: cannot be decoded" in shown.preview
+    action = propose_action(ports, {"action": "skip", "at": "orders:1:1", "preview": True})
+    assert "topic=orders partition=1 offset=1" in action.preview
+    assert f"{ORDERS}: cannot be decoded" in action.preview
     assert list_actions(world) == []
-    again = propose_action(ports, {"action": "skip", "at": "orders:1:1", **shown.pins})
-    check_unchanged(again, shown.digest)
+    again = propose_action(ports, {"action": "skip", "at": "orders:1:1", **action.pins})
+    check_unchanged(again, action.digest)
     again.perform("ann")
     flush(ports)
     assert read_ids(world, ORDERS) == ["after", "orders0", "orders1"]
@@ -97,14 +97,14 @@ def test_move_is_pinned_to_the_offsets_that_were_shown(world: World, to: str) ->
     ports = world.build_ports(PIPELINE)
     flush(ports)
     produce(world, "orders", 0, "waits")
-    shown = propose_action(ports, {"action": "rebase", "to": to})
+    action = propose_action(ports, {"action": "rebase", "to": to})
     produce(world, "orders", 1, "later")  # the end of the log is another one now
-    again = propose_action(ports, {"action": "rebase", "to": to, **shown.pins})
-    check_unchanged(again, shown.digest)
-    assert again.preview == shown.preview
+    again = propose_action(ports, {"action": "rebase", "to": to, **action.pins})
+    check_unchanged(again, action.digest)
+    assert again.preview == action.preview
     again.perform("ann")
-    stands = {one["table"]: one["position"] for one in read_status(ports)["tables"]}
-    targets = json.loads(shown.pins["to"])
+    stands = {table["table"]: table["position"] for table in read_status(ports)["tables"]}
+    targets = json.loads(action.pins["to"])
     for topic, table in (("orders", ORDERS), ("returns", RETURNS)):
         assert stands[table] == {topic: {int(part): offset for part, offset in targets[topic].items()}}
         assert list_actions(world, table) == [("rebase", "ann")]
@@ -114,7 +114,7 @@ def test_move_of_one_table_leaves_the_others_and_an_unknown_one_is_refused(world
     ports = world.build_ports(PIPELINE)
     flush(ports)
     propose_action(ports, {"action": "rebase", "to": "earliest", "table": RETURNS}).perform("ann")
-    stands = {one["table"]: one["position"] for one in read_status(ports)["tables"]}
+    stands = {table["table"]: table["position"] for table in read_status(ports)["tables"]}
     assert stands == {ORDERS: {"orders": {0: 1, 1: 1}}, RETURNS: {"returns": {0: 0, 1: 0}}}
     assert (list_actions(world), list_actions(world, RETURNS)) == ([], [("rebase", "ann")])
     with pytest.raises(ConfigurationError, match="has no table=lake"):
@@ -124,20 +124,20 @@ def test_move_of_one_table_leaves_the_others_and_an_unknown_one_is_refused(world
 def test_move_of_named_partitions_leaves_the_others_of_each_table(world: World) -> None:
     ports = world.build_ports(PIPELINE)
     flush(ports)
-    shown = propose_action(ports, {"action": "rebase", "to": '{"orders": {"1": 0}}'})
-    propose_action(ports, {"action": "rebase", **shown.pins}).perform("ann")
-    stands = {one["table"]: one["position"] for one in read_status(ports)["tables"]}
+    action = propose_action(ports, {"action": "rebase", "to": '{"orders": {"1": 0}}'})
+    propose_action(ports, {"action": "rebase", **action.pins}).perform("ann")
+    stands = {table["table"]: table["position"] for table in read_status(ports)["tables"]}
     assert stands == {ORDERS: {"orders": {0: 1, 1: 0}}, RETURNS: {"returns": {0: 1, 1: 1}}}
 
 
 def test_action_that_would_do_something_else_by_now_does_nothing(world: World) -> None:
     ports = world.build_ports(PIPELINE)
     flush(ports)
-    shown = propose_action(ports, {"action": "rebase", "to": "earliest"})
+    action = propose_action(ports, {"action": "rebase", "to": "earliest"})
     produce(world, "orders", 0, "more")
     flush(ports)
     with pytest.raises(GiveUp, match=r"nothing was changed; look at the preview again:\n.* 2 -> 0, reads again 2"):
-        check_unchanged(propose_action(ports, {"action": "rebase", **shown.pins}), shown.digest)
+        check_unchanged(propose_action(ports, {"action": "rebase", **action.pins}), action.digest)
     assert list_actions(world) == []
 
 
@@ -152,10 +152,10 @@ def test_rollback_is_answered_by_the_form(kind: str, rows: list[str]) -> None:
         if key == "a":
             first = world.destination.tables[ORDERS].refs["main"]
     world.destination.rollback(ORDERS, first)
-    shown = propose_action(ports, {"action": kind, "table": ORDERS})
+    action = propose_action(ports, {"action": kind, "table": ORDERS})
     assert read_ids(world, ORDERS) == ["a"]
     again = propose_action(ports, {"action": kind, "table": ORDERS})
-    check_unchanged(again, shown.digest)
+    check_unchanged(again, action.digest)
     again.perform("ann")
     if kind == "rewind":
         flush(ports)
@@ -174,9 +174,9 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
     ports = world.build_ports(TOLERANT)
     flush(ports)
     words = {"action": "discard", "offsets": ["orders:1:1"], "because": "load test", "reason": "", "table": None}
-    shown = propose_action(ports, words)
-    assert "1 dead letters would be discarded" in shown.preview
-    assert "topic=orders partition=1 offset=1" in shown.preview
+    action = propose_action(ports, words)
+    assert "1 dead letters would be discarded" in action.preview
+    assert "topic=orders partition=1 offset=1" in action.preview
     propose_action(ports, words).perform("ann")
     letters = world.destination.tables["lake.shop.tidegate_shop_dead_letters"].read_rows()
     assert sorted((row["partition"], row["stage"]) for row in letters) == [(0, "value"), (1, "discarded")]
@@ -185,7 +185,7 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
         ({"action": "explode"}, "action=explode: there is none; there are: skip, undo-rollback, rewind"),
         ({}, "action=None: there is none"),
@@ -201,12 +201,12 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
     ],
     ids=str,
 )
-def test_words_that_do_not_fit_are_refused_with_what_would(world: World, asked: dict[str, Any], said: str) -> None:
+def test_words_that_do_not_fit_are_refused_with_what_would(world: World, asked: dict[str, Any], message: str) -> None:
     ports = world.build_ports(PIPELINE)
     flush(ports)
     with pytest.raises(ConfigurationError) as refused:
         propose_action(ports, asked)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_move_of_a_broker_that_does_not_answer_passes_by_itself(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,9 +83,9 @@ def test_door_with_tls_answers_a_handshake() -> None:
 
 
 def test_server_that_is_not_there_is_not_silent_others_tell_of_it() -> None:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        assert not is_silent(build_server(one.getsockname()[1]), Greeting.HTTP)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        assert not is_silent(build_server(listener.getsockname()[1]), Greeting.HTTP)
     assert not is_silent(build_server(), Greeting.HTTP)
 
 

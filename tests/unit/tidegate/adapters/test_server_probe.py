@@ -14,9 +14,9 @@ from tidegate.errors import RetryLater
 
 @pytest.fixture
 def closed_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 @pytest.fixture
@@ -38,9 +38,9 @@ def test_server_that_listens_costs_one_connection_and_no_wait(open_port: int, cl
 
 
 def test_without_patience_a_closed_port_is_told_at_once_with_connection_and_address(closed_port: int) -> None:
-    with pytest.raises(RetryLater) as caught:
+    with pytest.raises(RetryLater) as error_info:
         require_server(Server.from_uri("Spark", "connection=s", f"sc://127.0.0.1:{closed_port}/;token=s3cret"))
-    text = str(caught.value)
+    text = str(error_info.value)
     assert text.startswith(f"Spark connection=s address=127.0.0.1:{closed_port} took no connection: Connection refused")
     assert "s3cret" not in text
     assert "\n" not in text

@@ -100,7 +100,7 @@ def test_numbers_and_patterns_that_cannot_be_read_are_named(folder: Path, capsys
     assert "mergeIntervalMs=soon: not a whole number" in capsys.readouterr().err
     nothing = format_json({**APACHE, "iceberg.tables.route-field": None})
     assert main(["import", write_connector(folder, nothing), "--offline", "--json"]) == 0
-    settings = {one["name"]: one for one in json.loads(capsys.readouterr().out)["settings"]}
+    settings = {setting["name"]: setting for setting in json.loads(capsys.readouterr().out)["settings"]}
     assert settings["iceberg.tables.route-field"]["reason"] == "it is null: as if it were not given"
 
 

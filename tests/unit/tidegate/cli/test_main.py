@@ -145,9 +145,9 @@ def test_file_outside_of_an_include_folder_is_validated_with_the_catalogs_of_the
 def test_missing_folder_is_said_once(words, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("TIDEGATE_INCLUDE", str(tmp_path / "nowhere"))
     assert main(words) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.splitlines() == [
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.splitlines() == [
         f"include={tmp_path / 'nowhere'}: no such folder; set TIDEGATE_INCLUDE to one with catalogs.yaml and pipelines/"
     ]
 
@@ -308,13 +308,13 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize(("problem", "told"), PAGES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(("problem", "message"), PAGES, ids=lambda one: type(one).__name__)
 @pytest.mark.usefixtures("include")
 def test_failure_at_a_terminal_names_the_page_of_the_runbook(
-    problem: TidegateError, told: str, monkeypatch, capsys
+    problem: TidegateError, message: str, monkeypatch, capsys
 ) -> None:
     monkeypatch.setattr("tidegate.cli.commands.listing.run_list", Mock(side_effect=problem))
     for at_terminal in (True, False):
         monkeypatch.setattr(sys.stderr, "isatty", lambda told=at_terminal: told)
         assert main(["list"]) == 1
-        assert capsys.readouterr().err == f"{problem}\n{told if at_terminal else ''}"
+        assert capsys.readouterr().err == f"{problem}\n{message if at_terminal else ''}"

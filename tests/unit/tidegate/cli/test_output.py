@@ -52,9 +52,9 @@ def test_checkout_names_its_own_command_unless_the_shell_has_one(known: bool, tm
 def test_dry_run_of_a_backfill_says_that_nothing_is_written(is_dry: bool, begin: str) -> None:
     ranges = Ranges({"t": {0: (0, 4), 1: (0, 3)}})
     backfill = Backfill("b", "asked", 10, (TableBackfill("lake.a.b", ranges),), "c", {})
-    shown = format_proposal(ProposedBackfill(backfill, (), False), is_dry)
-    assert shown.splitlines()[0] == f"backfill=b {begin}"
-    assert shown.endswith("nothing was written") == is_dry
+    proposal = format_proposal(ProposedBackfill(backfill, (), False), is_dry)
+    assert proposal.splitlines()[0] == f"backfill=b {begin}"
+    assert proposal.endswith("nothing was written") == is_dry
 
 
 def test_pairs_are_told_in_words_and_not_in_those_of_python() -> None:

@@ -65,12 +65,12 @@ def build_status(**changed: Any) -> dict[str, Any]:
 def test_status_shows_both_partitions_the_table_and_the_last_batch(terminal) -> None:
     with redirect_stdout(terminal):
         tables.print_status(build_status())
-    shown = read_lines(terminal)
-    assert shown[0] == ["orders", "lag 3", "fresh as of unknown"]
-    assert ["lake.shop.orders", "upsert", "7", "1234567", "3"] in shown
-    assert ["shop[x].orders", "0", "0", "10", "-", "10", "0", "0 s"] in shown
-    assert ["shop[x].orders", "1", "0", "7", "-", "10", "3", "12 s"] in shown
-    assert ["2026-01-01T00:00:00Z", "lake.shop.orders", "7", "5", "1", "2", "0", "1", "2.5"] in shown
+    lines = read_lines(terminal)
+    assert lines[0] == ["orders", "lag 3", "fresh as of unknown"]
+    assert ["lake.shop.orders", "upsert", "7", "1234567", "3"] in lines
+    assert ["shop[x].orders", "0", "0", "10", "-", "10", "0", "0 s"] in lines
+    assert ["shop[x].orders", "1", "0", "7", "-", "10", "3", "12 s"] in lines
+    assert ["2026-01-01T00:00:00Z", "lake.shop.orders", "7", "5", "1", "2", "0", "1", "2.5"] in lines
 
 
 def test_what_needs_a_person_stands_above_the_tables(terminal) -> None:
@@ -124,7 +124,7 @@ def test_table_without_a_batch_yet_is_told_in_words_also_where_nobody_looks_at_a
     fresh = build_status()
     fresh["tables"][0] |= {"exists": False, "batch": None, "rows": None, "lag": 3}
     fresh |= {"batches": [], "newest_dead_letter": None}
-    told = output.format_status(fresh).splitlines()
-    assert told[1] == "  lake.shop.orders: does not exist yet, lag=3"
+    status = output.format_status(fresh).splitlines()
+    assert status[1] == "  lake.shop.orders: does not exist yet, lag=3"
     fresh["tables"][0] |= {"exists": True}
     assert output.format_status(fresh).splitlines()[1] == "  lake.shop.orders: batch=- rows=- lag=3"

@@ -130,14 +130,14 @@ def test_bash_completes_the_name_of_a_pipeline(include, tmp_path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "tidegate").symlink_to(ROOT / "bin" / "tidegate")
     path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    told = subprocess.run(
+    process = subprocess.run(
         ["bash", "-c", script],
         env=build_environment(TIDEGATE_INCLUDE=str(include), PATH=path),
         capture_output=True,
         text=True,
         check=True,
     )
-    assert told.stdout.split() == ["order_lines"]
+    assert process.stdout.split() == ["order_lines"]
 
 
 def test_library_that_is_not_installed_is_told_with_the_way_out(tmp_path) -> None:

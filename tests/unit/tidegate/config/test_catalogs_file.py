@@ -71,10 +71,10 @@ def test_environment_fills_in_and_an_unset_name_is_refused(tmp_path: Path, monke
     ],
 )
 def test_refused_with_value_and_way_out(tmp_path: Path, text: str, expected: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error_info:
         load_catalogs(write(tmp_path, text))
-    assert expected in str(caught.value)
-    assert "heim" not in str(caught.value)
+    assert expected in str(error_info.value)
+    assert "heim" not in str(error_info.value)
 
 
 def test_catalog_with_an_unset_name_is_not_used_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,8 +124,8 @@ def test_postgresql_gets_its_login_from_the_connection() -> None:
         "retryable_status_codes": "57P01,57P02,57P03,57P05",
         "warehouse": "file:///w",
     }
-    given = build_conf({**properties, "retryable_status_codes": "57P01"}, connection)
-    assert given["retryable_status_codes"] == "57P01"
+    conf = build_conf({**properties, "retryable_status_codes": "57P01"}, connection)
+    assert conf["retryable_status_codes"] == "57P01"
 
 
 def test_rest_on_s3_compatible_store() -> None:
@@ -163,8 +163,8 @@ def test_rest_whose_warehouse_is_a_name_has_its_s3_settings_in_sparks_words_and_
         "s3.session-token": "t",
     }
     virtual = {"s3.force-virtual-addressing": "true", "s3.secret-access-key": "own"}
-    given = build_conf({**properties, **virtual}, connection)
-    assert (given["s3.path-style-access"], given["s3.secret-access-key"]) == ("false", "own")
+    conf = build_conf({**properties, **virtual}, connection)
+    assert (conf["s3.path-style-access"], conf["s3.secret-access-key"]) == ("false", "own")
     plain = {"type": "rest", "uri": "http://h", "warehouse": "lake"}
     assert build_conf(plain) == {**plain, **VENDED, **PATIENCE}, "nothing of S3 where nothing says so"
 

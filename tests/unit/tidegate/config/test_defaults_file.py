@@ -34,8 +34,8 @@ def test_a_pipeline_s_own_word_wins_key_by_key(include: Path) -> None:
 def test_a_value_out_of_range_is_named_where_it_stands(include: Path) -> None:
     assert isinstance(load(include, MINIMAL), Pipeline)
     write(include, "heartbeat:\n  interval: soon\n  colour: red\nmerge: {interval: 5s}\n")
-    found = find_problems(include, MINIMAL)
-    assert [line.partition(" ")[0] for line in found] == [f"defaults.yaml:{n}:" for n in (2, 3, 4)]
+    problems = find_problems(include, MINIMAL)
+    assert [line.partition(" ")[0] for line in problems] == [f"defaults.yaml:{n}:" for n in (2, 3, 4)]
     [(_, refused)] = load_all_pipelines(include)
     assert isinstance(refused, ConfigurationError)
     assert len(refused.problems) == 3

@@ -81,7 +81,7 @@ def test_status_of_all_tells_of_a_file_under_another_ending_beside_the_others(in
     (include / "pipelines" / "orders.yml").write_text(MINIMAL)
     (include / "pipelines" / "users.yaml").write_text("source: {}\n")
     main(["status", "--json"])
-    told = {one["pipeline"]: one["error"] for one in json.loads(capsys.readouterr().out)["pipelines"]}
+    told = {pipeline["pipeline"]: pipeline["error"] for pipeline in json.loads(capsys.readouterr().out)["pipelines"]}
     assert told.keys() == {"orders", "users"}
     assert "name=orders.yml: a pipeline's file is" in told["orders"]
     assert "source.topics" in told["users"]

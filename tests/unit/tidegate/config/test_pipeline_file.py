@@ -305,8 +305,8 @@ def test_topics_whose_columns_all_have_sequences_may_share_keys(include: Path, m
     if not is_refused:
         assert load(include, text).tables[0].sequence_groups == (("va", ("a",)), ("vb", ("b", "vc")))
         return
-    (found,) = find_problems(include, text)
-    assert "or put all columns into sequence_groups and set delete: false" in found
+    (problem,) = find_problems(include, text)
+    assert "or put all columns into sequence_groups and set delete: false" in problem
 
 
 def test_layout_may_name_columns_in_backquotes_whatever_letters_they_have(include: Path) -> None:

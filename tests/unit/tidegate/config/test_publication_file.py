@@ -85,7 +85,7 @@ def test_all_words_are_taken(include: Path) -> None:
 
 
 def test_every_problem_is_told_with_its_line(include: Path) -> None:
-    told = read_refusal(
+    refusal = read_refusal(
         include,
         tabel="x",
         table="lake.orders",
@@ -105,12 +105,12 @@ def test_every_problem_is_told_with_its_line(include: Path) -> None:
         "a secret in a file; put it into an Airflow connection and name that in kafka",
         "OVER, DISTINCT, ORDER BY and LIMIT look across rows and groups",
     ):
-        assert part in told
-    assert "s3cr3t" not in told
+        assert part in refusal
+    assert "s3cr3t" not in refusal
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ({"topic": None}, "no topic to produce to"),
         ({"topics": ["a"]}, "topics are given too"),
@@ -142,12 +142,12 @@ def test_every_problem_is_told_with_its_line(include: Path) -> None:
         ({"table": "lak.shop.orders"}, "is not in catalogs.yaml; did you mean lake?"),
     ],
 )
-def test_what_cannot_be_is_refused(include: Path, words: dict, told: str) -> None:
-    assert told in read_refusal(include, **words)
+def test_what_cannot_be_is_refused(include: Path, words: dict, message: str) -> None:
+    assert message in read_refusal(include, **words)
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "message"),
     [
         ("SELECT * FROM orders", "must occur in it once"),
         (f"SELECT id FROM {{table}} WHERE {'(' * 90}true{')' * 90}", "nest too deeply to be read"),
@@ -196,8 +196,8 @@ def test_what_cannot_be_is_refused(include: Path, words: dict, told: str) -> Non
         ("SELECT ((id FROM {table}", "not SQL that Spark reads"),
     ],
 )
-def test_sql_must_be_a_function_of_the_rows_of_the_tables_that_it_names(sql: str, told: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(told)):
+def test_sql_must_be_a_function_of_the_rows_of_the_tables_that_it_names(sql: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
         parse_publication_sql(sql, ("id",))
 
 
@@ -291,13 +291,13 @@ def test_schema_for_editors_names_every_key() -> None:
     ],
 )
 def test_keys_of_touched_groups_come_from_the_same_statement(sql: str, keys: str, matched: tuple[str, ...]) -> None:
-    found = parse_publication_sql(sql, ("word",))
-    assert found is not None
-    assert (found.keys_sql, found.matched) == (keys, matched)
+    publication_sql = parse_publication_sql(sql, ("word",))
+    assert publication_sql is not None
+    assert (publication_sql.keys_sql, publication_sql.matched) == (keys, matched)
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "message"),
     [
         ("SELECT count(*) AS n FROM {table} GROUP BY word", "key column word must stand in SELECT"),
         ("SELECT max(word) AS word FROM {table} GROUP BY id", "key column word must stand in SELECT"),
@@ -313,24 +313,24 @@ def test_keys_of_touched_groups_come_from_the_same_statement(sql: str, keys: str
         ("SELECT word, count(*) AS n, now() AS at FROM {table} GROUP BY word", "answers differently each time"),
     ],
 )
-def test_aggregate_whose_groups_cannot_be_told_is_refused(sql: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_aggregate_whose_groups_cannot_be_told_is_refused(sql: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         parse_publication_sql(sql, ("word",))
 
 
 def test_table_of_bigquery_is_refused_with_the_way_round(include: Path) -> None:
     warehouse = {"type": "bigquery", "project": "p", "location": "EU", "staging": "gs://b/x"}
     (include / "catalogs.yaml").write_text(yaml.safe_dump({"lake": LAKE, "dwh": warehouse}))
-    said = read_refusal(include, table="dwh.shop.orders")
-    assert "a BigQuery table cannot be published; let the pipeline write an Iceberg table beside it" in said
+    refusal = read_refusal(include, table="dwh.shop.orders")
+    assert "a BigQuery table cannot be published; let the pipeline write an Iceberg table beside it" in refusal
     assert load(include, table="lake.shop.orders").catalog == "lake"
 
 
 def test_protobuf_is_made_of_the_columns_and_takes_no_descriptor(include: Path) -> None:
     found = load(include, value={"format": "protobuf", "protobuf": {"registry": "http://r:1", "message": "Order"}})
     assert (found.value.options["registry"], found.value.options["message"]) == ("http://r:1", "Order")
-    said = read_refusal(include, value={"format": "protobuf", "protobuf": {"descriptor": "x.desc"}})
-    assert "a publication makes its message from the columns" in said
+    refusal = read_refusal(include, value={"format": "protobuf", "protobuf": {"descriptor": "x.desc"}})
+    assert "a publication makes its message from the columns" in refusal
     assert "options of another format than json" in read_refusal(include, value={"protobuf": {}})
 
 

@@ -64,8 +64,8 @@ def test_triggerer_is_an_error_only_where_a_pipeline_waits_for_records() -> None
 
 
 def judge_pools(**slots: int) -> list[tuple[Severity, str]]:
-    found = judge_airflow(NEEDS, replace(FACTS, pools={**FACTS.pools, **slots}))
-    return [(one.severity, one.cause) for one in found if one.check == "airflow.pools"]
+    airflow = judge_airflow(NEEDS, replace(FACTS, pools={**FACTS.pools, **slots}))
+    return [(one.severity, one.cause) for one in airflow if one.check == "airflow.pools"]
 
 
 def test_pool_without_a_limit_is_right_and_one_without_slots_is_not() -> None:

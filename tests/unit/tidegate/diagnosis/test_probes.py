@@ -26,11 +26,12 @@ def test_probe_that_hangs_is_told_and_the_others_are_not_delayed() -> None:
         release.wait(60)
         yield make_ok("kafka.topics", "too late")
 
-    found, is_late = run_probes([probe("Kafka", run=hang), probe("catalog=lake", make_ok("catalog.login", "x"))], 0.2)
+    probes = [probe("Kafka", run=hang), probe("catalog=lake", make_ok("catalog.login", "x"))]
+    findings, is_late = run_probes(probes, 0.2)
     release.set()
     assert is_late
-    assert {one.cause for one in found} == {"let in", "Kafka gave no answer within 0 s", "x"}
-    late = next(one for one in found if one.severity is Severity.ERROR)
+    assert {one.cause for one in findings} == {"let in", "Kafka gave no answer within 0 s", "x"}
+    late = next(one for one in findings if one.severity is Severity.ERROR)
     assert (late.check, late.used_by, bool(late.advice)) == ("kafka.reachable", ("one",), True)
 
 
@@ -41,8 +42,8 @@ def test_time_that_libraries_take_is_no_servers() -> None:
         loaded.wait(0.5)
         return [make_ok("catalog.login", "let in")]
 
-    found, is_late = run_probes([probe("catalog=lake", run=load)], 0.1)
-    assert ([one.cause for one in found], is_late) == (["let in"], False)
+    findings, is_late = run_probes([probe("catalog=lake", run=load)], 0.1)
+    assert ([one.cause for one in findings], is_late) == (["let in"], False)
 
 
 def test_more_probes_that_hang_than_run_at_once_delay_no_other_for_ever() -> None:
@@ -53,10 +54,10 @@ def test_more_probes_that_hang_than_run_at_once_delay_no_other_for_ever() -> Non
         yield make_ok("kafka.login", "too late")
 
     hanging = [probe(f"Kafka {number}", run=hang) for number in range(MAX_AT_ONCE + 1)]
-    found, _ = run_probes([*hanging, probe("last", make_ok("catalog.login", "reached"))], 0.1)
+    findings, _ = run_probes([*hanging, probe("last", make_ok("catalog.login", "reached"))], 0.1)
     release.set()
-    assert len([one for one in found if "gave no answer" in one.cause]) == MAX_AT_ONCE + 1
-    assert "reached" in {one.cause for one in found}
+    assert len([one for one in findings if "gave no answer" in one.cause]) == MAX_AT_ONCE + 1
+    assert "reached" in {one.cause for one in findings}
 
 
 @pytest.mark.parametrize(
@@ -74,8 +75,8 @@ def test_more_probes_that_hang_than_run_at_once_delay_no_other_for_ever() -> Non
 def test_what_follows_from_an_error_is_not_told(found: Finding, users: tuple[str, ...], runs: bool) -> None:
     after = make_ok("pipeline.position", "fits")
     first = probe("Kafka", found, used_by=("one", "two"), blocks=("kafka.reachable",), blocks_users=("kafka.topics",))
-    told, _ = run_probes([first, probe("position", after, used_by=users, needs=("Kafka", "not there"))])
-    assert ("fits" in {one.cause for one in told}) is runs
+    findings, _ = run_probes([first, probe("position", after, used_by=users, needs=("Kafka", "not there"))])
+    assert ("fits" in {one.cause for one in findings}) is runs
 
 
 def test_error_that_a_probe_lets_through_is_told_with_its_way_out() -> None:
@@ -86,16 +87,16 @@ def test_error_that_a_probe_lets_through_is_told_with_its_way_out() -> None:
         yield make_ok("kafka.login", "let in")
         raise KeyError("nobody expects this")
 
-    found, is_late = run_probes([probe("a", run=refuse, check="catalog.tables"), probe("b", run=break_down)])
+    findings, is_late = run_probes([probe("a", run=refuse, check="catalog.tables"), probe("b", run=break_down)])
     assert not is_late
-    by_cause = {one.cause: one for one in found}
+    by_cause = {one.cause: one for one in findings}
     refused = by_cause["table=x format-version=3: not supported"]
     assert (refused.check, refused.advice, refused.used_by) == ("catalog.tables", "use format 2", ("one",))
-    [unexpected] = [one for one in found if "KeyError" in one.cause]
+    [unexpected] = [one for one in findings if "KeyError" in one.cause]
     assert "nobody expects this" in unexpected.cause
     assert "-v doctor" in unexpected.advice
 
 
 def test_finding_keeps_its_own_pipelines_and_others_concern_all_of_the_probe() -> None:
-    found, _ = run_probes([probe("Kafka", DOWN, MISSING, used_by=("one", "two"))])
-    assert [one.used_by for one in found] == [("one", "two"), ("two",)]
+    findings, _ = run_probes([probe("Kafka", DOWN, MISSING, used_by=("one", "two"))])
+    assert [one.used_by for one in findings] == [("one", "two"), ("two",)]

@@ -17,7 +17,7 @@ NAMES = [f"m{number}" for number in range(6)]
 def opened() -> OpenedMembers:
     world = World()
     ports = [world.build_ports(build_pipeline(build_table(f"lake.shop.{name}"), name=name)) for name in NAMES]
-    return OpenedMembers(tuple(Member(one, cast("Any", None)) for one in ports), {"wrong": GiveUp("no catalog")})
+    return OpenedMembers(tuple(Member(port, cast("Any", None)) for port in ports), {"wrong": GiveUp("no catalog")})
 
 
 def test_member_that_does_not_end_is_left_and_named_and_the_others_are_attended_to(opened: OpenedMembers) -> None:

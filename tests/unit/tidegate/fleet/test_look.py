@@ -49,13 +49,13 @@ def build_reading_pipeline(topic: str) -> Pipeline:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker = made.engine.broker = Cluster()
+    world = World()
+    world.broker = world.engine.broker = Cluster()
     for topic in TOPICS:
-        made.broker.create(topic, 2)
+        world.broker.create(topic, 2)
         for number in range(4):
-            made.broker.produce(topic, {"id": f"k{number}"}, {"id": f"k{number}", "name": "x"}, partition=number % 2)
-    return made
+            world.broker.produce(topic, {"id": f"k{number}"}, {"id": f"k{number}", "name": "x"}, partition=number % 2)
+    return world
 
 
 def open_all(world: World, **instead: Ports) -> OpenedMembers:

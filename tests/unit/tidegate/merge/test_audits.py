@@ -22,14 +22,14 @@ def build_audited_pipeline(*audits: str, mode: str = "upsert_delete"):
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    made.engine.conditions = {
+    world = World()
+    world.broker.create("orders")
+    world.engine.conditions = {
         NAMED: lambda row: bool(row["name"]),
         ENOUGH: lambda rows: len(rows) < 3,
         "true": lambda _: True,
     }
-    return made
+    return world
 
 
 def produce(world: World, key: str, name: str | None) -> None:

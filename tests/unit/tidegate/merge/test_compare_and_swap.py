@@ -21,10 +21,10 @@ UPSERT = build_pipeline()
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    produce(made, "a", "x")
-    return made
+    world = World()
+    world.broker.create("orders")
+    produce(world, "a", "x")
+    return world
 
 
 def produce(world: World, key: str, name: str | None) -> None:

@@ -32,18 +32,18 @@ def build_tolerant_pipeline(*tables, errors: Errors = ALL, **given) -> Pipeline:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
-    made.broker.produce("orders", {"id": "b"}, BAD)
-    made.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
-    made.broker.produce("orders", BAD, {"id": "d", "name": "z"})
-    return made
+    world = World()
+    world.broker.create("orders")
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    world.broker.produce("orders", {"id": "b"}, BAD)
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
+    world.broker.produce("orders", BAD, {"id": "d", "name": "z"})
+    return world
 
 
 def read_letters(world: World) -> list[tuple]:
-    found = world.read_rows(LETTERS) if LETTERS in world.destination.tables else []
-    return sorted((row["table"], row["offset"], row["stage"], row["batch"]) for row in found)
+    rows = world.read_rows(LETTERS) if LETTERS in world.destination.tables else []
+    return sorted((row["table"], row["offset"], row["stage"], row["batch"]) for row in rows)
 
 
 def test_good_records_land_and_bad_ones_are_set_aside_with_their_place(world: World) -> None:
@@ -64,16 +64,16 @@ def test_every_record_is_accounted_for(world: World) -> None:
 def test_more_than_max_per_batch_fail_the_batch_and_nothing_is_merged_nor_resumed(world: World) -> None:
     ports = world.build_ports(build_tolerant_pipeline(errors=Errors("all", 1)))
     for _ in range(2):
-        with pytest.raises(BadRecord, match="2 records cannot be decoded, more than errors") as caught:
+        with pytest.raises(BadRecord, match="2 records cannot be decoded, more than errors") as error_info:
             flush(ports)
-        assert "offset=1" in str(caught.value)
+        assert "offset=1" in str(error_info.value)
     assert (world.destination.read_state("lake.shop.orders", "shop"), read_letters(world)) == (None, [])
 
 
 def test_without_tolerance_the_first_bad_record_fails_the_batch(world: World) -> None:
-    with pytest.raises(BadRecord, match="offset=1") as caught:
+    with pytest.raises(BadRecord, match="offset=1") as error_info:
         flush(world.build_ports(build_pipeline()))
-    assert "max_per_batch" not in str(caught.value)
+    assert "max_per_batch" not in str(error_info.value)
 
 
 def test_batch_of_bad_records_alone_is_published_with_its_dead_letters() -> None:
@@ -152,9 +152,9 @@ def test_status_counts_dead_letters_and_shows_the_newest(world: World) -> None:
     ports = world.build_ports(build_tolerant_pipeline())
     assert read_status(ports)["dead_letters"] == 0
     flush(ports)
-    found = read_status(ports)
-    assert (found["dead_letters"], found["dead_letters_replayed"]) == (2, 0)
-    assert found["newest_dead_letter"]["topic"] == "orders"
+    status = read_status(ports)
+    assert (status["dead_letters"], status["dead_letters_replayed"]) == (2, 0)
+    assert status["newest_dead_letter"]["topic"] == "orders"
 
 
 def build_announcing_pipeline(topic: str = "broken") -> Pipeline:

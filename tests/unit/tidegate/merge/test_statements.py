@@ -36,8 +36,8 @@ def build_keyed_table(key: KeyFormat, **held: Any) -> Table:
 
 
 def test_backfill_of_an_append_table_finds_rows_by_the_tables_own_name_of_a_renamed_key() -> None:
-    held = Struct((("number", TEXT), ("name", TEXT)), aliases=(("id", "number"),))
-    table = build_table(mode="append", target_schema=held)
+    struct = Struct((("number", TEXT), ("name", TEXT)), aliases=(("id", "number"),))
+    table = build_table(mode="append", target_schema=struct)
     ports = replace(World().build_ports(build_pipeline(table)), sql=SqlFiles("iceberg"))
     ranges = Ranges({"orders": {0: (0, 9)}})
     staged = StagedBatch(table.name, 7, "0af3", 0, ranges, Counts(span=9, read=9, staged=9))
@@ -50,8 +50,8 @@ def test_backfill_of_an_append_table_finds_rows_by_the_tables_own_name_of_a_rena
 @pytest.mark.parametrize("dialect", ["iceberg", "bigquery"])
 @pytest.mark.parametrize("backfill", [False, True])
 def test_parts_of_a_key_in_one_column_are_written_in_the_tables_order(dialect: str, backfill: bool) -> None:
-    held = Struct((("b", TEXT), ("a", TEXT)))
-    statement = render(build_keyed_table(INTO_ONE, k=held), backfill, dialect)
+    struct = Struct((("b", TEXT), ("a", TEXT)))
+    statement = render(build_keyed_table(INTO_ONE, k=struct), backfill, dialect)
     made = {"iceberg": "named_struct('b', key.`b`, 'a', key.`a`)", "bigquery": "STRUCT(key.`b` AS `b`, key.`a` AS `a`)"}
     assert statement.count(made[dialect]) == 1 + backfill
     same = render(build_keyed_table(INTO_ONE, k=Struct((("a", TEXT), ("b", TEXT)))), backfill, dialect)
@@ -59,8 +59,8 @@ def test_parts_of_a_key_in_one_column_are_written_in_the_tables_order(dialect: s
 
 
 def test_part_of_a_key_that_was_renamed_in_the_table_is_found_by_its_own_name() -> None:
-    held = Struct((("first", TEXT), ("b", TEXT)), aliases=(("a", "first"),))
-    table = build_keyed_table(INTO_ONE, k=held)
+    struct = Struct((("first", TEXT), ("b", TEXT)), aliases=(("a", "first"),))
+    table = build_keyed_table(INTO_ONE, k=struct)
     values = build_merge_input(build_pipeline(table), table, STAGED, "b")
     assert (values["leaves"], values["staged_leaves"]) == ([("k", "first"), ("k", "b")], [("k", "a"), ("k", "b")])
     statement = render(table)

@@ -19,9 +19,9 @@ CHANGES = st.lists(st.tuples(st.sampled_from("abcdefghi"), st.sampled_from(["x",
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    return made
+    world = World()
+    world.broker.create("orders")
+    return world
 
 
 def produce(world: World, *changes: tuple[str, str | None]) -> None:
@@ -115,19 +115,19 @@ def test_history_tells_how_each_batch_was_written(world: World) -> None:
 @settings(max_examples=60, deadline=None)
 @given(batches=st.lists(CHANGES, min_size=1, max_size=6), mode=st.sampled_from(["upsert_delete", "upsert"]))
 def test_table_is_the_same_as_if_every_batch_were_merged(batches: list, mode: str) -> None:
-    made = World()
-    made.broker.create("orders")
+    world = World()
+    world.broker.create("orders")
     rows: dict[str, str] = {}
     for changes in batches:
-        produce(made, *changes)
-        flush(made.build_ports(build_pipeline(build_table(mode=mode))))
+        produce(world, *changes)
+        flush(world.build_ports(build_pipeline(build_table(mode=mode))))
         for key, name in changes:
             if name is not None:
                 rows[key] = name
             elif mode == "upsert_delete":
                 rows.pop(key, None)
-        assert {row["id"]: row["name"] for row in made.read_rows(NAME)} == rows
-        assert len(made.read_rows(NAME)) == len(rows)
+        assert {row["id"]: row["name"] for row in world.read_rows(NAME)} == rows
+        assert len(world.read_rows(NAME)) == len(rows)
 
 
 def is_interpreted(world: World) -> list[bool]:

@@ -50,9 +50,9 @@ def build_announced_files(table: str, offset: int, **more: Any) -> AnnouncedFile
 
 def test_partitions_without_a_commit_begin_where_the_sink_would() -> None:
     world = StillWorld(groups={"g": GroupState(0, {"a": {0: 5}, "b": {1: 0}})})
-    found = find_position(PositionSource(groups=("g",)), build_draft(), world)
-    assert found.offsets == {"a": {0: 5, 1: 0}, "b": {0: 0, 1: 0}}
-    assert found.reason.endswith("it had committed nothing in: a 1, b 0")
+    position = find_position(PositionSource(groups=("g",)), build_draft(), world)
+    assert position.offsets == {"a": {0: 5, 1: 0}, "b": {0: 0, 1: 0}}
+    assert position.reason.endswith("it had committed nothing in: a 1, b 0")
     latest = find_position(PositionSource(groups=("g",), reset="latest"), build_draft(topic_pattern="a|b"), world)
     assert latest.offsets == {"a": {0: 5, 1: 9}, "b": {0: 9, 1: 0}}
 
@@ -72,10 +72,10 @@ def test_first_group_with_offsets_counts_and_members_of_any() -> None:
 def test_offsets_outside_of_the_log_are_no_position(offset: int) -> None:
     world = StillWorld(groups={"g": GroupState(0, {"a": {0: offset}})})
     draft = build_draft()
-    found = find_position(PositionSource(groups=("g",)), draft, world)
-    assert found.state == "lost"
-    assert f"topic=a partition=0 offset={offset}: outside of the log [2, 9]" in found.reason
-    apply_position(draft, found)
+    position = find_position(PositionSource(groups=("g",)), draft, world)
+    assert position.state == "lost"
+    assert f"topic=a partition=0 offset={offset}: outside of the log [2, 9]" in position.reason
+    apply_position(draft, position)
     assert draft.data["source"]["start"] == "FILL-IN"
 
 
@@ -92,8 +92,8 @@ def test_files_wait_that_neither_coordinator_nor_table_has_committed() -> None:
         ],
     )
     source = PositionSource(groups=("g",), control=CONTROL)
-    found = find_position(source, build_draft(), world)
-    assert (found.state, found.valid_through, world.asked) == ("exact", {"lake.s.x": "then"}, {0: 3})
+    position = find_position(source, build_draft(), world)
+    assert (position.state, position.valid_through, world.asked) == ("exact", {"lake.s.x": "then"}, {0: 3})
     world.announced += [build_announced_files("s.x", 7), build_announced_files("s.y", 9)]
     pending = find_position(source, build_draft(), world)
     assert pending.state == "pending"

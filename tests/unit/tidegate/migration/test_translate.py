@@ -61,8 +61,10 @@ def test_no_setting_falls_through_and_no_secret_shows(kind: str, include: Path) 
     given = set(read_config(FULL[kind], "connector").settings)
     assert {one.name for one in translation.settings} >= given
     options = re.findall(r"'([\w.-]+)'\s*=", FULL[kind]) if kind == "flink" else []
-    assert {name for name in options if not any(one.name.endswith(name) for one in translation.settings)} == set()
-    assert all(one.target or one.reason for one in translation.settings)
+    assert {
+        name for name in options if not any(setting.name.endswith(name) for setting in translation.settings)
+    } == set()
+    assert all(setting.target or setting.reason for setting in translation.settings)
     position = find_position(translation.position, translation.draft, UnreachableWorld())
     data = describe_import(translation, position, [], is_in_file=False)
     assert SECRET not in format_translation(data, translation.settings) + repr(data) + repr(translation)
@@ -250,10 +252,10 @@ def test_schema_that_a_select_needs_is_read_from_the_table_or_is_to_be_filled_in
     ],
 )
 def test_what_is_no_configuration_is_refused_with_the_way_out(text: str, reason: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error_info:
         read_config(text, "connector.json")
-    assert reason in str(caught.value)
-    assert str(caught.value).startswith("config=connector.json: ")
+    assert reason in str(error_info.value)
+    assert str(error_info.value).startswith("config=connector.json: ")
 
 
 def test_properties_are_read_as_java_reads_them() -> None:
@@ -267,8 +269,8 @@ def test_tables_that_records_name_must_be_given() -> None:
     config |= {"iceberg.tables.dynamic-enabled": "true", "iceberg.tables.route-field": "tbl"}
     with pytest.raises(ConfigurationError, match=r"--table namespace\.table"):
         translate_text(format_json(config))
-    given = read_pipeline(translate_text(format_json(config), Choices(tables=("app.a", "app.b"))))
-    assert [(t["name"], t["route"]) for t in given["tables"]] == [
+    pipeline = read_pipeline(translate_text(format_json(config), Choices(tables=("app.a", "app.b"))))
+    assert [(t["name"], t["route"]) for t in pipeline["tables"]] == [
         ("lake.app.a", {"field": "tbl"}),
         ("lake.app.b", {"field": "tbl"}),
     ]
@@ -375,6 +377,6 @@ def test_flink_table_with_its_own_catalog_and_no_group_reads_from_the_begin(incl
     ],
 )
 def test_script_that_is_no_pipeline_is_refused_with_its_statement(script: str, reason: str) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error_info:
         translate_text(script)
-    assert reason in str(caught.value)
+    assert reason in str(error_info.value)

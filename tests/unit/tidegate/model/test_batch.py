@@ -88,6 +88,6 @@ def test_stage_job_survives_the_command_line() -> None:
 
 
 def test_merge_job_survives_the_command_line() -> None:
-    asked = Audits(("SELECT 1", "SELECT 2"), "lake.shop.orders_p_tmp", "tidegate.audit.a1", "a2")
-    job = MergeJob("p", 3, ("MERGE\nINTO `ä`", "SELECT 'it''s'"), {"spark.x": "{}"}, asked)
+    audits = Audits(("SELECT 1", "SELECT 2"), "lake.shop.orders_p_tmp", "tidegate.audit.a1", "a2")
+    job = MergeJob("p", 3, ("MERGE\nINTO `ä`", "SELECT 'it''s'"), {"spark.x": "{}"}, audits)
     assert MergeJob.from_json(job.to_json()) == job

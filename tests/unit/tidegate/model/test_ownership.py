@@ -25,12 +25,12 @@ THEIRS = ({"id": 7, "theirs": "kept"},)
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     for partition in (0, 1):
-        made.broker.produce("orders", {"id": partition}, {"id": partition, "lsn": 1, "name": "x"}, partition)
-        made.broker.produce("orders", {"id": partition}, None, partition)
-    return made
+        world.broker.produce("orders", {"id": partition}, {"id": partition, "lsn": 1, "name": "x"}, partition)
+        world.broker.produce("orders", {"id": partition}, None, partition)
+    return world
 
 
 def put(world: World, table: str, **properties: str) -> None:
@@ -90,9 +90,9 @@ def test_memory_of_another_pipelines_table_is_no_destination(world: World) -> No
     """Whatever the order in which the two were written, and on the command line too."""
     flush(world.build_ports(build_history_pipeline()))
     before = world.read_rows(f"{NAME}_changes")
-    other = build_pipeline(build_table(f"{NAME}_changes", columns=COLUMNS), name="other")
+    pipeline = build_pipeline(build_table(f"{NAME}_changes", columns=COLUMNS), name="other")
     with pytest.raises(GiveUp, match=f"table={NAME}_changes batch=1: the table is one of Tidegate's own, kind=changes"):
-        flush(world.build_ports(other))
+        flush(world.build_ports(pipeline))
     assert world.read_rows(f"{NAME}_changes") == before != []
 
 

@@ -23,8 +23,8 @@ def test_properties_are_text_as_every_catalog_stores_them(position: Position) ->
 
 
 def test_same_position_is_written_the_same_whatever_the_order_of_its_partitions() -> None:
-    one, other = Position({"a": {0: 1}, "b": {1: 2, 10: 3}}), Position({"b": {10: 3, 1: 2}, "a": {0: 1}})
-    assert one.to_properties("p") == other.to_properties("p")
+    position, other = Position({"a": {0: 1}, "b": {1: 2, 10: 3}}), Position({"b": {10: 3, 1: 2}, "a": {0: 1}})
+    assert position.to_properties("p") == other.to_properties("p")
 
 
 def test_position_of_another_pipeline_with_a_longer_name_is_not_ours() -> None:

@@ -21,8 +21,8 @@ class Seconds:
 
 def build_watched_pipeline(name: str = "shop", threshold: int = 3, topic: str = "orders", **source) -> Pipeline:
     table = build_table(f"lake.shop.{name}", topics=(topic,))
-    made = build_pipeline(table, name=name, source=source)
-    return Pipeline(made.name, made.source, made.tables, merge=Merge(-1, threshold))
+    pipeline = build_pipeline(table, name=name, source=source)
+    return Pipeline(pipeline.name, pipeline.source, pipeline.tables, merge=Merge(-1, threshold))
 
 
 def build_world(*topics: str) -> World:
@@ -204,7 +204,7 @@ def test_topic_that_is_not_there_is_told_seldom_and_not_asked_for_in_each_look()
     assert sum("orders" in topics for topics in asked) == 7200
     lines = [failures for failures in told if failures]
     assert 1 < len(lines) < 15
-    assert all(one.keys() == {"gone", "gone too"} for one in lines)
+    assert all(line.keys() == {"gone", "gone too"} for line in lines)
     assert lines[0]["gone"].startswith("topic=nowhere: the brokers have no such topic, or none")
     world.broker.create("nowhere", 2)
     world.broker.produce("nowhere", {"id": "a"}, {"id": "a", "name": "x"})

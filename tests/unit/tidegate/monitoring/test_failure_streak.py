@@ -53,10 +53,13 @@ def test_reason_depends_on_the_tasks_that_failed_and_not_on_their_order() -> Non
 
 
 def test_tables_that_fail_together_fail_for_the_reasons_of_each() -> None:
-    left, right = FailedTask("stage", "BadRecord", "a", ("left",)), FailedTask("stage", "AuditFailed", "b", ("right",))
+    failed_task, right = (
+        FailedTask("stage", "BadRecord", "a", ("left",)),
+        FailedTask("stage", "AuditFailed", "b", ("right",)),
+    )
     both = FailedTask("stage", "BadRecord", "a\nb", ("left", "right"))
-    assert identify_reason("", [both]) == identify_reason("", [right, left])
-    assert identify_reason("", [both]) != identify_reason("", [left])
+    assert identify_reason("", [both]) == identify_reason("", [right, failed_task])
+    assert identify_reason("", [both]) != identify_reason("", [failed_task])
     unknown = [FailedTask("stage", kind, "see the log of this task") for kind in ("KeyError", "ValueError")]
     assert identify_reason("", unknown[:1]) != identify_reason("", unknown[1:])
 

@@ -24,7 +24,7 @@ def render_lines(*rows: dict[str, Any]) -> list[str]:
 
 
 def test_every_number_of_the_overview_has_its_sample() -> None:
-    found = render_lines(ROW)
+    lines = render_lines(ROW)
     for line in (
         'tidegate_up{pipeline="shop"} 1',
         'tidegate_pipeline_state{pipeline="shop",state="catching up"} 1',
@@ -38,20 +38,20 @@ def test_every_number_of_the_overview_has_its_sample() -> None:
         'tidegate_last_batch_written_bytes{pipeline="shop"} 4096',
         'tidegate_dead_letters{pipeline="shop"} 4',
     ):
-        assert line in found
-    assert found[-1] == "# EOF"
+        assert line in lines
+    assert lines[-1] == "# EOF"
 
 
 def test_size_that_nobody_knows_has_no_sample() -> None:
-    found = render_lines({**ROW, "last_flush": {**FLUSH, "bytes_written": None}})
-    assert not [line for line in found if line.startswith("tidegate_last_batch_written_bytes")]
+    lines = render_lines({**ROW, "last_flush": {**FLUSH, "bytes_written": None}})
+    assert not [line for line in lines if line.startswith("tidegate_last_batch_written_bytes")]
 
 
 def test_publications_have_families_of_their_own() -> None:
     last = {"at_ms": 1767225605500, "inserted": 3, "updated": 2, "deleted": 1}
     row = {"publication": "out", "state": "stuck", "snapshots_behind": 2, "rows_behind": 9, "behind_seconds": 1.5}
     down = {"publication": "new", "state": "unknown", "error": "no answer"}
-    found = render_openmetrics([ROW], [{**row, "last_run": last}, down]).splitlines()
+    openmetrics = render_openmetrics([ROW], [{**row, "last_run": last}, down]).splitlines()
     for line in (
         'tidegate_publication_up{publication="out"} 1',
         'tidegate_publication_up{publication="new"} 0',
@@ -62,8 +62,8 @@ def test_publications_have_families_of_their_own() -> None:
         'tidegate_publication_last_run_timestamp_seconds{publication="out"} 1767225605.5',
         'tidegate_publication_last_run_records{publication="out",change="deleted"} 1',
     ):
-        assert line in found
-    assert not [line for line in found if line.startswith('tidegate_publication_rows_behind{publication="new"')]
+        assert line in openmetrics
+    assert not [line for line in openmetrics if line.startswith('tidegate_publication_rows_behind{publication="new"')]
 
 
 def test_what_nobody_knows_is_left_out_and_not_zero() -> None:
@@ -71,9 +71,9 @@ def test_what_nobody_knows_is_left_out_and_not_zero() -> None:
 
 
 def test_pipeline_that_was_never_read_is_down_and_has_a_state() -> None:
-    found = render_lines({"pipeline": "shop", "error": "the brokers do not answer", "state": "unknown"})
-    assert 'tidegate_up{pipeline="shop"} 0' in found
-    assert 'tidegate_pipeline_state{pipeline="shop",state="unknown"} 1' in found
+    lines = render_lines({"pipeline": "shop", "error": "the brokers do not answer", "state": "unknown"})
+    assert 'tidegate_up{pipeline="shop"} 0' in lines
+    assert 'tidegate_pipeline_state{pipeline="shop",state="unknown"} 1' in lines
 
 
 def test_families_are_not_torn_apart_by_several_pipelines() -> None:

@@ -23,11 +23,11 @@ TWO = (build_table("lake.shop.left", topics=("left",)), build_table("lake.shop.r
 
 @pytest.fixture
 def world() -> World:
-    made = World()
+    world = World()
     for topic in ("left", "right"):
-        made.broker.create(topic, 1)
-        made.broker.produce(topic, {"id": "a"}, {"id": "a", "name": "x"})
-    return made
+        world.broker.create(topic, 1)
+        world.broker.produce(topic, {"id": "a"}, {"id": "a", "name": "x"})
+    return world
 
 
 def read_overview(ports: Ports) -> dict[str, Any]:

@@ -17,10 +17,10 @@ PIPELINE = build_pipeline(build_table(topics=()), source=PIPELINE_SOURCE)
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 1)
-    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
-    return made
+    world = World()
+    world.broker.create("orders", 1)
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    return world
 
 
 def measure_world(world: World) -> dict[str, Any]:

@@ -18,13 +18,13 @@ PIPELINE = build_pipeline(build_table(TABLES[0], topics=("left",)), build_table(
 
 @pytest.fixture
 def world() -> World:
-    made = World()
+    world = World()
     for topic in ("left", "right"):
-        made.broker.create(topic, 2)
+        world.broker.create(topic, 2)
         for partition in range(2):
-            made.broker.produce(topic, {"id": f"{partition}"}, {"id": f"{partition}", "name": topic}, partition)
-    flush(made.build_ports(PIPELINE))
-    return made
+            world.broker.produce(topic, {"id": f"{partition}"}, {"id": f"{partition}", "name": topic}, partition)
+    flush(world.build_ports(PIPELINE))
+    return world
 
 
 @pytest.fixture

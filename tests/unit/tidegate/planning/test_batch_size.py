@@ -24,9 +24,9 @@ def build_history_row(batch: int, read: int, stage_seconds: float, seconds: floa
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    return made
+    world = World()
+    world.broker.create("orders")
+    return world
 
 
 @pytest.fixture

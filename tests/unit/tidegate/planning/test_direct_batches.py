@@ -46,10 +46,10 @@ def test_tables_whose_rows_or_staged_rows_decide_cannot(given: dict[str, Any]) -
 
 
 def test_tables_that_share_a_read_and_submitted_jobs_cannot() -> None:
-    one, other = build_table(), build_table("lake.shop.copy")
-    assert not can_merge_directly(build_pipeline(one, other, direct=True), one)
-    submitted = replace(build_pipeline(one, direct=True), spark=SparkTarget(mode=SparkMode.SUBMIT))
-    assert not can_merge_directly(submitted, one)
+    table, other = build_table(), build_table("lake.shop.copy")
+    assert not can_merge_directly(build_pipeline(table, other, direct=True), table)
+    submitted = replace(build_pipeline(table, direct=True), spark=SparkTarget(mode=SparkMode.SUBMIT))
+    assert not can_merge_directly(submitted, table)
 
 
 def build_state(total: int | None, rewrites_files: bool = False, **marks: str) -> TableState:

@@ -22,12 +22,12 @@ LOST, CUT = range(60), 150
 @pytest.fixture
 def world() -> World:
     """Two records in each partition are published, and two more wait."""
-    made = World()
-    made.broker.create("orders", PARTITIONS)
-    produce(made, "first")
-    flush(made.build_ports(PIPELINE))
-    produce(made, "second")
-    return made
+    world = World()
+    world.broker.create("orders", PARTITIONS)
+    produce(world, "first")
+    flush(world.build_ports(PIPELINE))
+    produce(world, "second")
+    return world
 
 
 def produce(world: World, name: str) -> None:
@@ -76,7 +76,7 @@ def test_leaders_of_another_cluster_are_not_asked_for_cuts_of_this_one(world: Wo
         world.broker.produce("orders", {"id": name}, {"id": name, "name": "third"}, partition=CUT)
     world.broker.cluster_id, asked = "cluster-2", world.broker.cuts_asked
     (moved,) = propose_moves(world.build_ports(PIPELINE), "remaining")
-    assert {(one.partition, one.after) for one in moved.moves if one.before != one.after} == {(p, 3) for p in LOST}
+    assert {(move.partition, move.after) for move in moved.moves if move.before != move.after} == {(p, 3) for p in LOST}
     assert world.broker.cuts_asked == asked
     assert moved.after.epochs["orders"][CUT] == 1
 
@@ -98,10 +98,10 @@ def test_what_was_shown_of_the_word_is_done_to_each_table_and_nothing_else(world
     """Tables that stand at different places move to different ones, and what stays is not named."""
     lose_records(world)
     ports = world.build_ports(PIPELINE)
-    shown = propose_rebase(ports, "remaining")
-    assert shown.pins == {"to": "remaining"}
+    rebase = propose_rebase(ports, "remaining")
+    assert rebase.pins == {"to": "remaining"}
     world.broker.elect("orders", CUT + 1, has=1)
-    assert propose_rebase(ports, "remaining").digest != shown.digest
+    assert propose_rebase(ports, "remaining").digest != rebase.digest
 
 
 def test_preview_of_many_partitions_shows_what_is_skipped_first_and_how_much_in_all(world: World) -> None:
@@ -136,8 +136,8 @@ def test_rollback_of_many_partitions_names_its_ways_out_within_what_is_kept_of_i
     first = world.destination.tables[TABLE].refs["main"]
     flush(world.build_ports(PIPELINE))
     world.destination.tables[TABLE].refs["main"] = first
-    with pytest.raises(PositionLost) as caught:
+    with pytest.raises(PositionLost) as error_info:
         plan(world.build_ports(PIPELINE))
-    kept = str(caught.value)[:KEPT_CHARACTERS]
-    assert re.findall(r"tidegate ([a-z-]+)", kept) == ["undo-rollback", "answer-rollback", "answer-rollback"]
-    assert kept.count(f"and {PARTITIONS - MAX_NAMED_PARTITIONS} partitions more") == 2
+    message = str(error_info.value)[:KEPT_CHARACTERS]
+    assert re.findall(r"tidegate ([a-z-]+)", message) == ["undo-rollback", "answer-rollback", "answer-rollback"]
+    assert message.count(f"and {PARTITIONS - MAX_NAMED_PARTITIONS} partitions more") == 2

@@ -14,11 +14,11 @@ ORDERS = "lake.shop.orders"
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", partitions=2)
+    world = World()
+    world.broker.create("orders", partitions=2)
     for number in range(6):
-        made.broker.produce("orders", {"id": f"k{number}"}, {"id": f"k{number}", "name": "x"}, number % 2)
-    return made
+        world.broker.produce("orders", {"id": f"k{number}"}, {"id": f"k{number}", "name": "x"}, number % 2)
+    return world
 
 
 def read_ids(world: World) -> list[str]:

@@ -26,9 +26,9 @@ TWO = build_pipeline(build_table(ORDERS), build_table(COPY))
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    return made
+    world = World()
+    world.broker.create("orders")
+    return world
 
 
 def produce(world: World, key: str, name: str | None) -> None:
@@ -159,10 +159,10 @@ def test_full_queue_stops_the_pipeline_and_says_so(world: World) -> None:
     broken = fail_merges(world, 2, pipeline)
     produce(world, "b", "later")
     stages = len(world.engine.stages)
-    with pytest.raises(SomeTablesDelayed) as told:
+    with pytest.raises(SomeTablesDelayed) as error_info:
         flush(world.build_ports(pipeline, engine=broken))
     for words in ("Spark failed in merge", f"table={COPY}: its queue is full", "max_pending=2", "merge of batch=1"):
-        assert words in str(told.value)
+        assert words in str(error_info.value)
     assert len(world.engine.stages) == stages
     assert world.read_rows(ORDERS) == [{"id": "a", "name": "1"}]
 

@@ -24,9 +24,9 @@ def build_state(position: Position | None, *, rolled_back: bool) -> TableState:
 
 
 def explain_loss(position: Position, found: Log) -> str:
-    with pytest.raises(PositionLost) as caught:
+    with pytest.raises(PositionLost) as error_info:
         check_log(PIPELINE, TABLE, position, found)
-    return str(caught.value)
+    return str(error_info.value)
 
 
 def check_message(message: str, what: str, *values: str, way_out: str = "tidegate rebase") -> None:
@@ -60,9 +60,9 @@ def test_rollback_is_answered_as_configured(choice: str, position: Position) -> 
 
 
 def test_rollback_fails_by_default_and_names_both_ways_out() -> None:
-    with pytest.raises(PositionLost) as caught:
+    with pytest.raises(PositionLost) as error_info:
         resolve_position(PIPELINE, TABLE, build_state(OLD, rolled_back=True))
-    check_message(str(caught.value), "was rolled back", "undo-rollback shop --table", "--rewind", way_out="--keep")
+    check_message(str(error_info.value), "was rolled back", "undo-rollback shop --table", "--rewind", way_out="--keep")
 
 
 @pytest.mark.parametrize(
@@ -77,23 +77,23 @@ def test_tag_that_somebody_dropped_is_named_and_undo_which_needs_it_is_not(
     standing: Position | None, ways_out: dict[str, str]
 ) -> None:
     found = replace(build_state(standing, rolled_back=True), is_untagged=True)
-    with pytest.raises(PositionLost) as caught:
+    with pytest.raises(PositionLost) as error_info:
         resolve_position(PIPELINE, TABLE, found)
     for way_out, why in ways_out.items():
         check_message(
-            str(caught.value), "the tag tidegate_shop of its last published snapshot is gone", why, way_out=way_out
+            str(error_info.value), "the tag tidegate_shop of its last published snapshot is gone", why, way_out=way_out
         )
-    assert "undo-rollback" not in str(caught.value)
-    assert ("--rewind" in str(caught.value)) == ("--rewind" in ways_out)
+    assert "undo-rollback" not in str(error_info.value)
+    assert ("--rewind" in str(error_info.value)) == ("--rewind" in ways_out)
 
 
 @pytest.mark.parametrize("choice", ["fail", "rewind"])
 def test_rows_that_were_picked_since_a_rollback_are_named_and_not_read_again_unasked(choice: str) -> None:
     found = replace(build_state(None, rolled_back=True), picked_batch=7)
-    with pytest.raises(PositionLost) as caught:
+    with pytest.raises(PositionLost) as error_info:
         resolve_position(build_pipeline(TABLE, on_rollback=choice), TABLE, found)
-    check_message(str(caught.value), "batch=7 were picked onto main", "--discard-foreign", way_out="--keep")
-    assert "--rewind" not in str(caught.value)
+    check_message(str(error_info.value), "batch=7 were picked onto main", "--discard-foreign", way_out="--keep")
+    assert "--rewind" not in str(error_info.value)
 
 
 def test_rewind_without_a_snapshot_to_rewind_to_fails_instead_of_starting_over() -> None:
@@ -168,9 +168,9 @@ GROWN = Log("c1", {}, {"orders": {0: 0, 1: 3}}, {"orders": {0: 50, 1: 9}})
 
 @pytest.mark.parametrize("mode", ["upsert_delete", "upsert", "delete"])
 def test_partition_growth_is_refused_where_offsets_order_keys(mode: str) -> None:
-    with pytest.raises(PositionLost) as caught:
+    with pytest.raises(PositionLost) as error_info:
         resolve_next_start(PIPELINE, build_table(mode=mode), OLD, GROWN)
-    check_message(str(caught.value), "new partition=1", "topic=orders", way_out="on_partition_growth: accept")
+    check_message(str(error_info.value), "new partition=1", "topic=orders", way_out="on_partition_growth: accept")
 
 
 def test_growth_is_harmless_where_sequences_order_keys() -> None:
@@ -187,28 +187,28 @@ def test_append_has_no_order_of_keys_to_lose_to_growth() -> None:
 
 
 def test_new_topic_under_a_pattern_starts_at_its_begin_and_is_no_growth() -> None:
-    found = Log("c1", {}, {"orders": {0: 0}, "orders2": {0: 4}}, {"orders": {0: 50}, "orders2": {0: 9}})
-    assert resolve_next_start(PIPELINE, TABLE, OLD, found) == {"orders": {0: 10}, "orders2": {0: 4}}
+    log = Log("c1", {}, {"orders": {0: 0}, "orders2": {0: 4}}, {"orders": {0: 50}, "orders2": {0: 9}})
+    assert resolve_next_start(PIPELINE, TABLE, OLD, log) == {"orders": {0: 10}, "orders2": {0: 4}}
 
 
 def test_rollback_that_cannot_be_told_apart_from_expiry_says_so() -> None:
     unclear = TableState("u", 1, 0, None, 2, (), rolled_back=True, recorded=NEW, untraceable=True)
-    with pytest.raises(PositionLost) as caught:
+    with pytest.raises(PositionLost) as error_info:
         resolve_position(build_pipeline(TABLE, on_rollback="rewind"), TABLE, unclear)
-    check_message(str(caught.value), "nobody can tell", "--keep", str(NEW.offsets))
+    check_message(str(error_info.value), "nobody can tell", "--keep", str(NEW.offsets))
     assert resolve_position(build_pipeline(TABLE, on_rollback="keep"), TABLE, unclear) == NEW
 
 
 def test_rollback_with_nothing_to_rewind_to_names_what_is_left_to_do() -> None:
-    with pytest.raises(PositionLost) as caught:
+    with pytest.raises(PositionLost) as error_info:
         resolve_position(build_pipeline(TABLE, on_rollback="rewind"), TABLE, build_state(None, rolled_back=True))
-    check_message(str(caught.value), "no snapshot of main has a position", "--keep")
+    check_message(str(error_info.value), "no snapshot of main has a position", "--keep")
 
 
 def test_fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to_move_the_position() -> None:
-    found = Log("c1", {"orders": "i1"}, {"orders": {0: 0}}, {"orders": {0: 100}})
+    log = Log("c1", {"orders": "i1"}, {"orders": {0: 0}}, {"orders": {0: 100}})
     with pytest.raises(RetryLater, match=r"partition=1: .* partitions=\[0\] only"):
-        check_log(PIPELINE, TABLE, Position({"orders": {0: 10, 1: 10}}, topic_ids={"orders": "i1"}), found)
+        check_log(PIPELINE, TABLE, Position({"orders": {0: 10, 1: 10}}, topic_ids={"orders": "i1"}), log)
 
 
 def test_topic_whose_id_is_not_told_now_was_not_created_again() -> None:

@@ -20,10 +20,10 @@ ROWS = dict.fromkeys("abcdefgh", "1")
 
 @pytest.fixture
 def outside() -> Outside:
-    made = Outside(delivery="exactly-once", parallelism=2, transaction_records=2)
-    made.table.commit(**ROWS)
-    publish(made.build_ports())
-    return made
+    outside = Outside(delivery="exactly-once", parallelism=2, transaction_records=2)
+    outside.table.commit(**ROWS)
+    publish(outside.build_ports())
+    return outside
 
 
 def die_between_the_parts(outside: Outside, **words: Any) -> None:

@@ -39,12 +39,12 @@ ALL = '{"orders": {"0": [0, 5]}}'
 @pytest.fixture
 def world() -> World:
     """Five records, published: a and b live, c deleted."""
-    made = World()
-    made.broker.create("orders")
+    world = World()
+    world.broker.create("orders")
     for key, name in (("a", "1"), ("b", "1"), ("c", "1"), ("c", None), ("a", "2")):
-        produce(made, key, name)
-    flush_all(made)
-    return made
+        produce(world, key, name)
+    flush_all(world)
+    return world
 
 
 def produce(world: World, key: str, name: str | None) -> None:
@@ -150,8 +150,8 @@ def test_position_tag_and_batch_number_stay_as_the_flush_left_them(world: World)
 def test_snapshot_of_a_backfill_tells_of_it_and_carries_no_position(world: World) -> None:
     run(world)
     head = world.destination.read_head(NAME, "main")
-    told = json.loads(head.summary["tidegate.backfill"])
-    assert (told["slice"], told["slices"], told["ranges"]) == (1, 3, {"orders": {"0": [0, 2]}})
+    report = json.loads(head.summary["tidegate.backfill"])
+    assert (report["slice"], report["slices"], report["ranges"]) == (1, 3, {"orders": {"0": [0, 2]}})
     assert resource_names.name_pipeline_property("shop", "position") not in head.summary
 
 
@@ -326,8 +326,8 @@ def test_range_of_times_is_gone_on_with_although_it_means_other_offsets_by_now(w
 def test_range_of_times_is_clipped_to_the_position(world: World) -> None:
     produce(world, "d", "1")
     first = world.broker.partitions["orders"][0].records[1].timestamp
-    found = propose_backfill(world.build_ports(PIPELINE), BackfillRequest(None, first, 2**50)).backfill
-    assert found.ranges(NAME).to_dict() == {"orders": {"0": [1, 5], "1": [0, 0]}}
+    backfill = propose_backfill(world.build_ports(PIPELINE), BackfillRequest(None, first, 2**50)).backfill
+    assert backfill.ranges(NAME).to_dict() == {"orders": {"0": [1, 5], "1": [0, 0]}}
 
 
 def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World) -> None:
@@ -350,15 +350,15 @@ def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World)
 
 
 def test_open_backfill_of_a_table_that_the_file_names_no_more_is_refused_with_both_ways_out(world: World) -> None:
-    both = build_pipeline(build_table(NAME), build_table("lake.shop.copy"), max_records=2)
-    flush_all(world, both)
-    planned = propose_backfill(world.build_ports(both), parse_request(ALL, None, None)).backfill
+    pipeline = build_pipeline(build_table(NAME), build_table("lake.shop.copy"), max_records=2)
+    flush_all(world, pipeline)
+    planned = propose_backfill(world.build_ports(pipeline), parse_request(ALL, None, None)).backfill
     with pytest.raises(Crash):
-        apply_backfill(world.build_ports(both), planned, crash)
+        apply_backfill(world.build_ports(pipeline), planned, crash)
     asked = rf"backfill={planned.id}: it was begun with table=lake\.shop\.copy.* --abandon {planned.id}"
     with pytest.raises(ConfigurationError, match=asked):
         run(world)
-    assert [result.outcome for result in run(world, pipeline=both)][-1] == PublishOutcome.PUBLISHED
+    assert [result.outcome for result in run(world, pipeline=pipeline)][-1] == PublishOutcome.PUBLISHED
     assert (read_names(world), list_leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
@@ -388,8 +388,8 @@ def test_status_lists_open_backfills_and_history_tells_of_their_slices(world: Wo
 
     with pytest.raises(Crash):
         apply_backfill(ports, planned, stop)
-    found = read_status(ports)
-    assert found["backfills"] == [{"backfill": planned.id, "tables": [NAME], "slices": 3, "applied": {NAME: [3]}}]
+    status = read_status(ports)
+    assert status["backfills"] == [{"backfill": planned.id, "tables": [NAME], "slices": 3, "applied": {NAME: [3]}}]
     run(world)
     assert read_status(ports)["backfills"] == []
     assert {row["backfill"] for row in read_status(ports)["batches"]} == {
@@ -532,7 +532,7 @@ def test_backfill_paused_at_any_call_while_the_flush_goes_on_overwrites_nothing(
 
 
 @pytest.mark.parametrize(
-    ("ranges", "said"),
+    ("ranges", "message"),
     [
         ("not json", "not half-open offset ranges"),
         ("{}", "no topic is named"),
@@ -544,8 +544,8 @@ def test_backfill_paused_at_any_call_while_the_flush_goes_on_overwrites_nothing(
         ('{"__debezium-heartbeat.x": {"0": [0, 1]}}', "is not one of its topics"),
     ],
 )
-def test_wrong_range_is_refused_and_nothing_is_written(world: World, ranges: str, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
+def test_wrong_range_is_refused_and_nothing_is_written(world: World, ranges: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         run(world, ranges)
     assert list_leftovers(world) == []
 
@@ -561,7 +561,7 @@ def test_ignored_topic_is_refused_as_such() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((None, None, None), "name either ranges"),
         (('{"orders": {"0": [0, 1.9]}}', None, None), "offset 1.9 is no whole number"),
@@ -577,8 +577,8 @@ def test_ignored_topic_is_refused_as_such() -> None:
         ((None, "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"), "must be later"),
     ],
 )
-def test_wrong_words_are_refused(words: tuple, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
+def test_wrong_words_are_refused(words: tuple, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         parse_request(*words)
 
 
@@ -786,14 +786,14 @@ def test_chosen_table_alone_is_applied() -> None:
     for name in ("lake.shop.one", "lake.shop.two"):
         world.destination.add_snapshot(name, "main", (), {})
     ports = world.build_ports(pipeline)
-    found = propose_backfill(ports, parse_request('{"orders": {"0": [0, 3]}}', None, None, ("lake.shop.two",)))
-    apply_backfill(ports, found.backfill, lambda _: None)
+    backfill = propose_backfill(ports, parse_request('{"orders": {"0": [0, 3]}}', None, None, ("lake.shop.two",)))
+    apply_backfill(ports, backfill.backfill, lambda _: None)
     assert (world.read_rows("lake.shop.one"), len(world.read_rows("lake.shop.two"))) == ([], 1)
 
 
 def test_proposal_counts_records_batches_and_later_offsets(world: World) -> None:
-    found = propose_backfill(world.build_ports(PIPELINE), parse_request('{"orders": {"0": [0, 3]}}', None, None))
-    assert found.to_dict()["tables"] == [
+    backfill = propose_backfill(world.build_ports(PIPELINE), parse_request('{"orders": {"0": [0, 3]}}', None, None))
+    assert backfill.to_dict()["tables"] == [
         {"table": NAME, "ranges": {"orders": {"0": [0, 3]}}, "records": 3, "batches": 2, "later": 2}
     ]
     assert list_leftovers(world) == []

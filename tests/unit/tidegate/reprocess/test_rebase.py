@@ -24,12 +24,12 @@ PIPELINE = build_pipeline()
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
+    world = World()
+    world.broker.create("orders")
     for key in ("a", "b", "c"):
-        produce(made, key, "1")
-    flush(made.build_ports(PIPELINE))
-    return made
+        produce(world, key, "1")
+    flush(world.build_ports(PIPELINE))
+    return world
 
 
 def produce(world: World, key: str, name: str) -> None:
@@ -61,8 +61,8 @@ def test_preview_says_what_is_staged_and_would_never_be_published(world: World) 
     ports = world.build_ports(PIPELINE)
     produce(world, "d", "1")
     stage(ports, plan(ports))
-    shown = propose_rebase(ports, "latest").preview
-    assert f"{NAME}  batch=2 is staged and not published: nothing of it will be; flush first to publish it" in shown
+    preview = propose_rebase(ports, "latest").preview
+    assert f"{NAME}  batch=2 is staged and not published: nothing of it will be; flush first to publish it" in preview
     flush(ports)
     assert "staged" not in propose_rebase(ports, "latest").preview
 
@@ -72,7 +72,9 @@ def test_preview_is_silent_of_a_batch_that_another_run_has_published_first(world
     produce(world, "d", "1")
     planned = plan(ports)
     flush(world.build_ports(PIPELINE))
-    late = replace(planned, tables=tuple(replace(one, batch=3) for one in planned.tables))  # numbered behind the other
+    late = replace(
+        planned, tables=tuple(replace(table, batch=3) for table in planned.tables)
+    )  # numbered behind the other
     stage(ports, late)
     intermediate = name_intermediate_table(ports.pipeline, ports.pipeline.tables[0])
     assert [one.batch for one in ports.staging.list_staged(intermediate, NAME)] == [3]
@@ -195,15 +197,15 @@ def test_positions_of_several_tables_move_each_from_where_it_stands() -> None:
 
 def build_two_partitions() -> World:
     """Five records in each partition, flushed, and one more in each that is not."""
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     for number in range(5):
         for partition in (0, 1):
-            made.broker.produce("orders", {"id": f"{partition}{number}"}, {"id": "x", "name": "1"}, partition)
-    flush(made.build_ports(PIPELINE))
+            world.broker.produce("orders", {"id": f"{partition}{number}"}, {"id": "x", "name": "1"}, partition)
+    flush(world.build_ports(PIPELINE))
     for partition in (0, 1):
-        made.broker.produce("orders", {"id": f"{partition}5"}, {"id": "x", "name": "1"}, partition)
-    return made
+        world.broker.produce("orders", {"id": f"{partition}5"}, {"id": "x", "name": "1"}, partition)
+    return world
 
 
 def test_partitions_that_are_not_named_stay_where_they_are() -> None:
@@ -293,7 +295,7 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("to", "said"),
+    ("to", "message"),
     [
         ("yesterday", "write earliest, latest, group, a time"),
         ("2026-01-01T00:00:00", "without a zone"),
@@ -311,8 +313,8 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
         ('{"orders": {"-1": 1}}', "partition -1 is no whole number"),
     ],
 )
-def test_a_wrong_target_is_refused_with_the_way_out(world: World, to: str, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
+def test_a_wrong_target_is_refused_with_the_way_out(world: World, to: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
         move_positions(world.build_ports(PIPELINE), to)
     assert read_offsets(world) == {"orders": {0: 3, 1: 0}}
 

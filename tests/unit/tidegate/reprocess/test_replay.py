@@ -54,11 +54,11 @@ def correct_letters(world: World, *offsets: int) -> World:
 
 
 def read_table(world: World) -> dict[str, str]:
-    return {found["id"]: found["name"] for found in world.read_rows(TABLE)}
+    return {row["id"]: row["name"] for row in world.read_rows(TABLE)}
 
 
 def list_waiting_offsets(world: World) -> list[int]:
-    return sorted(found["offset"] for found in world.read_rows(LETTERS) if found["replayed_at"] is None)
+    return sorted(row["offset"] for row in world.read_rows(LETTERS) if row["replayed_at"] is None)
 
 
 def test_dead_letters_that_can_be_read_now_come_in_and_are_marked() -> None:
@@ -158,7 +158,7 @@ def test_append_gets_each_dead_letter_once_whenever_it_is_killed() -> None:
             finished = False
         for _ in range(2):
             replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
-        assert sorted(found["name"] for found in world.read_rows(TABLE)) == ["mended", "x", "y"], hook.at
+        assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["mended", "x", "y"], hook.at
         assert list_waiting_offsets(world) == [], hook.at
         assert not [name for name in world.destination.tables if "replay" in name], hook.at
         if finished:
@@ -219,7 +219,7 @@ def test_of_two_replays_at_once_the_one_whose_staged_letters_are_gone_publishes_
         replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), begin_another))
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x"}, [1])
     replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
-    assert [found["name"] for found in world.read_rows(TABLE)].count("mended") == 1
+    assert [row["name"] for row in world.read_rows(TABLE)].count("mended") == 1
     assert list_waiting_offsets(world) == []
 
 
@@ -256,7 +256,7 @@ def test_dead_letters_of_a_replay_that_was_killed_and_rolled_back_are_brought_in
     world.destination.rollback(TABLE, before)
     (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline(mode)))
     assert (result.tried, result.replayed) == (2, 2)
-    assert sorted(found["name"] for found in world.read_rows(TABLE)) == ["mended", "mended", "x", "y"]
+    assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["mended", "mended", "x", "y"]
     assert list_waiting_offsets(world) == []
 
 

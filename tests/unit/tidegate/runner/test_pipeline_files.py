@@ -33,9 +33,9 @@ def count_frames(problem: BaseException) -> int:
 
 
 def ask(files: PipelineFiles | PublicationFiles, name: str) -> ConfigurationError:
-    with pytest.raises(ConfigurationError) as found:
+    with pytest.raises(ConfigurationError) as error_info:
         files.load(name)
-    return found.value
+    return error_info.value
 
 
 def test_file_that_is_wrong_for_days_leaves_nothing_behind_each_time_it_is_asked_for(tmp_path: Path) -> None:

@@ -152,11 +152,11 @@ def test_mixed_records_are_said_with_counts_and_places() -> None:
         (None, "poison"),
         ({"id": 3}, b"\x00\x00\x00\x00\x09x"),
     )
-    told = join_checks(table)
-    assert "1 of 5 values look different: text, not a change event; at t:1:1" in told
-    assert "1 of 5 values look different: behind the id of a schema, not a change event; at t:0:2" in told
-    assert "changes of 2 source tables (a, b) would be mixed" in told
-    assert "1 of 5 records have no key" in told
+    checks = join_checks(table)
+    assert "1 of 5 values look different: text, not a change event; at t:1:1" in checks
+    assert "1 of 5 values look different: behind the id of a schema, not a change event; at t:0:2" in checks
+    assert "changes of 2 source tables (a, b) would be mixed" in checks
+    assert "1 of 5 records have no key" in checks
 
 
 def test_records_that_repeat_keys_are_said_unless_the_topic_is_one_of_states() -> None:

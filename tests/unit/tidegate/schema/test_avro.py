@@ -187,15 +187,15 @@ def test_symbol_that_the_latest_version_dropped_is_read_as_it_was_written() -> N
 
 def test_refused_version_has_no_writer_and_the_others_do() -> None:
     latest = build_record(("a", build_time_type("timestamp-micros")))
-    made = plan_decoding(latest, {1: build_record(("a", build_time_type("timestamp-millis"))), 2: latest})
-    assert (list(made.writers), list(made.refused)) == (["2"], ["1"])
+    decoding = plan_decoding(latest, {1: build_record(("a", build_time_type("timestamp-millis"))), 2: latest})
+    assert (list(decoding.writers), list(decoding.refused)) == (["2"], ["1"])
 
 
 def test_decoder_is_told_the_bare_number_of_what_the_product_converts_itself() -> None:
-    given = build_record(
+    record = build_record(
         ("a", ["null", build_time_type("timestamp-nanos")]), ("b", build_time_type("timestamp-micros"))
     )
-    shown = simplify_types(given)
+    shown = simplify_types(record)
     assert [f["type"] for f in shown["fields"]] == [["null", {"type": "long"}], build_time_type("timestamp-micros")]
 
 
@@ -204,8 +204,8 @@ def test_decoder_reads_each_int_as_a_long_so_that_none_is_cut() -> None:
     inner = {"type": "record", "name": "I", "fields": [{"name": "x", "type": "int"}]}
     lists = {"type": "array", "items": {"type": "map", "values": "int"}}
     more = (("d", inner), ("e", ["int", "long"]), ("f", ["string", "int"]))
-    given = build_record(("a", "int"), ("b", ["null", day]), ("c", lists), *more)
-    assert [f["type"] for f in simplify_types(given)["fields"]] == [
+    record = build_record(("a", "int"), ("b", ["null", day]), ("c", lists), *more)
+    assert [f["type"] for f in simplify_types(record)["fields"]] == [
         "long", ["null", {"type": "long"}], {"type": "array", "items": {"type": "map", "values": "long"}},
         {**inner, "fields": [{"name": "x", "type": "long"}]}, ["int", "long"], ["string", "long"],
     ]  # fmt: skip
@@ -216,11 +216,11 @@ def test_decoder_reads_all_bytes_of_a_decimal_that_may_be_longer_than_a_long() -
         return {"type": kind, "logicalType": "decimal", "scale": 2, **more}
 
     small = decimal("fixed", precision=10, size=8, name="S")
-    given = build_record(
+    record = build_record(
         ("a", decimal("bytes", precision=10)), ("b", ["null", decimal("fixed", precision=18, size=9, name="F")]),
         ("c", small), ("d", decimal("bytes", precision=19)), ("e", decimal("bytes", precision=64)),
     )  # fmt: skip
-    assert [f["type"] for f in simplify_types(given)["fields"]] == [
+    assert [f["type"] for f in simplify_types(record)["fields"]] == [
         decimal("bytes", precision=19), ["null", decimal("fixed", precision=19, size=9, name="F")],
         small, decimal("bytes", precision=19), decimal("bytes", precision=38),
     ]  # fmt: skip
@@ -233,10 +233,10 @@ def test_name_stands_for_the_type_of_its_namespace() -> None:
     fields = (("x", item("int")), ("y", item("string", namespace="b")), ("z", "Item"), ("w", "b.Item"))
     kinds = ["INT", "STRING", "INT", "STRING"]
     for schema in ({**build_record(*fields), "namespace": "a"}, build_record(*fields)):
-        made = plan_decoding(schema, {1: {**schema, "fields": schema["fields"][:3]}, 2: schema})
+        decoding = plan_decoding(schema, {1: {**schema, "fields": schema["fields"][:3]}, 2: schema})
         assert [c.type for c in to_columns(schema)] == [f"STRUCT<`v`: {kind}>" for kind in kinds]
-        assert to_columns(json.loads(made.reader)) == to_columns(schema)
-        assert made.refused == {}
+        assert to_columns(json.loads(decoding.reader)) == to_columns(schema)
+        assert decoding.refused == {}
     plain = {**build_record(("x", item("int")), ("z", "Item")), "namespace": "a"}
     assert json.loads(plan_decoding(plain, {}).reader) == plain
 
@@ -264,8 +264,8 @@ def test_field_that_the_latest_version_dropped_is_read_as_an_optional_one() -> N
     first = build_record(("id", "int"), ("gone", "string"), ("at", build_time_type("timestamp-micros")))
     second = build_record(("id", "int"), ("gone", ["string", "null"]), ("other", "long"))
     latest = build_record(("id", "int"))
-    made = plan_decoding(latest, {1: first, 2: second, 3: latest})
-    read = json.loads(made.reader)
+    decoding = plan_decoding(latest, {1: first, 2: second, 3: latest})
+    read = json.loads(decoding.reader)
     assert to_columns(read) == to_columns(
         build_record(
             ("id", "int"), ("gone", ["null", "string"]), ("other", "long"), ("at", build_time_type("timestamp-micros"))
@@ -273,7 +273,7 @@ def test_field_that_the_latest_version_dropped_is_read_as_an_optional_one() -> N
     )
     assert [f["default"] for f in read["fields"][1:]] == [None] * 3
     assert [f["type"][0] for f in read["fields"][1:]] == ["null"] * 3
-    assert list(made.writers) == ["1", "2", "3"]
+    assert list(decoding.writers) == ["1", "2", "3"]
     assert restore_dropped_fields(latest, [latest]) is latest
 
 

@@ -47,8 +47,8 @@ def test_field_names_may_hold_what_separates_fields() -> None:
 
 @pytest.mark.parametrize("name", ["`", "``", "`0", "0`", "`a`", "a`, `b", ".`a", "a.`b`"])
 def test_name_with_backquotes_anywhere_is_read_as_it_is_written(name: str) -> None:
-    made = Struct(((name, Array(Primitive("STRING"))), ("b", Struct(((name, Primitive("INT")),)))))
-    assert parse_type(format_type(made)) == made
+    struct = Struct(((name, Array(Primitive("STRING"))), ("b", Struct(((name, Primitive("INT")),)))))
+    assert parse_type(format_type(struct)) == struct
 
 
 def test_nesting_is_kept() -> None:

@@ -79,9 +79,9 @@ REFUSED = [
 
 @pytest.mark.parametrize(("before", "after"), REFUSED)
 def test_any_other_change_is_refused_with_both_types_and_the_way_out(before: str, after: str) -> None:
-    with pytest.raises(IncompatibleSchema, match=r"column=x.* incompatible change from type=.* to type=") as caught:
+    with pytest.raises(IncompatibleSchema, match=r"column=x.* incompatible change from type=.* to type=") as error_info:
         list_changes(build_struct(before), after)
-    assert "nothing was written" in str(caught.value)
+    assert "nothing was written" in str(error_info.value)
 
 
 def test_required_column_is_relaxed_where_the_record_may_lack_it() -> None:

@@ -20,11 +20,11 @@ class Away(BaseException):
 
 @pytest.fixture
 def world() -> World:
-    made = World()
+    world = World()
     for topic in ("orders", "lines"):
-        made.broker.create(topic)
-        made.broker.produce(topic, {"id": "a"}, {"id": "a", "name": "x"})
-    return made
+        world.broker.create(topic)
+        world.broker.produce(topic, {"id": "a"}, {"id": "a", "name": "x"})
+    return world
 
 
 def stage_batches(

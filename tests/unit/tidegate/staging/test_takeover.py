@@ -48,7 +48,7 @@ class WithFolders(_Delegating):
         return self.folders.list_signed_attempts(intermediate)
 
     def find_highest_batch(self, intermediate: str) -> int:
-        return max((one.batch for one in self.list_signed_attempts(intermediate)), default=0)
+        return max((signed_attempt.batch for signed_attempt in self.list_signed_attempts(intermediate)), default=0)
 
 
 class Scene:
@@ -79,8 +79,8 @@ class Scene:
             table = build_stage_table(replace(ports, new_attempt=lambda: f"a{self.attempt}"), planned, one)
             folder = self.destination.find_landing_folder(table.intermediate, one.batch, table.attempt)
             tables.append(replace(table, create=(), folder=folder))
-        asked = StageJob("shop", first.batch, first.ranges, "read_committed", tuple(tables))
-        return replace(asked, **more)
+        stage_job = StageJob("shop", first.batch, first.ranges, "read_committed", tuple(tables))
+        return replace(stage_job, **more)
 
 
 def test_job_whose_files_an_earlier_try_has_left_is_not_run_again() -> None:

@@ -62,8 +62,8 @@ def test_limits_of_a_key_whose_column_has_another_name_and_of_one_struct() -> No
     assert [sql for _, sql in list_key_limits(flat)] == [
         f"NOT key_struct.`u` {IS_NONE}", "octet_length(key_struct.`f`) <> 4"
     ]  # fmt: skip
-    one = build_typed_table(key=replace(key, prefix="", into="k"), k=HELD)
-    assert [sql for _, sql in list_key_limits(one)] == [sql for _, sql in list_key_limits(flat)]
+    typed_table = build_typed_table(key=replace(key, prefix="", into="k"), k=HELD)
+    assert [sql for _, sql in list_key_limits(typed_table)] == [sql for _, sql in list_key_limits(flat)]
     assert list_key_limits(build_typed_table(Column("u", "STRING"), u=UUID)) == ()
 
 

@@ -17,9 +17,9 @@ PIPELINE = build_pipeline(maintenance=Maintenance(compact_every=3))
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    return made
+    world = World()
+    world.broker.create("orders")
+    return world
 
 
 def publish(world: World, *keys: str) -> None:

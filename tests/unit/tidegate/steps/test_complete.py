@@ -68,12 +68,12 @@ def _walk_log(dice: random.Random, partitions: int) -> Iterator[tuple[dict[int, 
             times.append(now - now % dice.choice((1, 1000, HOUR)) if now % 7 == 0 else now)
         logs[partition] = sorted(times)
     done = dict.fromkeys(logs, 0)
-    while any(done[one] < len(logs[one]) for one in logs):
+    while any(done[log] < len(logs[log]) for log in logs):
         for one, times in logs.items():
             if dice.random() < 0.6:  # the others are late: for one flush, or for many
                 done[one] = min(len(times), done[one] + dice.choice((1, 1, 2, 5, 40)))
-        shown = {one: logs[one][done[one] - 1] for one in logs if done[one]}
-        waiting = {one: logs[one][done[one]] for one in logs if done[one] < len(logs[one])}
+        shown = {log: logs[log][done[log] - 1] for log in logs if done[log]}
+        waiting = {log: logs[log][done[log]] for log in logs if done[log] < len(logs[log])}
         yield shown, waiting
 
 
@@ -105,10 +105,10 @@ PIPELINE = replace(
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.clock.ms = compute_time(24)
-    made.broker.create("orders", 2)
-    return made
+    world = World()
+    world.clock.ms = compute_time(24)
+    world.broker.create("orders", 2)
+    return world
 
 
 def test_table_without_rows_of_each_partition_tells_nothing(world: World) -> None:
@@ -174,8 +174,8 @@ def test_only_the_table_that_is_asked_for_is_read(world: World) -> None:
         world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, partition, timestamp=compute_time(1))
     flush(world.build_ports(pipeline))
     calls = list[str]()
-    asked = world.build_ports(pipeline, hook=lambda call, when: calls.append(call) if when == "before" else None)
-    assert read_completeness(asked, "lake.shop.orders") == (compute_time(1), compute_time(1))
+    ports = world.build_ports(pipeline, hook=lambda call, when: calls.append(call) if when == "before" else None)
+    assert read_completeness(ports, "lake.shop.orders") == (compute_time(1), compute_time(1))
     assert calls.count("tables.read_state") == 1
 
 

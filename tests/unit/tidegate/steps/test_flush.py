@@ -36,10 +36,10 @@ GROUP = "tidegate-shop"
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    produce(made, "a", "x")
-    return made
+    world = World()
+    world.broker.create("orders")
+    produce(world, "a", "x")
+    return world
 
 
 def produce(world: World, key: object, name: str | None, partition: int = 0) -> None:
@@ -253,9 +253,9 @@ def test_failed_table_is_told_although_the_group_is_in_other_hands_too(world: Wo
     outside = {"engine": FailsToMerge(world.engine, COPY), "broker": GroupOfOthers(world.broker)}
     with pytest.raises(
         SomeTablesDelayed, match=r"1 tables failed:\nSpark failed in merge: table=lake.shop.copy"
-    ) as told:
+    ) as error_info:
         flush(world.build_ports(TWO, **outside))
-    assert [batch.table for batch in told.value.published] == [ORDERS]
+    assert [batch.table for batch in error_info.value.published] == [ORDERS]
     with pytest.raises(RetryLater, match="another client commits to this group"):
         flush(world.build_ports(TWO, broker=GroupOfOthers(world.broker)))
     assert world.read_rows(COPY) == world.read_rows(ORDERS) == [{"id": "a", "name": "x"}]
@@ -406,12 +406,15 @@ def test_status_reads_everything_and_changes_nothing(world: World) -> None:
             "seed",
         }
 
-    found = read_status(world.build_ports(build_pipeline(), refuse_writes))
-    (table,) = found["tables"]
-    partitions = [(one["partition"], one["lag"], one["published"], one["end"]) for one in found["partitions"]]
-    assert (found["lag"], partitions) == (1, [(0, 1, 1, 2), (1, 0, 0, 0)])
+    status = read_status(world.build_ports(build_pipeline(), refuse_writes))
+    (table,) = status["tables"]
+    partitions = [
+        (partition["partition"], partition["lag"], partition["published"], partition["end"])
+        for partition in status["partitions"]
+    ]
+    assert (status["lag"], partitions) == (1, [(0, 1, 1, 2), (1, 0, 0, 0)])
     assert (table["batch"], table["rows"], table["lag"], table["open_batches"]) == (1, 1, 1, [])
-    assert found["batches"][0]["batch"] == 1
+    assert status["batches"][0]["batch"] == 1
 
 
 def test_status_counts_what_was_read_and_holds_no_rows_as_done(world: World) -> None:
@@ -420,8 +423,8 @@ def test_status_counts_what_was_read_and_holds_no_rows_as_done(world: World) -> 
     world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "z"})], ending="abort")
     assert read_status(world.build_ports(build_pipeline()))["lag"] == 2
     flush(world.build_ports(build_pipeline()))
-    found = read_status(world.build_ports(build_pipeline()))
-    assert (found["lag"], found["partitions"][0]["lag"], found["partitions"][0]["committed"]) == (0, 0, 3)
+    status = read_status(world.build_ports(build_pipeline()))
+    assert (status["lag"], status["partitions"][0]["lag"], status["partitions"][0]["committed"]) == (0, 0, 3)
 
 
 def test_status_beside_a_flush_tells_of_no_log_cut_short(world: World) -> None:
@@ -432,8 +435,8 @@ def test_status_beside_a_flush_tells_of_no_log_cut_short(world: World) -> None:
             produce(world, "b", "y")
             flush(world.build_ports(build_pipeline()))
 
-    found = read_status(world.build_ports(build_pipeline(), other_run))
-    assert [table["problem"] for table in found["tables"]] == [None]
+    status = read_status(world.build_ports(build_pipeline(), other_run))
+    assert [table["problem"] for table in status["tables"]] == [None]
 
 
 def test_killed_at_any_call_of_a_flush_the_next_one_gives_the_same_table() -> None:

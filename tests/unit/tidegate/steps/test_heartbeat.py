@@ -31,11 +31,11 @@ def build_beating_pipeline(*topics: str, **given: Any) -> Pipeline:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     for partition in (0, 1):
-        made.broker.produce("orders", {"id": f"k{partition}"}, {"id": f"k{partition}", "name": "x"}, partition)
-    return made
+        world.broker.produce("orders", {"id": f"k{partition}"}, {"id": f"k{partition}", "name": "x"}, partition)
+    return world
 
 
 def beat(world: World, pipeline: Pipeline | None = None, **instead: Any) -> HeartbeatResult:

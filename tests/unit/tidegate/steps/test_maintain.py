@@ -19,12 +19,12 @@ PIPELINE = build_pipeline(maintenance=Maintenance(keep_snapshots=1))
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
+    world = World()
+    world.broker.create("orders")
     for key in "abcdef":
-        made.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
-        flush(made.build_ports(PIPELINE))
-    return made
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
+        flush(world.build_ports(PIPELINE))
+    return world
 
 
 def publish_one_more(world: World) -> None:
@@ -98,9 +98,9 @@ def test_nothing_is_removed_from_a_table_whose_files_others_may_use(
 def test_limits_are_counted_back_from_now(world: World) -> None:
     world.clock.ms = 10 * 86_400_000
     publish_one_more(world)
-    asked = list_statements(world)
-    assert asked["expire"]["older_than"] == "1970-01-06 00:00:00"
-    assert asked["orphans"]["older_than"] == "1970-01-08 00:00:00"
+    statements = list_statements(world)
+    assert statements["expire"]["older_than"] == "1970-01-06 00:00:00"
+    assert statements["orphans"]["older_than"] == "1970-01-08 00:00:00"
 
 
 def test_snapshots_between_main_and_the_last_published_one_are_kept(world: World) -> None:

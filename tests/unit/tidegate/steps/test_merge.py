@@ -37,10 +37,10 @@ A, B = {"id": "a", "name": "x"}, {"id": "b", "name": "y"}
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    produce(made, "a", "x")
-    return made
+    world = World()
+    world.broker.create("orders")
+    produce(world, "a", "x")
+    return world
 
 
 def produce(world: World, key: str, name: str | None) -> None:
@@ -116,9 +116,9 @@ def test_position_carries_cluster_topic_ids_and_time(world: World) -> None:
     world.broker.produce("orders", B, B, partition=1)
     batch = stage_batch(world)
     published = merge(world.build_ports(PIPELINE), batch)
-    found = read_position(world)
-    assert (found.cluster_id, found.topic_ids) == ("cluster-1", {"orders": world.broker.ids["orders"]})
-    assert found.valid_through_ms == published.valid_through_ms == min(batch.timestamps["orders"].values())
+    position = read_position(world)
+    assert (position.cluster_id, position.topic_ids) == ("cluster-1", {"orders": world.broker.ids["orders"]})
+    assert position.valid_through_ms == published.valid_through_ms == min(batch.timestamps["orders"].values())
     assert batch.timestamps["orders"].keys() == {0, 1}
 
 
@@ -445,9 +445,9 @@ def test_column_missing_in_the_table_is_added_before_the_merge(world: World) -> 
 def test_incompatible_column_gives_up_and_merges_nothing(world: World) -> None:
     flush(world.build_ports(PIPELINE))
     produce(world, "b", "y")
-    other = build_pipeline(build_table(columns=(Column("id", "STRING"), Column("name", "DOUBLE"))))
+    pipeline = build_pipeline(build_table(columns=(Column("id", "STRING"), Column("name", "DOUBLE"))))
     with pytest.raises(GiveUp, match="incompatible"):
-        merge(world.build_ports(other), stage_batch(world, other))
+        merge(world.build_ports(pipeline), stage_batch(world, pipeline))
     assert world.read_rows(NAME) == [A]
 
 

@@ -34,19 +34,19 @@ def publish(world: World, batch: StagedBatch, pipeline: Pipeline = PIPELINE, **i
 
 
 def test_rows_position_and_counts_are_those_of_a_staged_batch_and_nothing_is_staged(world: World) -> None:
-    other = make_orders()
+    orders = make_orders()
     for changes in ((), (("a", None), ("c", "1"), ("b", "2"))):
         send_orders(world, *changes)
-        send_orders(other, *changes)
-        one, two = flush(world.build_ports(PIPELINE)), flush(other.build_ports(build_pipeline()))
-        assert read_orders(world) == read_orders(other)
+        send_orders(orders, *changes)
+        one, two = flush(world.build_ports(PIPELINE)), flush(orders.build_ports(build_pipeline()))
+        assert read_orders(world) == read_orders(orders)
         assert [(p.inserted, p.updated, p.deleted, p.staged) for p in one.published] == [
             (p.inserted, p.updated, p.deleted, p.staged) for p in two.published
         ]
     assert read_orders(world) == {"b": "2", "c": "1"}
     assert INTERMEDIATE not in world.destination.tables
     assert (len(world.engine.direct), world.engine.stages) == (2, [])
-    table, same = world.destination.tables[NAME], other.destination.tables[NAME]
+    table, same = world.destination.tables[NAME], orders.destination.tables[NAME]
     found = Position.from_properties("shop", table.properties)
     assert found == Position.from_properties("shop", table.snapshots[table.refs["main"]].summary)
     assert found is not None
@@ -54,7 +54,7 @@ def test_rows_position_and_counts_are_those_of_a_staged_batch_and_nothing_is_sta
     assert found.timestamps.keys() == {"orders"}
     assert found.valid_through_ms is not None
     words = ("span", "read", "staged", "superseded", "batch")
-    told, expected = (list(w.destination.control["lake.shop.tidegate_shop_batches"]) for w in (world, other))
+    told, expected = (list(w.destination.control["lake.shop.tidegate_shop_batches"]) for w in (world, orders))
     assert [[row[word] for word in words] for row in told] == [[row[word] for word in words] for row in expected]
     assert set(table.refs) == set(same.refs) == {"main", "tidegate_shop"}
 
@@ -122,8 +122,8 @@ def test_retry_after_the_publish_publishes_nothing_twice(world: World, stages: b
 def test_of_two_runners_one_publishes(world: World) -> None:
     flush(world.build_ports(PIPELINE))
     send_orders(world, ("c", "1"), ("a", None))
-    one, other = plan_direct_batch(world), plan_direct_batch(world)
-    publish(world, one)
+    direct_batch, other = plan_direct_batch(world), plan_direct_batch(world)
+    publish(world, direct_batch)
     with pytest.raises(PublishedElsewhere):
         publish(world, other)
     assert read_orders(world) == {"b": "1", "c": "1"}

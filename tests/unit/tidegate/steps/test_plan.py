@@ -21,11 +21,11 @@ PIPELINE = build_pipeline()
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     for n in range(6):
-        made.broker.produce("orders", {"id": f"k{n}"}, {"id": f"k{n}", "name": "x"}, partition=n % 2)
-    return made
+        world.broker.produce("orders", {"id": f"k{n}"}, {"id": f"k{n}", "name": "x"}, partition=n % 2)
+    return world
 
 
 def plan_batch(world: World, pipeline=PIPELINE) -> PlannedBatch:

@@ -19,12 +19,12 @@ APART = build_pipeline(build_table(), build_table("lake.shop.copy", topics=(OTHE
 @pytest.fixture
 def world() -> World:
     """Three records in each of two partitions, all published."""
-    made = World()
+    world = World()
     for topic in ("orders", OTHER):
-        made.broker.create(topic, 2)
-    produce(made, 6)
-    flush(made.build_ports(PIPELINE))
-    return made
+        world.broker.create(topic, 2)
+    produce(world, 6)
+    flush(world.build_ports(PIPELINE))
+    return world
 
 
 def produce(world: World, count: int, partition: int | None = None, topic: str = "orders", name: str = "x") -> None:
@@ -61,15 +61,15 @@ def test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown
     world.broker.elect("orders", partition=0, has=1)
     produce(world, grown, partition=0)
     produce(world, 1, partition=1)
-    with pytest.raises(PositionLost) as caught:
+    with pytest.raises(PositionLost) as error_info:
         plan(world.build_ports(PIPELINE))
     for part in (
         "pipeline=shop table=lake.shop.orders: topic=orders partition=0 position=3: the log was cut at offset=1",
         "leader_epoch=1 recorded=0; the 2 offsets from there on",
         """tidegate rebase shop --to '{"orders": {"0": 1}}'""",
     ):
-        assert part in str(caught.value)
-    assert read_status(world.build_ports(PIPELINE))["tables"][0]["problem"] == str(caught.value)
+        assert part in str(error_info.value)
+    assert read_status(world.build_ports(PIPELINE))["tables"][0]["problem"] == str(error_info.value)
 
 
 def test_printed_way_out_reads_what_stands_behind_the_cut_and_the_next_election_is_no_other_cut(world: World) -> None:

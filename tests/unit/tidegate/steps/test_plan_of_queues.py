@@ -17,9 +17,9 @@ ONE, TWO = build_pipeline(), build_pipeline(build_table(ORDERS), build_table(COP
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 1)
-    return made
+    world = World()
+    world.broker.create("orders", 1)
+    return world
 
 
 def produce(world: World, *keys: str) -> None:
@@ -62,29 +62,29 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize(("damage", "told"), DAMAGES)
+@pytest.mark.parametrize(("damage", "message"), DAMAGES)
 def test_staged_rows_of_the_only_table_are_published_before_a_damage_to_the_log_is_told(
-    world: World, damage: Callable[[World], None], told: str
+    world: World, damage: Callable[[World], None], message: str
 ) -> None:
     leave_staged(world, ONE, ORDERS)
     damage(world)
     flushed = flush(world.build_ports(ONE))
     assert ([batch.batch for batch in flushed.published], read_keys(world, ORDERS)) == ([2], "abcd")
-    with pytest.raises(TidegateError, match=told):
+    with pytest.raises(TidegateError, match=message):
         flush(world.build_ports(ONE))
 
 
-@pytest.mark.parametrize(("damage", "told"), DAMAGES)
+@pytest.mark.parametrize(("damage", "message"), DAMAGES)
 def test_of_several_tables_each_is_refused_behind_its_own_queue(
-    world: World, damage: Callable[[World], None], told: str
+    world: World, damage: Callable[[World], None], message: str
 ) -> None:
     leave_staged(world, TWO, COPY)
     damage(world)
-    with pytest.raises(SomeTablesFailed, match=f"table={ORDERS}.*{told}") as caught:
+    with pytest.raises(SomeTablesFailed, match=f"table={ORDERS}.*{message}") as error_info:
         flush(world.build_ports(TWO))
-    assert f"table={COPY}" not in str(caught.value)
+    assert f"table={COPY}" not in str(error_info.value)
     assert (read_keys(world, ORDERS), read_keys(world, COPY)) == ("abcd", "abcd")
-    with pytest.raises(PositionLost, match=told):
+    with pytest.raises(PositionLost, match=message):
         flush(world.build_ports(TWO))
 
 
@@ -105,13 +105,13 @@ def test_way_out_that_a_table_is_told_leaves_what_another_one_has_staged(
     leave_staged(world, TWO, COPY)
     damage(world)
     broken = FailsToMerge(world.engine, COPY)
-    with pytest.raises(TidegateError) as caught:
+    with pytest.raises(TidegateError) as error_info:
         flush(world.build_ports(TWO, engine=broken))
-    found = re.search(
-        rf"table={ORDERS}: .*tidegate rebase shop --table ({ORDERS}) --to '?([^'\n;]*)", str(caught.value)
+    match = re.search(
+        rf"table={ORDERS}: .*tidegate rebase shop --table ({ORDERS}) --to '?([^'\n;]*)", str(error_info.value)
     )
-    assert found, str(caught.value)
-    rebase_positions(world.build_ports(TWO), propose_moves(world.build_ports(TWO), found[2], found[1]))
+    assert match, str(error_info.value)
+    rebase_positions(world.build_ports(TWO), propose_moves(world.build_ports(TWO), match[2], match[1]))
     flush(world.build_ports(TWO))
     assert (read_keys(world, ORDERS)[:4], read_keys(world, COPY)) == ("abcd", "abcd")
     assert read_keys(world, ORDERS).endswith("fg")

@@ -28,12 +28,12 @@ TWO = (build_table(), build_table("lake.shop.copy", mode="upsert"))
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 2)
-    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, timestamp=100)
-    made.broker.produce("orders", {"id": "a"}, None, timestamp=90)
-    made.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"}, partition=1, timestamp=70)
-    return made
+    world = World()
+    world.broker.create("orders", 2)
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, timestamp=100)
+    world.broker.produce("orders", {"id": "a"}, None, timestamp=90)
+    world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"}, partition=1, timestamp=70)
+    return world
 
 
 def run(world: World, *tables, engine=None, **given):
@@ -196,9 +196,9 @@ class _FailsToStage:
 
 
 def test_job_that_fails_while_another_run_publishes_its_batch_gives_way(world: World) -> None:
-    other = world.build_ports(build_pipeline(*TWO))
+    ports = world.build_ports(build_pipeline(*TWO))
     with pytest.raises(PublishedElsewhere, match="another run published first"):
-        run(world, *TWO, engine=_FailsToStage(world, lambda: flush(other)))
+        run(world, *TWO, engine=_FailsToStage(world, lambda: flush(ports)))
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"}, partition=1)
     with pytest.raises(RetryLater, match="Spark failed in stage"):
         run(world, *TWO, engine=_FailsToStage(world, lambda: None))

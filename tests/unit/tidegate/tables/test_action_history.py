@@ -24,10 +24,10 @@ def test_hundred_long_actions_leave_the_last_ones_and_a_few_kilobytes() -> None:
         state = replace(state, marks=add_action(ports, state, "discard", "ann" * 1000, told))
     (text,) = state.marks.values()
     assert len(text) < 50_000
-    kept = list_actions("shop", state)
-    assert [one.details.partition(":")[0] for one in kept] == [str(n) for n in range(100 - MAX_KEPT_ACTIONS, 100)]
-    assert kept[-1].details.startswith("99: because we said so, because")
-    assert kept[-1].details.endswith("... (200004 characters)")
+    actions = list_actions("shop", state)
+    assert [one.details.partition(":")[0] for one in actions] == [str(n) for n in range(100 - MAX_KEPT_ACTIONS, 100)]
+    assert actions[-1].details.startswith("99: because we said so, because")
+    assert actions[-1].details.endswith("... (200004 characters)")
     assert list(state.marks) == [resource_names.name_pipeline_property("shop", "actions")]
 
 

@@ -225,7 +225,7 @@ def test_backfill_and_replay_point_to_rebase() -> None:
         replay_dead_letters(ports)
 
 
-@pytest.mark.parametrize(("table", "told"), [
+@pytest.mark.parametrize(("table", "message"), [
     ({"upsert": False}, "keeps the versions that upserts make"),
     ({"deletes": "soft"}, "not with history"),
     ({"partial_updates": True}, "not with history"),
@@ -233,12 +233,12 @@ def test_backfill_and_replay_point_to_rebase() -> None:
     ({"history_columns": {"valid_to": "valid_from"}}, "valid_from is given twice"),
     ({"history": "none", "history_columns": {"valid_to": "until"}}, "only for history: scd2"),
 ])  # fmt: skip
-def test_what_history_cannot_be_combined_with_is_one_line(tmp_path, table: dict, told: str) -> None:
+def test_what_history_cannot_be_combined_with_is_one_line(tmp_path, table: dict, message: str) -> None:
     source = {"topics": ["t"], "key": {"fields": ["id"]}, "value": {"schema": "id INT, at DATE"}}
     file = tmp_path / "orders.yaml"
     text = {"source": source, "tables": [{"name": "lake.shop.orders", "history": "scd2", **table}]}
     file.write_text(yaml.safe_dump(text))
     catalogs = {"lake": Catalog("lake", "iceberg"), "dwh": Catalog("dwh", "bigquery")}
-    with pytest.raises(ConfigurationError, match=told) as caught:
+    with pytest.raises(ConfigurationError, match=message) as error_info:
         load_pipeline(file, catalogs)
-    assert len([p for p in caught.value.problems if told in p]) in (1, 2)
+    assert len([p for p in error_info.value.problems if message in p]) in (1, 2)

@@ -24,10 +24,10 @@ TEXT, TIME = Primitive("STRING"), Primitive("TIMESTAMP")
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
-    return made
+    world = World()
+    world.broker.create("orders")
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    return world
 
 
 def build_keyed_pipeline(*columns: Column, values: tuple[Column, ...] = (Column("name", "STRING"),)) -> Pipeline:
@@ -39,10 +39,10 @@ def test_column_of_another_type_is_refused_with_the_first_offset_before_anything
     flush(world.build_ports(build_pipeline()))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": 7})
     jobs = len(world.engine.jobs)
-    with pytest.raises(IncompatibleSchema) as caught:
+    with pytest.raises(IncompatibleSchema) as error_info:
         flush(world.build_ports(build_keyed_pipeline(Column("id", "STRING"), values=(Column("name", "INT"),))))
     for part in (f"table={TABLE}", "column=name", "type=STRING", "type=INT", "partition=0 offset=1", "nothing was"):
-        assert part in str(caught.value)
+        assert part in str(error_info.value)
     assert len(world.engine.jobs) == jobs
 
 
@@ -140,17 +140,17 @@ GONE = [
 ]
 
 
-@pytest.mark.parametrize(("held", "told"), GONE)
+@pytest.mark.parametrize(("held", "message"), GONE)
 def test_table_that_lost_its_key_is_refused_and_one_that_was_emptied_is_not(
-    world: World, held: Struct, told: str | None
+    world: World, held: Struct, message: str | None
 ) -> None:
     pipeline, state = build_pipeline(), _build_changed_state(world, build_pipeline(), held)
     for rows in (1, None):
         there = replace(state, total_records=rows)
-        if told is None:
+        if message is None:
             check_key_unchanged(pipeline, pipeline.tables[0], there)
             continue
-        with pytest.raises(IncompatibleSchema, match=told):
+        with pytest.raises(IncompatibleSchema, match=message):
             check_key_unchanged(pipeline, pipeline.tables[0], there)
     check_key_unchanged(pipeline, pipeline.tables[0], replace(state, total_records=0))
 
@@ -259,8 +259,8 @@ def test_column_that_was_dropped_and_added_again_is_refused_where_rows_are_found
 ) -> None:
     columns = tuple(Column(name, "STRING") for name in ("id", "name", "version"))
     table = replace(build_table(columns=columns), sequence_by=("version",))
-    held = Struct(tuple((column.name, TEXT) for column in columns))
-    state = replace(_build_changed_state(world, build_pipeline(table), held), emptied=frozenset({(lost,)}))
+    struct = Struct(tuple((column.name, TEXT) for column in columns))
+    state = replace(_build_changed_state(world, build_pipeline(table), struct), emptied=frozenset({(lost,)}))
     if is_used:
         with pytest.raises(IncompatibleSchema, match=f"column={lost}: somebody has dropped it and added it again"):
             check_key_unchanged(build_pipeline(table), table, state)

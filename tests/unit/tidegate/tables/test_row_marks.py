@@ -22,9 +22,9 @@ VERSIONED = build_pipeline(build_table(history=History()))
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 2)
-    return made
+    world = World()
+    world.broker.create("orders", 2)
+    return world
 
 
 def change(world: World, pipeline: Pipeline, *changes: tuple[str, str | None]) -> None:
@@ -42,10 +42,10 @@ def drop_column(world: World, name: str) -> None:
     table.columns, table.schema_id = tuple(c for c in table.columns if c.name != name), table.schema_id + 1
 
 
-def refuse(world: World, pipeline: Pipeline, told: str) -> None:
+def refuse(world: World, pipeline: Pipeline, message: str) -> None:
     before = world.read_rows(ORDERS)
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "later"}, 0)
-    with pytest.raises(IncompatibleSchema, match=told):
+    with pytest.raises(IncompatibleSchema, match=message):
         flush(world.build_ports(pipeline))
     assert world.read_rows(ORDERS) == before
 
@@ -62,10 +62,10 @@ def test_row_that_is_marked_as_deleted_does_not_come_back_with_its_mark(world: W
 def test_row_that_is_marked_as_deleted_does_not_lose_its_mark_by_another_name_of_the_column(world: World) -> None:
     change(world, SOFT, ("a", "1"), ("b", "1"))
     change(world, SOFT, ("b", None))
-    other = build_pipeline(build_table(deletes=DeleteMode.SOFT, deleted_column="is_deleted"))
-    refuse(world, other, "column=_deleted: .*rename it in the table")
+    pipeline = build_pipeline(build_table(deletes=DeleteMode.SOFT, deleted_column="is_deleted"))
+    refuse(world, pipeline, "column=_deleted: .*rename it in the table")
     world.destination.rename_column(ORDERS, "_deleted", "is_deleted")
-    change(world, other, ("c", "1"))
+    change(world, pipeline, ("c", "1"))
     assert {row["id"]: row["is_deleted"] for row in world.read_rows(ORDERS)} == {"a": False, "b": True, "c": False}
 
 

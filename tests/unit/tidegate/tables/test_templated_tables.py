@@ -34,9 +34,9 @@ def build_template(name: str = "lake.shop.{type}", **given):
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    return made
+    world = World()
+    world.broker.create("orders")
+    return world
 
 
 def produce(world: World, key: str, kind: str | None) -> None:

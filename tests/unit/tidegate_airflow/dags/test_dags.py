@@ -218,11 +218,11 @@ def test_changing_one_file_changes_the_dags_of_that_pipeline_alone(include: Path
 def find_mentions(node: Any, asset: str) -> list[dict[str, Any]]:
     """Every place of a DAG that names an asset: its schedule, and its tasks' inlets and outlets."""
     if isinstance(node, list):
-        return [found for one in node for found in find_mentions(one, asset)]
+        return [mention for one in node for mention in find_mentions(one, asset)]
     if not isinstance(node, dict):
         return []
     mine = [node] if node.get("name") == asset and "uri" in node else []
-    return mine + [found for one in node.values() for found in find_mentions(one, asset)]
+    return mine + [mention for one in node.values() for mention in find_mentions(one, asset)]
 
 
 @pytest.mark.parametrize(("pipeline", "watchers"), [("counted", 1), ("nightly", 1), ("p0", 0)])

@@ -40,18 +40,18 @@ class Results:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    made = World()
+    world = World()
 
     def ports(name: str, engine: Any = None, watcher: Any = None, pipeline: Pipeline = PIPELINE) -> Ports:
-        return made.build_ports(pipeline)
+        return world.build_ports(pipeline)
 
     monkeypatch.setattr(tasks, "assemble_ports", ports)
     monkeypatch.setattr(tasks, "run_measure", lambda name: {})
     monkeypatch.setattr(tasks, "read_pipeline", lambda name: PIPELINE)
     for topic in ("broken", "good"):
-        made.broker.create(topic, 2)
-        made.broker.produce(topic, {"id": "a"}, {"id": "a", "name": topic})
-    return made
+        world.broker.create(topic, 2)
+        world.broker.produce(topic, {"id": "a"}, {"id": "a", "name": topic})
+    return world
 
 
 def run_of(world: World, monkeypatch: pytest.MonkeyPatch) -> Results:

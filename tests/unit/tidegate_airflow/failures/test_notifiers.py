@@ -26,9 +26,9 @@ def backend() -> Iterator[Backend]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Airflow's own, while it is imported
         from airflow.sdk._shared.observability.metrics import stats
-    made, before = Backend(), stats._factory
-    stats.initialize(factory=lambda: made, export_legacy_names=False)
-    yield made
+    backend, before = Backend(), stats._factory
+    stats.initialize(factory=lambda: backend, export_legacy_names=False)
+    yield backend
     stats.initialize(factory=before or stats.NoStatsLogger, export_legacy_names=True)
 
 

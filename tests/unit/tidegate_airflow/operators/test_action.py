@@ -19,14 +19,14 @@ EMPTY = {"action": "skip", "preview": True, "table": None, "at": None, "to": Non
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """Two partitions with a record each, in the table."""
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     for partition, key in enumerate("ab"):
-        made.broker.produce("orders", {"id": key}, {"id": key, "name": key}, partition)
-    flush(made.build_ports(PIPELINE))
-    monkeypatch.setattr(tasks, "assemble_ports", lambda name, engine=None: made.build_ports(PIPELINE))
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": key}, partition)
+    flush(world.build_ports(PIPELINE))
+    monkeypatch.setattr(tasks, "assemble_ports", lambda name, engine=None: world.build_ports(PIPELINE))
     monkeypatch.setattr(errors, "push_failure_reason", lambda reason: None)
-    return made
+    return world
 
 
 def build_context(user: str | None = "ann", clear_number: int = 0, **words: Any) -> tuple[Any, dict[str, Any]]:
@@ -42,7 +42,7 @@ def build_context(user: str | None = "ann", clear_number: int = 0, **words: Any)
 
 def read_position_and_actors(world: World) -> tuple[Any, list[str]]:
     (table,) = read_status(world.build_ports(PIPELINE))["tables"]
-    return table["position"], [one["by"] for one in table["actions"]]
+    return table["position"], [action["by"] for action in table["actions"]]
 
 
 def test_preview_shows_and_changes_nothing_and_what_it_showed_is_done_by_who_asked(world: World) -> None:

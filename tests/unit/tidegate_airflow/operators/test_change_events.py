@@ -46,20 +46,20 @@ class Events:
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     """Two tables of a topic each, with two partitions; a record of the orders is a dead letter."""
-    made = World()
+    world = World()
     for topic in ("orders", "users"):
-        made.broker.create(topic, 2)
+        world.broker.create(topic, 2)
         for partition, key in enumerate("ab"):
-            made.broker.produce(topic, {"id": key}, {"id": key, "name": key}, partition)
-    made.broker.produce("orders", {"id": "c"}, BAD, 1)
-    flush(made.build_ports(PIPELINE))
+            world.broker.produce(topic, {"id": key}, {"id": key, "name": key}, partition)
+    world.broker.produce("orders", {"id": "c"}, BAD, 1)
+    flush(world.build_ports(PIPELINE))
 
     def ports(name: str, engine: Any = None, watcher: Any = None) -> Ports:
-        return made.build_ports(PIPELINE)
+        return world.build_ports(PIPELINE)
 
     monkeypatch.setattr(tasks, "assemble_ports", ports)
     monkeypatch.setattr(errors, "push_failure_reason", lambda reason: None)
-    return made
+    return world
 
 
 class KeptState(dict[str, Any]):

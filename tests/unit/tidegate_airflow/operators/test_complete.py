@@ -115,8 +115,8 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     done = subprocess.run(words, env={**os.environ, **own}, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     [line] = [line for line in done.stdout.splitlines() if line.startswith("SEEN ")]
-    found: dict[str, Any] = json.loads(line.removeprefix("SEEN "))
-    return found
+    report: dict[str, Any] = json.loads(line.removeprefix("SEEN "))
+    return report
 
 
 def test_each_hour_is_one_event_and_a_run_without_one_makes_none(events: dict[str, Any]) -> None:

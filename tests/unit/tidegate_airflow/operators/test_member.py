@@ -91,7 +91,7 @@ def test_merge_that_went_to_wait_goes_on_behind_the_tables_that_are_done(
     done = merge(context, memory)
     assert goes_on.merged == [SECOND, THIRD]
     assert (goes_on.payloads[SECOND], goes_on.payloads[THIRD]) == ({"checkpoint": SECOND}, {})
-    assert [one["table"] for one in done["tables"]] == [FIRST, SECOND, THIRD]
+    assert [table["table"] for table in done["tables"]] == [FIRST, SECOND, THIRD]
     assert events == [("fleet_night", name) for name in (FIRST, SECOND, THIRD)]
 
 
@@ -137,7 +137,7 @@ def test_merge_of_which_another_run_published_a_part_succeeds_and_tells_of_the_r
 ) -> None:
     monkeypatch.setattr(tasks, "run_merge", Merges(second=PublishedElsewhere("batch=3")))
     done = merge(context)
-    assert [one["table"] for one in done["tables"]] == [FIRST, THIRD]
+    assert [table["table"] for table in done["tables"]] == [FIRST, THIRD]
     assert events == [("fleet_night", FIRST), ("fleet_night", THIRD)]
 
 
@@ -150,7 +150,11 @@ def test_batches_that_were_published_before_their_table_failed_are_told_by_clean
     with pytest.raises(AirflowFailException):
         merge(context)
     told = context["ti"].left[member.UNREPORTED_KEY]
-    assert [(one["table"], one.get("batch")) for one in told["tables"]] == [(THIRD, None), (FIRST, 1), (SECOND, 1)]
+    assert [(table["table"], table.get("batch")) for table in told["tables"]] == [
+        (THIRD, None),
+        (FIRST, 1),
+        (SECOND, 1),
+    ]
     merges.outcomes = {name: PublishedElsewhere("batch=3") for name in (FIRST, SECOND, THIRD)}
     merge(context)
     assert events == [("fleet_night", FIRST), ("fleet_night", SECOND)], "no failure: they are its own"

@@ -48,11 +48,11 @@ def context() -> Any:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders", 2)
+    world = World()
+    world.broker.create("orders", 2)
     for partition, key in enumerate("ab"):
-        made.broker.produce("orders", {"id": key}, {"id": key, "name": "x"}, partition)
-    return made
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"}, partition)
+    return world
 
 
 class SlowWarehouse(_Delegating):
@@ -98,10 +98,10 @@ def build_operator(verb: str, given: Any) -> StepOperator:
 
 def defer_step(step: StepOperator, context: Any) -> tuple[TaskDeferred, dict[str, Any]]:
     """The step gives its slot back; with it what Airflow stores for it, as it is read from the database again."""
-    with pytest.raises(TaskDeferred) as away:
+    with pytest.raises(TaskDeferred) as error_info:
         step.execute(context)
-    kwargs = away.value.kwargs or {}
-    return away.value, json.loads(json.dumps(kwargs))["memory"]
+    kwargs = error_info.value.kwargs or {}
+    return error_info.value, json.loads(json.dumps(kwargs))["memory"]
 
 
 def test_merge_that_waits_in_the_triggerer_goes_on_and_counts_its_batch_once(
@@ -197,9 +197,9 @@ def test_link_that_cannot_be_left_fails_no_publish(caplog: pytest.LogCaptureFixt
 
 def trigger_of(context: Any) -> Any:
     """The trigger as the triggerer makes it, from what the task has left in Airflow's database."""
-    with pytest.raises(TaskDeferred) as away:
+    with pytest.raises(TaskDeferred) as error_info:
         DeferringWatcher(context, {}).report_running(JOB, LONG)
-    path, kwargs = away.value.trigger.serialize()
+    path, kwargs = error_info.value.trigger.serialize()
     assert path == "tidegate_airflow.triggers.bigquery_job.JobTrigger"
     return bigquery_job.JobTrigger(**json.loads(json.dumps(kwargs)))
 

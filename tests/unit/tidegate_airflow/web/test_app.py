@@ -60,13 +60,13 @@ class Memory:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
-    made.broker.produce("orders", {"id": "b"}, BAD)
-    made.broker.forget = lambda: None  # type: ignore[attr-defined]
-    made.broker.learn = lambda places: None  # type: ignore[attr-defined]
-    return made
+    world = World()
+    world.broker.create("orders")
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    world.broker.produce("orders", {"id": "b"}, BAD)
+    world.broker.forget = lambda: None  # type: ignore[attr-defined]
+    world.broker.learn = lambda places: None  # type: ignore[attr-defined]
+    return world
 
 
 @pytest.fixture
@@ -83,10 +83,10 @@ def desk(airflow: Any, world: World) -> Any:
 
 @pytest.fixture
 def outside() -> Outside:
-    made = Outside()
-    made.table.commit(a="1")
-    publish(made.build_ports())
-    return made
+    outside = Outside()
+    outside.table.commit(a="1")
+    publish(outside.build_ports())
+    return outside
 
 
 @pytest.fixture
@@ -96,9 +96,9 @@ def published(airflow: Any, outside: Outside, tmp_path: Path, monkeypatch: pytes
 
     (tmp_path / "publications").mkdir()
     (tmp_path / "publications" / "out.yaml").touch()
-    made = PublicationsView(tmp_path, lambda conn_id: None)
-    monkeypatch.setattr(made, "get_ports", lambda name: outside.build_ports())
-    return made
+    publications_view = PublicationsView(tmp_path, lambda conn_id: None)
+    monkeypatch.setattr(publications_view, "get_ports", lambda name: outside.build_ports())
+    return publications_view
 
 
 @pytest.fixture
@@ -137,8 +137,8 @@ def test_pipeline_whose_dag_one_may_not_see_does_not_exist(
     viewer = build_login(airflow, "viewer")
     assert client.get("/api/pipelines/shop", headers=viewer).status_code == 200
     monkeypatch.setattr(airflow, "is_authorized_dag", lambda **asked: False)
-    found = client.get("/api/pipelines", headers=viewer).json()["pipelines"]
-    assert [row["pipeline"] for row in found] == ["orphan"], "a file without a DAG, for who may see import errors"
+    pipelines = client.get("/api/pipelines", headers=viewer).json()["pipelines"]
+    assert [row["pipeline"] for row in pipelines] == ["orphan"], "a file without a DAG, for who may see import errors"
     monkeypatch.setattr(airflow, "is_authorized_view", lambda **asked: False)
     assert client.get("/api/pipelines", headers=viewer).json()["pipelines"] == []
     for name in ("shop", "orphan", "nothing", "..%2f..%2fetc"):
@@ -157,7 +157,9 @@ def test_viewer_sees_everything_and_may_trigger_nothing(client: Any, airflow: An
 def test_one_pipeline_comes_with_all_of_its_parts(client: Any, airflow: Any) -> None:
     seen = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()
     assert seen["pipeline"]["state"] == "current"
-    offsets = [(one["topic"], one["partition"], one["begin"], one["committed"]) for one in seen["offsets"]]
+    offsets = [
+        (offset["topic"], offset["partition"], offset["begin"], offset["committed"]) for offset in seen["offsets"]
+    ]
     assert offsets == [("orders", 0, 0, 2), ("orders", 1, 0, 0)]
     assert [batch["batch"] for batch in seen["past"]["batches"]] == [1]
     assert seen["past"]["advances"][0]["partition"] == 0
@@ -292,10 +294,10 @@ def test_secrets_in_a_foreign_error_are_hidden(airflow: Any) -> None:
 def test_password_with_letters_that_addresses_have_is_hidden_whole(airflow: Any, password: str) -> None:
     from tidegate_airflow.web.messages import describe_problem
 
-    told = describe_problem(
+    problem = describe_problem(
         OSError(f"cannot connect to 'postgresql://lake:{password}@db:5432/x', nor to s3://bucket/y")
     )
-    assert told == "OSError: cannot connect to 'postgresql://***@db:5432/x', nor to s3://bucket/y"
+    assert problem == "OSError: cannot connect to 'postgresql://***@db:5432/x', nor to s3://bucket/y"
 
 
 def test_every_file_of_the_page_is_small_and_calls_nobody_else() -> None:
@@ -319,7 +321,9 @@ def test_publication_comes_with_its_place_in_the_tables_snapshots(
     assert (row["state"], row["published_snapshot_id"], row["snapshots_behind"]) == ("current", "10", 0)
     outside.table.commit(a="2")
     seen = client.get("/api/publications/out", headers=admin).json()
-    assert [one["snapshot_id"] for one in seen["snapshots"]] == ["11", "10"], "as text: browsers round such numbers"
+    assert [snapshot["snapshot_id"] for snapshot in seen["snapshots"]] == ["11", "10"], (
+        "as text: browsers round such numbers"
+    )
     assert (seen["may"], seen["publication"]["dag_id"]) == ({"publish": True}, "tidegate_publish_out")
     viewer = build_login(airflow, "viewer")
     assert client.get("/api/publications/out", headers=viewer).json()["may"] == {"publish": False}
@@ -383,10 +387,10 @@ def test_failure_is_over_once_its_task_has_succeeded_though_another_run_waits_be
     from sqlalchemy import update
     from tidegate_airflow.web.airflow_runs import read_dag_statuses
 
-    found = read_dag_statuses(["tidegate_shop"])["tidegate_shop"]
-    assert (found.failed, found.is_fixed) == ("stage failed: see the log of the task", True)
+    tidegate_shop = read_dag_statuses(["tidegate_shop"])["tidegate_shop"]
+    assert (tidegate_shop.failed, tidegate_shop.is_fixed) == ("stage failed: see the log of the task", True)
     with create_session() as session:
         merge = TaskInstance.task_id == "merge"
         session.execute(update(TaskInstance).where(merge).values(state="up_for_retry"))
-    found = read_dag_statuses(["tidegate_shop"])["tidegate_shop"]
-    assert not found.is_fixed
+    tidegate_shop = read_dag_statuses(["tidegate_shop"])["tidegate_shop"]
+    assert not tidegate_shop.is_fixed

@@ -65,17 +65,17 @@ class Files:
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.broker.create("orders")
-    made.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
-    return made
+    world = World()
+    world.broker.create("orders")
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"})
+    return world
 
 
 @pytest.fixture
 def broker(world: World) -> Iterator[Onlooker]:
-    made = Onlooker(world.broker)
-    yield made
-    made.gate.set()
+    onlooker = Onlooker(world.broker)
+    yield onlooker
+    onlooker.gate.set()
 
 
 def build_ports(world: World, broker: Any, name: str = "shop") -> Ports:
@@ -116,8 +116,8 @@ def test_nothing_is_kept_of_pipelines_that_went_and_of_settings_that_changed(
         del files.found[f"tenant_{number}"]
     clock.seconds += 60
     assert set(watch.get_rows(patience=60)) == {"stays"}
-    for kept in (watch._rows, watch._described, watch._recent, watch._answered, watch._groups):
-        assert set(kept) == {"stays"}
+    for row in (watch._rows, watch._described, watch._recent, watch._answered, watch._groups):
+        assert set(row) == {"stays"}
     assert len(watch._due) <= 2
 
 
@@ -132,8 +132,8 @@ def test_pipeline_that_cannot_be_read_is_opened_anew_and_no_other(world: World, 
 
 def test_brokers_that_do_not_answer_keep_nobody_waiting(world: World, broker: Onlooker) -> None:
     broker.gate.clear()
-    other = PipelineContext(("other",), build_ports(world, Onlooker(world.broker), "other"))
-    watch = watch_of(shop=PipelineContext(("dead",), build_ports(world, broker)), other=other)
+    pipeline_context = PipelineContext(("other",), build_ports(world, Onlooker(world.broker), "other"))
+    watch = watch_of(shop=PipelineContext(("dead",), build_ports(world, broker)), other=pipeline_context)
     rows = watch.get_rows(patience=0.5)
     while rows["other"]["error"] or rows["shop"]["error"] == "not read yet":
         rows = watch.get_rows(patience=0.5)
@@ -141,8 +141,8 @@ def test_brokers_that_do_not_answer_keep_nobody_waiting(world: World, broker: On
 
 
 def test_what_the_file_says_is_known_also_while_nobody_answers(world: World, broker: Onlooker) -> None:
-    one = build_ports(world, broker)
-    tagged = replace(one, pipeline=replace(one.pipeline, tags=("gold",), description="Orders"))
+    ports = build_ports(world, broker)
+    tagged = replace(ports, pipeline=replace(ports.pipeline, tags=("gold",), description="Orders"))
     broker.gate.clear()
     watch = watch_of(shop=PipelineContext(("dead",), tagged))
     row = watch.get_rows(patience=0.5)["shop"]
@@ -158,25 +158,25 @@ def test_what_the_file_says_is_known_also_while_nobody_answers(world: World, bro
 
 
 def test_failure_keeps_the_last_numbers_and_says_what_happened(world: World, broker: Onlooker) -> None:
-    one = build_ports(world, broker)
-    flush(world.build_ports(one.pipeline))
-    watch = watch_of(shop=PipelineContext((), one))
+    ports = build_ports(world, broker)
+    flush(world.build_ports(ports.pipeline))
+    watch = watch_of(shop=PipelineContext((), ports))
     assert watch.get_rows(patience=60)["shop"]["lag"] == 0
     broker.failure = RetryLater("brokers=b:9092 gave no answer")
-    watch._read_group([one])
+    watch._read_group([ports])
     row = watch.get_rows(patience=60)["shop"]
     assert row["error"] == "brokers=b:9092 gave no answer"
     assert row["lag"] == 0
     broker.failure = None
-    watch._read_group([one])
+    watch._read_group([ports])
     assert watch.get_rows(patience=60)["shop"]["error"] is None
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedTime:
-    made = SteppedTime()
-    monkeypatch.setattr("tidegate_airflow.web.overview_cache.time", made)
-    return made
+    stepped_time = SteppedTime()
+    monkeypatch.setattr("tidegate_airflow.web.overview_cache.time", stepped_time)
+    return stepped_time
 
 
 def look_until_read(watch: OverviewCache, broker: Onlooker, times: int) -> None:

@@ -57,12 +57,12 @@ def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_fi
     writer.commits.seed(TABLE, "branched", START)
     kit.port = writer
     writer.commits.publish(kit.merge_branch(FIRST, "branched"))
-    found = build_contexts(
+    contexts = build_contexts(
         tmp_path, Vault(), aaa={"name": "lake.shop.other"}, branched={"name": TABLE, "branch": "staging"}
     )
-    for name in found.list_names():
-        found.get_context(name)
-    state = found.get_context("branched").ports.tables.read_state(TABLE, "branched")
+    for name in contexts.list_names():
+        contexts.get_context(name)
+    state = contexts.get_context("branched").ports.tables.read_state(TABLE, "branched")
     assert (state.rolled_back, state.position) == (False, FIRST)
     assert state.snapshot_id == kit.load(TABLE).metadata.refs["staging"].snapshot_id
     assert kit.load(TABLE).metadata.refs["main"].snapshot_id != state.snapshot_id
@@ -77,40 +77,40 @@ def test_pipelines_share_a_catalogs_client_until_its_secret_is_another(
     kit: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     vault = Vault(**{"s3.secret-access-key": "old"})
-    found = build_contexts(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
-    old = get_client(found, "one")
-    assert old is get_client(found, "two")
+    contexts = build_contexts(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
+    old = get_client(contexts, "one")
+    assert old is get_client(contexts, "two")
     assert old.properties["s3.secret-access-key"] == "old"
     vault.extra["s3.secret-access-key"] = "new"
-    assert get_client(found, "one") is old, "kept for some minutes"
+    assert get_client(contexts, "one") is old, "kept for some minutes"
     monkeypatch.setattr(pipeline_contexts, "CONTEXT_TTL_SECONDS", -1.0)
-    assert get_client(found, "one").properties["s3.secret-access-key"] == "new"
-    assert get_client(found, "two") is get_client(found, "one")
+    assert get_client(contexts, "one").properties["s3.secret-access-key"] == "new"
+    assert get_client(contexts, "two") is get_client(contexts, "one")
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedTime:
-    made = SteppedTime()
+    stepped_time = SteppedTime()
     for module in (pipeline_contexts, pipeline_files):
-        monkeypatch.setattr(module, "time", made)
-    return made
+        monkeypatch.setattr(module, "time", stepped_time)
+    return stepped_time
 
 
 def test_secret_that_was_changed_after_a_reading_failed_is_used_within_seconds(
     kit: Kit, tmp_path: Path, clock: SteppedTime
 ) -> None:
     vault = Vault(**{"s3.secret-access-key": "old"})
-    found = build_contexts(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
-    old = get_client(found, "one")
+    contexts = build_contexts(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
+    old = get_client(contexts, "one")
     vault.extra["s3.secret-access-key"] = "new"
-    found.report_failure("one")
+    contexts.report_failure("one")
     clock.seconds += 6
-    assert get_client(found, "one").properties["s3.secret-access-key"] == "new"
-    assert found.get_context("two").ports.pipeline.name == "two"
-    assert get_client(found, "one") is not old
+    assert get_client(contexts, "one").properties["s3.secret-access-key"] == "new"
+    assert contexts.get_context("two").ports.pipeline.name == "two"
+    assert get_client(contexts, "one") is not old
     vault.extra["s3.secret-access-key"] = "newer"
     clock.seconds += 6
-    assert get_client(found, "one").properties["s3.secret-access-key"] == "new", "it was read well since"
+    assert get_client(contexts, "one").properties["s3.secret-access-key"] == "new", "it was read well since"
 
 
 def test_connection_that_was_missing_is_found_within_seconds_after_it_was_made(
@@ -122,49 +122,49 @@ def test_connection_that_was_missing_is_found_within_seconds_after_it_was_made(
         return known.get(conn_id) if conn_id == "kafka_default" else Vault()(conn_id)
 
     build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
-    found = PipelineContexts(tmp_path, resolve)
+    pipeline_contexts = PipelineContexts(tmp_path, resolve)
     for name in ("one", "two"):
         with pytest.raises(ConfigurationError, match="kafka_default"):
-            found.get_context(name)
+            pipeline_contexts.get_context(name)
     known["kafka_default"] = Connection("kafka_default", extra={"bootstrap.servers": "localhost:1"})
     clock.seconds += 6
-    assert [found.get_context(name).ports.pipeline.name for name in ("one", "two")] == ["one", "two"]
+    assert [pipeline_contexts.get_context(name).ports.pipeline.name for name in ("one", "two")] == ["one", "two"]
 
 
 def test_fleet_of_a_pipeline_is_read_again_when_its_file_or_the_defaults_change(tmp_path: Path) -> None:
-    found = build_contexts(tmp_path, Vault(), orders={"name": "lake.shop.orders"})
-    assert found.get_fleet("orders") is None
+    contexts = build_contexts(tmp_path, Vault(), orders={"name": "lake.shop.orders"})
+    assert contexts.get_fleet("orders") is None
     (tmp_path / "defaults.yaml").write_text("fleet: all\n")
-    assert found.get_fleet("orders") == "all"
+    assert contexts.get_fleet("orders") == "all"
     file = tmp_path / "pipelines" / "orders.yaml"
     file.write_text(file.read_text() + "fleet: shop\ncolour: red\n")
-    assert found.get_fleet("orders") == "shop", "a file that is wrong says where it belongs"
+    assert contexts.get_fleet("orders") == "shop", "a file that is wrong says where it belongs"
 
 
 def test_pipelines_that_went_keep_nothing_open(tmp_path: Path) -> None:
     """A file for each tenant that comes and goes would leave the threads of its brokers' client for ever."""
-    found = build_contexts(tmp_path, Vault(), one={"name": "lake.shop.one"}, two={"name": "lake.shop.two"})
+    contexts = build_contexts(tmp_path, Vault(), one={"name": "lake.shop.one"}, two={"name": "lake.shop.two"})
     text = (tmp_path / "pipelines" / "two.yaml").read_text()
     for name in (f"tenant_{number}" for number in range(3)):
         file = tmp_path / "pipelines" / f"{name}.yaml"
         kafka = {"source": {**yaml.safe_load(text)["source"], "kafka": f"brokers_of_{name}"}}
         file.write_text(yaml.safe_dump({**yaml.safe_load(text), **kafka, "tables": [{"name": f"lake.shop.{name}"}]}))
-        assert name in found.list_names()
-        found.get_context(name)
-        found.get_fleet(name)
+        assert name in contexts.list_names()
+        contexts.get_context(name)
+        contexts.get_fleet(name)
         file.unlink()
-    assert found.list_names() == ["one", "two"]
-    found.get_context("one")
-    assert set(found._kept) == {"one"}
-    assert set(found._fleets) <= {"one", "two"}
-    assert len(found._brokers) == 1
+    assert contexts.list_names() == ["one", "two"]
+    contexts.get_context("one")
+    assert set(contexts._kept) == {"one"}
+    assert set(contexts._fleets) <= {"one", "two"}
+    assert len(contexts._brokers) == 1
 
 
 def test_files_that_an_editor_or_a_file_system_left_are_no_pipelines(tmp_path: Path) -> None:
-    found = build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
+    contexts = build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
     (tmp_path / "pipelines" / ".#one.yaml").symlink_to("somebody@somewhere.123")
     (tmp_path / "pipelines" / "._two.yaml").write_bytes(b"\x00\x05\x16\x07")
-    assert found.list_names() == ["one", "two"]
+    assert contexts.list_names() == ["one", "two"]
     (tmp_path / "publications").mkdir()
     (tmp_path / "publications" / "out.yaml").write_text("table: lake.shop.orders\n")
     (tmp_path / "publications" / "._out.yaml").write_bytes(b"\x00\x05\x16\x07")
@@ -175,28 +175,28 @@ def test_files_that_an_editor_or_a_file_system_left_are_no_pipelines(tmp_path: P
 
 def test_file_that_is_refused_for_another_one_says_so_as_airflow_does(tmp_path: Path, clock: SteppedTime) -> None:
     """Airflow makes no DAG of it, so that nothing would ever be flushed."""
-    found = build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
-    assert found.get_context("two").ports.pipeline.name == "two"
+    contexts = build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "lake.shop.other"})
+    assert contexts.get_context("two").ports.pipeline.name == "two"
     two = tmp_path / "pipelines" / "two.yaml"
     right, table = two.read_text(), resource_names.name_intermediate_table
-    first = found.get_context("one").ports.pipeline
+    first = contexts.get_context("one").ports.pipeline
     two.write_text(right.replace("lake.shop.other", table(first, first.tables[0])))
     with pytest.raises(ConfigurationError, match=r"two\.yaml: pipeline one needs .* too; rename one of the two files"):
-        found.get_context("two")
-    assert found.get_context("one").ports.pipeline.name == "one"
+        contexts.get_context("two")
+    assert contexts.get_context("one").ports.pipeline.name == "one"
     (tmp_path / "pipelines" / "one.yaml").unlink()
     clock.seconds += 6
-    assert found.get_context("two").ports.pipeline.name == "two"
+    assert contexts.get_context("two").ports.pipeline.name == "two"
 
 
 def test_member_of_a_fleet_that_lies_in_another_catalog_says_so(tmp_path: Path) -> None:
-    found = build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "pond.shop.other"})
+    contexts = build_contexts(tmp_path, Vault(), one={"name": TABLE}, two={"name": "pond.shop.other"})
     catalogs = yaml.safe_load((tmp_path / "catalogs.yaml").read_text())
     (tmp_path / "catalogs.yaml").write_text(yaml.safe_dump({**catalogs, "pond": catalogs["lake"]}))
     (tmp_path / "defaults.yaml").write_text("fleet: all\n")
     with pytest.raises(ConfigurationError, match="give the file another fleet"):
-        found.get_context("two")
-    assert found.get_context("one").ports.pipeline.fleet == "all"
+        contexts.get_context("two")
+    assert contexts.get_context("one").ports.pipeline.fleet == "all"
 
 
 def test_publication_whose_topic_another_one_has_says_so(tmp_path: Path) -> None:

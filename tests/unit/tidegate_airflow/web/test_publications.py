@@ -32,9 +32,9 @@ class View(PublicationsView):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedTime:
-    made = SteppedTime()
-    monkeypatch.setattr(publications, "time", made)
-    return made
+    stepped_time = SteppedTime()
+    monkeypatch.setattr(publications, "time", stepped_time)
+    return stepped_time
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_nothing_is_kept_of_publications_that_went(view: View, clock: SteppedTim
     read_readings(view)
     (tmp_path / "publications" / "right.yaml").unlink()
     assert view.list_names() == ["left"]
-    assert [set(kept) for kept in (view._readings, view._answered, view._due)] == [{"left"}] * 3
+    assert [set(reading) for reading in (view._readings, view._answered, view._due)] == [{"left"}] * 3
 
 
 def test_publications_that_are_opened_again_and_again_have_their_files_read_once(

@@ -59,8 +59,8 @@ def test_failed_tasks_of_its_own_dags_are_shown_whatever_their_index() -> None:
 def test_of_its_fleet_only_its_own_part_is_shown_and_what_runs_for_all() -> None:
     from tidegate_airflow.web.airflow_runs import FleetPart, read_errors
 
-    found = read_errors([FLEET, MAINTENANCE], 8, FleetPart(FLEET, "fleet_trucks"))
-    assert show(found) == {(FLEET, "stage", 1), (FLEET, "plan", -1), (MAINTENANCE, "maintain", 2)}
+    errors = read_errors([FLEET, MAINTENANCE], 8, FleetPart(FLEET, "fleet_trucks"))
+    assert show(errors) == {(FLEET, "stage", 1), (FLEET, "plan", -1), (MAINTENANCE, "maintain", 2)}
 
 
 def count_steps(newest: str) -> int:
@@ -80,10 +80,10 @@ def count_steps(newest: str) -> int:
 
     event.listen(settings.engine, "checkout", watch)
     try:
-        found = read_dag_statuses([FLEET, OWN, MAINTENANCE])
+        dag_statuses = read_dag_statuses([FLEET, OWN, MAINTENANCE])
     finally:
         event.remove(settings.engine, "checkout", watch)
-    assert {name: one.last and one.last["run_id"] for name, one in found.items()} == {
+    assert {name: one.last and one.last["run_id"] for name, one in dag_statuses.items()} == {
         FLEET: newest,
         OWN: newest,
         MAINTENANCE: "r",

@@ -37,16 +37,16 @@ class Located(Warehouse):
 
 
 def find_faults(location: str | None, **datasets: str) -> list[Finding]:
-    found = check_warehouse(Located(location, **datasets), "dwh", NEED)
-    return [one for one in found if one.severity is not Severity.OK]
+    warehouse = check_warehouse(Located(location, **datasets), "dwh", NEED)
+    return [one for one in warehouse if one.severity is not Severity.OK]
 
 
 def test_dataset_in_another_location_than_the_catalogs_is_told_with_the_way_out() -> None:
-    (found,) = find_faults("EU", shop="EU", other="US")
-    assert (found.check, found.severity) == ("catalog.namespace", Severity.ERROR)
-    assert "dataset=other" in found.cause
-    assert "lies in location=US, and the catalog's jobs run in location=EU" in found.cause
-    assert found.advice.startswith("set location: US in catalogs.yaml")
+    (fault,) = find_faults("EU", shop="EU", other="US")
+    assert (fault.check, fault.severity) == ("catalog.namespace", Severity.ERROR)
+    assert "dataset=other" in fault.cause
+    assert "lies in location=US, and the catalog's jobs run in location=EU" in fault.cause
+    assert fault.advice.startswith("set location: US in catalogs.yaml")
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_dataset_in_another_location_than_the_catalogs_is_told_with_the_way_out(
     ],
 )
 def test_datasets_where_jobs_run_are_well(location: str | None, datasets: dict[str, str]) -> None:
-    found = check_warehouse(Located(location, **datasets), "dwh", NEED)
-    assert {one.severity for one in found if one.check == "catalog.namespace"} == {Severity.OK}
+    warehouse = check_warehouse(Located(location, **datasets), "dwh", NEED)
+    assert {one.severity for one in warehouse if one.check == "catalog.namespace"} == {Severity.OK}
 
 
 def test_server_of_ones_own_that_takes_jobs_from_everywhere_is_well() -> None:

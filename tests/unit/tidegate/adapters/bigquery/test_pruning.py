@@ -90,26 +90,28 @@ class Asked:
 
 
 def test_table_without_partitions_and_clusters_is_not_asked() -> None:
-    asked = Asked()
-    assert compute_bounds(build_layout(unit="", clustered=()), asked, SQL, POSITIONS, build_values()) == UNBOUNDED
-    assert compute_bounds(build_layout(unit=""), asked, SQL, POSITIONS, build_values("append")) == UNBOUNDED
-    assert asked.questions == []
+    query_runner = Asked()
+    assert (
+        compute_bounds(build_layout(unit="", clustered=()), query_runner, SQL, POSITIONS, build_values()) == UNBOUNDED
+    )
+    assert compute_bounds(build_layout(unit=""), query_runner, SQL, POSITIONS, build_values("append")) == UNBOUNDED
+    assert query_runner.questions == []
 
 
 def test_key_bounds_hold_for_tables_that_are_clustered_by_it() -> None:
-    found = compute_bounds(build_layout(unit=""), Asked(KEYS), SQL, POSITIONS, build_values())
-    assert found.conditions == (Bound(("id",), (("5", "90"),)),)
-    found = compute_bounds(build_layout(unit=""), Asked({**KEYS, "nulls_0": True}), SQL, POSITIONS, build_values())
-    assert found.conditions[0].nulls
+    bounds = compute_bounds(build_layout(unit=""), Asked(KEYS), SQL, POSITIONS, build_values())
+    assert bounds.conditions == (Bound(("id",), (("5", "90"),)),)
+    bounds = compute_bounds(build_layout(unit=""), Asked({**KEYS, "nulls_0": True}), SQL, POSITIONS, build_values())
+    assert bounds.conditions[0].nulls
 
 
 def test_partitions_of_a_column_that_may_change_are_looked_up_by_key() -> None:
-    asked = Asked(
+    query_runner = Asked(
         KEYS,
         {"partitions": [build_time(3), build_time(1), build_time(2), build_time(9)], "outside": True, "versions": 17},
     )
-    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values())
-    assert found.conditions[1] == Bound(
+    bounds = compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values())
+    assert bounds.conditions[1] == Bound(
         ("at",),
         (
             ("TIMESTAMP '2026-01-01 00:00:00+00:00'", "TIMESTAMP '2026-01-03 23:59:59.999999+00:00'"),
@@ -117,13 +119,13 @@ def test_partitions_of_a_column_that_may_change_are_looked_up_by_key() -> None:
         ),
         nulls=True,
     )
-    assert "t.`id` BETWEEN 5 AND 90" in asked.questions[1]
-    assert "JOIN" in asked.questions[1]
+    assert "t.`id` BETWEEN 5 AND 90" in query_runner.questions[1]
+    assert "JOIN" in query_runner.questions[1]
 
 
 def test_what_was_looked_up_is_worth_nothing_once_another_pipeline_has_written() -> None:
-    asked = Asked(KEYS, {"partitions": [build_time(1)], "outside": False, "versions": 17})
-    guards = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values()).guards
+    query_runner = Asked(KEYS, {"partitions": [build_time(1)], "outside": False, "versions": 17})
+    guards = compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values()).guards
     assert len(guards) == 1
     assert "SUM(version)" in guards[0]
     assert "= 18" in guards[0]  # this publish moves its own position first
@@ -131,45 +133,45 @@ def test_what_was_looked_up_is_worth_nothing_once_another_pipeline_has_written()
 
 
 def test_new_keys_alone_leave_a_filter_that_reads_next_to_nothing() -> None:
-    asked = Asked(KEYS, {"partitions": None, "outside": False, "versions": 1})
-    assert compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values()).conditions[1] == Bound(
+    query_runner = Asked(KEYS, {"partitions": None, "outside": False, "versions": 1})
+    assert compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values()).conditions[1] == Bound(
         ("at",), (), nulls=True
     )
 
 
 @pytest.mark.parametrize("given", [{"keys": ("id", "at")}, {"create": KEPT}])
 def test_partitions_of_the_batch_are_those_of_its_keys_where_the_column_cannot_change(given: dict[str, Any]) -> None:
-    asked = Asked({**KEYS, "partitions": [build_time(1)], "outside": False})
-    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values(**given))
-    assert len(asked.questions) == 1
-    assert found.conditions[-1].ranges[0][0] == "TIMESTAMP '2026-01-01 00:00:00+00:00'"
-    assert found.guards == ()
+    query_runner = Asked({**KEYS, "partitions": [build_time(1)], "outside": False})
+    bounds = compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values(**given))
+    assert len(query_runner.questions) == 1
+    assert bounds.conditions[-1].ranges[0][0] == "TIMESTAMP '2026-01-01 00:00:00+00:00'"
+    assert bounds.guards == ()
 
 
 def test_delete_does_not_tell_its_partition_even_where_the_column_cannot_change() -> None:
     told = {**KEYS, "partitions": [build_time(1)], "outside": True, "deletes": 2}
-    asked = Asked(told, {"partitions": [build_time(1)], "outside": False, "versions": 3})
-    compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values(create=KEPT))
-    assert len(asked.questions) == 2
+    query_runner = Asked(told, {"partitions": [build_time(1)], "outside": False, "versions": 3})
+    compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values(create=KEPT))
+    assert len(query_runner.questions) == 2
 
 
 def test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition() -> None:
     """A partial update, or a placeholder: its row lies where an earlier record has put it."""
     told = {**KEYS, "partitions": [build_time(1)], "outside": True}
-    asked = Asked(told, {"partitions": [build_time(1), build_time(9)], "outside": False, "versions": 3})
-    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values("partial", create=KEPT))
-    assert len(asked.questions) == 2
-    assert [low for low, _ in found.conditions[-1].ranges] == [
+    query_runner = Asked(told, {"partitions": [build_time(1), build_time(9)], "outside": False, "versions": 3})
+    bounds = compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values("partial", create=KEPT))
+    assert len(query_runner.questions) == 2
+    assert [low for low, _ in bounds.conditions[-1].ranges] == [
         "TIMESTAMP '2026-01-01 00:00:00+00:00'", "TIMESTAMP '2026-01-09 00:00:00+00:00'",
     ]  # fmt: skip
-    assert found.guards
+    assert bounds.guards
 
 
 def test_lookup_in_a_table_that_requires_a_filter_has_one_that_is_true_for_every_row() -> None:
-    asked = Asked(KEYS, {"partitions": [build_time(1)], "outside": False, "versions": 3})
-    compute_bounds(build_layout(needs=True), asked, SQL, POSITIONS, build_values())
-    assert "t.`at` BETWEEN TIMESTAMP '0001-01-01 00:00:00+00:00'" in asked.questions[1]
-    assert "OR t.`at` IS NULL" in asked.questions[1]
+    query_runner = Asked(KEYS, {"partitions": [build_time(1)], "outside": False, "versions": 3})
+    compute_bounds(build_layout(needs=True), query_runner, SQL, POSITIONS, build_values())
+    assert "t.`at` BETWEEN TIMESTAMP '0001-01-01 00:00:00+00:00'" in query_runner.questions[1]
+    assert "OR t.`at` IS NULL" in query_runner.questions[1]
 
 
 @pytest.mark.parametrize(
@@ -182,18 +184,18 @@ def test_lookup_in_a_table_that_requires_a_filter_has_one_that_is_true_for_every
     ],
 )
 def test_range_ends_with_its_partition(unit: str, start: datetime, last: str) -> None:
-    asked = Asked(KEYS, {"partitions": [start], "outside": False, "versions": 3})
+    query_runner = Asked(KEYS, {"partitions": [start], "outside": False, "versions": 3})
     assert (
-        compute_bounds(build_layout(unit=unit), asked, SQL, POSITIONS, build_values()).conditions[1].ranges[0][1]
+        compute_bounds(build_layout(unit=unit), query_runner, SQL, POSITIONS, build_values()).conditions[1].ranges[0][1]
         == last
     )
 
 
 def test_dates_are_partitions_by_themselves() -> None:
     days = [date(2026, 1, 1), date(2026, 1, 2), date(9999, 12, 31)]
-    asked = Asked(KEYS, {"partitions": days, "outside": False, "versions": 3})
-    found = compute_bounds(build_layout("day"), asked, SQL, POSITIONS, build_values()).conditions[1]
-    assert found.ranges == (
+    query_runner = Asked(KEYS, {"partitions": days, "outside": False, "versions": 3})
+    bounds = compute_bounds(build_layout("day"), query_runner, SQL, POSITIONS, build_values()).conditions[1]
+    assert bounds.ranges == (
         ("DATE '2026-01-01'", "DATE '2026-01-02'"),
         ("DATE '9999-12-31'", "DATE '9999-12-31'"),
     )
@@ -213,12 +215,12 @@ def test_questions_and_bounded_merges_are_ones_that_bigquery_reads(shape: str, f
         build_merge_input(pipeline, table, build_staged_batch(table), "b"),
     )
     days = [date(2026, 1, 1)] if field == "day" else [build_time(1), build_time(5)]
-    asked = Asked(KEYS, {"partitions": days, "outside": False, "versions": 3})
-    found = compute_bounds(build_layout(field, unit, needs=True), asked, SQL, POSITIONS, values)
+    query_runner = Asked(KEYS, {"partitions": days, "outside": False, "versions": 3})
+    bounds = compute_bounds(build_layout(field, unit, needs=True), query_runner, SQL, POSITIONS, values)
     for statement in (
-        *asked.questions,
-        *found.guards,
-        SQL.render("merge_upsert_delete", **{**values, "bounds": found.conditions}),
+        *query_runner.questions,
+        *bounds.guards,
+        SQL.render("merge_upsert_delete", **{**values, "bounds": bounds.conditions}),
     ):
         analyzer.check(statement)
 
@@ -231,48 +233,50 @@ def test_batch_of_more_partitions_than_a_job_may_change_is_merged_in_parts() -> 
     """Eleven years of days: every day lies in one part, and what does not tell its day in the last."""
     days = list_days(date(2015, 1, 1), 4018)
     told = {**KEYS, "partitions": days[::-1], "outside": True, "deletes": 3}
-    asked = Asked(told, {"partitions": days[:5], "outside": False, "versions": 3})
-    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values())
-    assert [part.staged.nulls for part in found.parts] == [False, False, False, True]
-    assert [part.conditions for part in found.parts] == [found.conditions] * 4
-    held = [part.staged.ranges[0] for part in found.parts if part.staged.ranges]
+    query_runner = Asked(told, {"partitions": days[:5], "outside": False, "versions": 3})
+    bounds = compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values())
+    assert [part.staged.nulls for part in bounds.parts] == [False, False, False, True]
+    assert [part.conditions for part in bounds.parts] == [bounds.conditions] * 4
+    held = [part.staged.ranges[0] for part in bounds.parts if part.staged.ranges]
     for day in days:
         text = f"TIMESTAMP '{day.isoformat(sep=' ')}'"
         assert sum(low <= text <= high for low, high in held) == 1
-    assert found.guards
+    assert bounds.guards
 
 
 def test_batch_of_few_partitions_is_one_statement_also_where_keys_leave_others() -> None:
     days = list_days(date(2015, 1, 1), 4001)
-    asked = Asked(
+    query_runner = Asked(
         {**KEYS, "partitions": days[:4000], "outside": True}, {"partitions": days[:4000], "versions": 3, "outside": 0}
     )
-    assert compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values()).parts == ()
-    asked = Asked({**KEYS, "partitions": days[:9], "outside": True}, {"partitions": days, "versions": 3, "outside": 0})
-    assert len(compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values()).parts) == 2
+    assert compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values()).parts == ()
+    query_runner = Asked(
+        {**KEYS, "partitions": days[:9], "outside": True}, {"partitions": days, "versions": 3, "outside": 0}
+    )
+    assert len(compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values()).parts) == 2
 
 
 def test_parts_of_a_column_that_cannot_change_look_at_their_own_partitions_alone() -> None:
     days = list_days(date(2015, 1, 1), 4001)
-    asked = Asked({**KEYS, "partitions": days, "outside": False})
-    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values(create=KEPT))
-    assert [part.conditions[-1].ranges for part in found.parts] == [part.staged.ranges for part in found.parts]
-    assert len(found.parts) == 3
+    query_runner = Asked({**KEYS, "partitions": days, "outside": False})
+    bounds = compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values(create=KEPT))
+    assert [part.conditions[-1].ranges for part in bounds.parts] == [part.staged.ranges for part in bounds.parts]
+    assert len(bounds.parts) == 3
 
 
 def test_appended_rows_are_cut_into_parts_and_a_small_batch_is_not_asked_for() -> None:
     days = list_days(date(2015, 1, 1), 4001)
     values = {**build_values("append"), "staged_rows": 5000}
-    asked = Asked({"partitions": days, "outside": True, "deletes": 0})
-    found = compute_bounds(build_layout(), asked, SQL, POSITIONS, values)
-    assert (len(found.parts), found.conditions, found.guards) == (4, (), ())
+    query_runner = Asked({"partitions": days, "outside": True, "deletes": 0})
+    bounds = compute_bounds(build_layout(), query_runner, SQL, POSITIONS, values)
+    assert (len(bounds.parts), bounds.conditions, bounds.guards) == (4, (), ())
     assert compute_bounds(build_layout(), Asked(), SQL, POSITIONS, {**values, "staged_rows": 1000}) == UNBOUNDED
 
 
 def test_batch_that_no_table_of_bigquery_can_hold_is_refused_with_a_way_out() -> None:
-    asked = Asked({**KEYS, "partitions": list_days(date(1990, 1, 1), 10_001), "outside": False})
+    query_runner = Asked({**KEYS, "partitions": list_days(date(1990, 1, 1), 10_001), "outside": False})
     with pytest.raises(GiveUp, match=r"partitions=10001, and a table of BigQuery has at most 10000.*months\(c\)"):
-        compute_bounds(build_layout(), asked, SQL, POSITIONS, build_values(create=KEPT))
+        compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values(create=KEPT))
 
 
 def build_range_layout(needs: bool = False) -> TableLayout:
@@ -300,19 +304,19 @@ def test_partitions_of_numbers_are_bounds_too() -> None:
 
 def test_partitions_of_numbers_are_looked_up_with_a_filter_where_one_is_required() -> None:
     name = replace(build_range_layout(needs=True), partitioning=Partitioning("day_number", "", range(0, 10)))
-    asked = Asked({"deletes": 0}, {"partitions": [3], "outside": False, "versions": 3})
-    (bound,) = compute_bounds(name, asked, SQL, POSITIONS, build_values()).conditions
+    query_runner = Asked({"deletes": 0}, {"partitions": [3], "outside": False, "versions": 3})
+    (bound,) = compute_bounds(name, query_runner, SQL, POSITIONS, build_values()).conditions
     assert bound.ranges == (("3", "3"),)
-    assert f"t.`day_number` BETWEEN {-(2**63)} AND {2**63 - 1} OR t.`day_number` IS NULL" in asked.questions[1]
+    assert f"t.`day_number` BETWEEN {-(2**63)} AND {2**63 - 1} OR t.`day_number` IS NULL" in query_runner.questions[1]
 
 
 @pytest.mark.parametrize(("of", "kind"), MERGED_IN_PARTS)
 def test_parts_of_every_merge_are_ones_that_bigquery_reads(of: str, kind: str) -> None:
     many = {"at": list_days(date(2015, 1, 1), 4001), "day": [day.date() for day in list_days(date(2015, 1, 1), 4001)]}
     many |= {"id": [*range(0, 40010, 10)], "ingestion": many["at"]}
-    found = build_layout(None if of == "ingestion" else of)
+    layout = build_layout(None if of == "ingestion" else of)
     if of == "id":
-        found = replace(found, partitioning=Partitioning("id", "", range(0, 50000, 10)))
+        layout = replace(layout, partitioning=Partitioning("id", "", range(0, 50000, 10)))
     create = Create(partition_by=("days(_PARTITIONTIME)",)) if of == "ingestion" else Create()
     wanted = Shape(COLUMNS, more={"create": create})
     table = build_shaped_table(wanted, kind)
@@ -322,8 +326,8 @@ def test_parts_of_every_merge_are_ones_that_bigquery_reads(of: str, kind: str) -
         {**KEYS, "partitions": many[of], "outside": True},
         {"partitions": many[of], "outside": True, "versions": 3},
     )
-    asked = Asked(*answers)
-    tables = SimpleNamespace(find_bounds=lambda _, values: compute_bounds(found, asked, SQL, POSITIONS, values))
+    query_runner = Asked(*answers)
+    tables = SimpleNamespace(find_bounds=lambda _, values: compute_bounds(layout, query_runner, SQL, POSITIONS, values))
     ports = replace(build_ports(pipeline), tables=tables)
     statements = render_merge_statements(ports, table, staged, "b")
     merges = [
@@ -331,7 +335,7 @@ def test_parts_of_every_merge_are_ones_that_bigquery_reads(of: str, kind: str) -
     ]
     assert len(merges) == 4
     analyzer = build_analyzer(pipeline, table, wanted)
-    for statement in (*asked.questions, *statements):
+    for statement in (*query_runner.questions, *statements):
         analyzer.check(statement)
 
 

@@ -75,10 +75,10 @@ def test_a_job_tells_where_it_is_found_and_what_was_billed() -> None:
 
 def test_bytes_stand_in_the_result_and_add_up_over_a_queue() -> None:
     summary = {"tidegate.bytes-scanned": "7", "tidegate.bytes-billed": "20", "tidegate.job": "p:EU.j"}
-    found = read_cost(summary)
-    assert found == PublishCost(bytes_scanned=7, bytes_billed=20, job="p:EU.j")
+    cost = read_cost(summary)
+    assert cost == PublishCost(bytes_scanned=7, bytes_billed=20, job="p:EU.j")
     none = PublishedBatch("t", 1, Ranges.from_dict({}), 0, 0, 0, 0, 0.0, 1, None)
-    one = replace(none, batch=2, **vars(found))
+    one = replace(none, batch=2, **vars(cost))
     both = none.add(one).add(replace(one, job="p:EU.k"))
     assert (both.bytes_scanned, both.bytes_billed, both.job) == (14, 40, "p:EU.k")
     assert none.add(none).bytes_billed is None

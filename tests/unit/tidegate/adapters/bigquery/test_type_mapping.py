@@ -66,22 +66,25 @@ def test_table_as_the_service_spells_its_types_is_the_same() -> None:
         {"name": "n", "type": "NUMERIC"},
         {"name": "r", "type": "RECORD", "mode": "REPEATED", "fields": [{"name": "d", "type": "DATETIME"}]},
     ]
-    held = read_table_struct(answered)
-    assert held.required == {"id"}
-    assert format_type(held) == (
+    table_struct = read_table_struct(answered)
+    assert table_struct.required == {"id"}
+    assert format_type(table_struct) == (
         "STRUCT<`id`: BIGINT, `x`: DOUBLE, `f`: BOOLEAN, `n`: DECIMAL(38,9), `r`: ARRAY<STRUCT<`d`: TIMESTAMP_NTZ>>>"
     )
 
 
 def test_table_that_was_made_for_the_columns_needs_no_change() -> None:
-    held = read_table_struct(to_bigquery_schema(COLUMNS))
+    table_struct = read_table_struct(to_bigquery_schema(COLUMNS))
     assert (
         find_schema_changes(
-            "dwh.shop.orders", held, to_stored_columns(COLUMNS), EvolutionRules(add=False, widen=False, relax=False)
+            "dwh.shop.orders",
+            table_struct,
+            to_stored_columns(COLUMNS),
+            EvolutionRules(add=False, widen=False, relax=False),
         )
         == ()
     )
-    assert parse_type(to_stored_columns(COLUMNS)[4].type) == dict(held.fields)["counts"]
+    assert parse_type(to_stored_columns(COLUMNS)[4].type) == dict(table_struct.fields)["counts"]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +122,8 @@ def test_decimal_goes_into_any_that_has_room_before_and_behind_the_point(
     numeric: dict[str, str], declared: str, changes: list[str]
 ) -> None:
     current = read_table_struct([{"name": "a", **numeric}])
-    found = find_schema_changes("t", current, to_stored_columns([Column("a", declared)]), EvolutionRules())
-    assert [str(change) for change in found] == changes
+    schema_changes = find_schema_changes("t", current, to_stored_columns([Column("a", declared)]), EvolutionRules())
+    assert [str(change) for change in schema_changes] == changes
 
 
 @pytest.mark.parametrize(
@@ -143,27 +146,27 @@ def test_length_that_a_column_allows_is_kept_and_is_no_other_type() -> None:
         {"name": "b", "type": "BYTES", "maxLength": "2", "mode": "REPEATED"},
         {"name": "c", "type": "STRING"},
     ]
-    held = read_table_struct(fields)
-    assert dict(held.fields) == {
+    table_struct = read_table_struct(fields)
+    assert dict(table_struct.fields) == {
         "a": Primitive("STRING", form=MaxLength(3)),
         "b": Array(Primitive("BINARY", form=MaxLength(2))),
         "c": Primitive("STRING"),
     }
     columns = (Column("a", "STRING"), Column("b", "ARRAY<BINARY>"), Column("c", "STRING"))
     assert to_columns(fields) == columns
-    assert find_schema_changes("t", held, to_stored_columns(columns), EvolutionRules()) == ()
+    assert find_schema_changes("t", table_struct, to_stored_columns(columns), EvolutionRules()) == ()
 
 
 def test_required_column_that_the_table_fills_itself_needs_no_record_and_no_null() -> None:
     """A row that does not name it gets the default; a NULL that a record holds does not."""
     required = {"type": "STRING", "mode": "REQUIRED"}
     fields = [{"name": "a", **required, "defaultValueExpression": "'new'"}, {"name": "b", **required}]
-    held = read_table_struct(fields)
+    table_struct = read_table_struct(fields)
     b, both = Column("b", "STRING", nullable=False), (Column("a", "STRING"), Column("b", "STRING", nullable=False))
-    assert find_schema_changes("t", held, [b], EvolutionRules()) == ()
-    assert [str(change) for change in find_schema_changes("t", held, both, EvolutionRules())] == ["relaxed a"]
+    assert find_schema_changes("t", table_struct, [b], EvolutionRules()) == ()
+    assert [str(change) for change in find_schema_changes("t", table_struct, both, EvolutionRules())] == ["relaxed a"]
     with pytest.raises(IncompatibleSchema, match="column=b: required, and the pipeline does not fill it"):
-        find_schema_changes("t", held, [Column("a", "STRING", nullable=False)], EvolutionRules())
+        find_schema_changes("t", table_struct, [Column("a", "STRING", nullable=False)], EvolutionRules())
 
 
 def test_value_is_cast_to_a_type_without_parameters_which_cast_does_not_take() -> None:
@@ -172,10 +175,12 @@ def test_value_is_cast_to_a_type_without_parameters_which_cast_does_not_take() -
         {"name": "text", "type": "STRING", "maxLength": "3"},
         {"name": "more", "type": "RECORD", "fields": [{"name": "b", "type": "BIGNUMERIC", "mode": "REQUIRED"}]},
     ]
-    held = read_table_struct([{"name": "a", "type": "NUMERIC"}, {"name": "s", "type": "RECORD", "fields": parts}])
+    table_struct = read_table_struct(
+        [{"name": "a", "type": "NUMERIC"}, {"name": "s", "type": "RECORD", "fields": parts}]
+    )
     staged = to_struct([Column("a", "DECIMAL(12,2)"), Column("s", "STRUCT<n: DECIMAL(8,2)>")])
-    assert render_from_value("a", (staged, held)) == "CAST(value.`a` AS NUMERIC)"
-    assert render_from_value("s", (staged, held)) == (
+    assert render_from_value("a", (staged, table_struct)) == "CAST(value.`a` AS NUMERIC)"
+    assert render_from_value("s", (staged, table_struct)) == (
         "IF(value.`s` IS NULL, NULL, STRUCT(CAST(value.`s`.`n` AS NUMERIC) AS `n`, CAST(NULL AS STRING) AS `text`, "
         "CAST(NULL AS STRUCT<`b` BIGNUMERIC>) AS `more`))"
     )

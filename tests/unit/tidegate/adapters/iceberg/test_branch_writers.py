@@ -14,14 +14,14 @@ pytestmark = pytest.mark.real
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
     """A table with a row of the user's, pipeline shop on main, and pipeline other on the branch staging."""
-    made = build_iceberg_kit(tmp_path)
-    made.create()
-    made.append("main", [{"id": "theirs", "n": 0}], {})
-    made.port = build_iceberg_destination(made.port.tables.catalogs, {TABLE: "staging"})
-    made.port.commits.publish(made.merge_branch(FIRST, "other", attempt="o1"))
-    made.port = build_iceberg_destination(made.port.tables.catalogs, {})
-    made.port.commits.publish(made.merge_branch(FIRST))
-    return made
+    iceberg_kit = build_iceberg_kit(tmp_path)
+    iceberg_kit.create()
+    iceberg_kit.append("main", [{"id": "theirs", "n": 0}], {})
+    iceberg_kit.port = build_iceberg_destination(iceberg_kit.port.tables.catalogs, {TABLE: "staging"})
+    iceberg_kit.port.commits.publish(iceberg_kit.merge_branch(FIRST, "other", attempt="o1"))
+    iceberg_kit.port = build_iceberg_destination(iceberg_kit.port.tables.catalogs, {})
+    iceberg_kit.port.commits.publish(iceberg_kit.merge_branch(FIRST))
+    return iceberg_kit
 
 
 def test_pipeline_of_another_branch_is_not_waited_for(kit: Kit) -> None:

@@ -27,14 +27,14 @@ def table(tmp_path: Path) -> Table:
     catalog.create_namespace("shop")
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "n", LongType()))
     merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
-    made = catalog.create_table("shop.orders", schema, properties={"format-version": "2", **merging})
+    iceberg_table = catalog.create_table("shop.orders", schema, properties={"format-version": "2", **merging})
     for start in (0, 10):
         ids = list(range(start, start + 3))
-        made.append(pa.table({"id": ids, "n": ids}))
-    for task in made.scan().plan_files():
-        delete_positions(made, (task.file.file_path, 1))
-    delete_equal(made, 2, field_ids=(1,))
-    delete_equal(made, 3, field_ids=(1, 2))
+        iceberg_table.append(pa.table({"id": ids, "n": ids}))
+    for task in iceberg_table.scan().plan_files():
+        delete_positions(iceberg_table, (task.file.file_path, 1))
+    delete_equal(iceberg_table, 2, field_ids=(1,))
+    delete_equal(iceberg_table, 3, field_ids=(1, 2))
     return catalog.load_table("shop.orders")
 
 

@@ -25,8 +25,8 @@ def build_mark(kind: str, pipeline: str, table: str = "") -> dict[str, str]:
 def catalogs(tmp_path: Path) -> Catalogs:
     """Pipelines shop and shop_copy write lake.a.orders; the first one has no file. Users have tables of like names."""
     place = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/warehouse"}
-    made = Catalogs({"lake": {"type": "sql", **place}})
-    lake = made.catalog("lake")
+    catalogs = Catalogs({"lake": {"type": "sql", **place}})
+    lake = catalogs.catalog("lake")
     lake.create_namespace("a")
     lake.create_namespace("b")
     for table, properties in {
@@ -46,7 +46,7 @@ def catalogs(tmp_path: Path) -> Catalogs:
     for table in ("a.orders", "b.lines"):
         with lake.load_table(table).transaction() as change:
             change.set_properties({"tidegate.shop.position": "{}", "tidegate.shop_copy.position": "{}"})
-    return made
+    return catalogs
 
 
 def list_dropped_tables(found: PipelineLeftovers) -> list[str]:
@@ -54,15 +54,15 @@ def list_dropped_tables(found: PipelineLeftovers) -> list[str]:
 
 
 def test_tables_and_marks_of_a_pipeline_without_a_file_are_told(catalogs: Catalogs) -> None:
-    [found], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
-    assert found.pipeline == "shop"
-    assert found.tables == [
+    [leftover], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
+    assert leftover.pipeline == "shop"
+    assert leftover.tables == [
         "lake.a.orders_shop_backfill_1f_tmp", "lake.a.orders_shop_tmp", "lake.a.tidegate_shop_batches",
         "lake.a.tidegate_shop_dead_letters", "lake.b.lines_shop_tmp",
     ]  # fmt: skip
-    assert sorted(found.destinations) == ["lake.a.orders", "lake.b.lines"]
-    assert "DROP TABLE `lake`.`a`.`orders_shop_tmp` PURGE" in found.remove
-    assert "ALTER TABLE `lake`.`a`.`orders` UNSET TBLPROPERTIES ('tidegate.shop.position')" in found.remove
+    assert sorted(leftover.destinations) == ["lake.a.orders", "lake.b.lines"]
+    assert "DROP TABLE `lake`.`a`.`orders_shop_tmp` PURGE" in leftover.remove
+    assert "ALTER TABLE `lake`.`a`.`orders` UNSET TBLPROPERTIES ('tidegate.shop.position')" in leftover.remove
 
 
 def test_tables_in_namespaces_of_namespaces_are_told_too(catalogs: Catalogs) -> None:
@@ -72,10 +72,10 @@ def test_tables_in_namespaces_of_namespaces_are_told_too(catalogs: Catalogs) -> 
     lake.create_table("a.eu.west.tidegate_far_batches", batch_history.COLUMNS, properties=build_mark("batches", "far"))
     lake.create_table("a.eu.orders_far_tmp", SCHEMA, properties=build_mark("intermediate", "far", "a.eu.orders"))
     lake.create_table("a.eu.orders", SCHEMA, properties={"tidegate.far.position": "{}"})
-    [found], _ = find_leftovers(catalogs, "lake", {"shop", "shop_copy"})
-    assert found.pipeline == "far"
-    assert found.tables == ["lake.a.eu.orders_far_tmp", "lake.a.eu.west.tidegate_far_batches"]
-    assert found.destinations == ["lake.a.eu.orders"]
+    [leftover], _ = find_leftovers(catalogs, "lake", {"shop", "shop_copy"})
+    assert leftover.pipeline == "far"
+    assert leftover.tables == ["lake.a.eu.orders_far_tmp", "lake.a.eu.west.tidegate_far_batches"]
+    assert leftover.destinations == ["lake.a.eu.orders"]
 
 
 @pytest.mark.parametrize("answer", ["refused", "ignored"])
@@ -90,8 +90,8 @@ def test_catalog_without_namespaces_in_others_is_read_all_the_same(
         return [("a",), ("b",)]
 
     monkeypatch.setattr(lake, "list_namespaces", list_flat)
-    [found], failures = find_leftovers(catalogs, "lake", {"shop_copy"})
-    assert (found.pipeline, len(found.tables), failures) == ("shop", 5, [])
+    [leftover], failures = find_leftovers(catalogs, "lake", {"shop_copy"})
+    assert (leftover.pipeline, len(leftover.tables), failures) == ("shop", 5, [])
 
 
 @pytest.mark.parametrize("properties", [True, False])
@@ -107,10 +107,10 @@ def test_tag_that_keeps_snapshots_for_ever_is_told_when_nothing_else_of_its_pipe
     if properties:
         with table.transaction() as change:
             change.set_properties(position)
-    [found], _ = find_leftovers(catalogs, "lake", {"shop", "shop_copy"})
+    [leftover], _ = find_leftovers(catalogs, "lake", {"shop", "shop_copy"})
     unset = ["ALTER TABLE `lake`.`b`.`untouched` UNSET TBLPROPERTIES ('tidegate.gone.position')"] if properties else []
-    assert (found.pipeline, found.tables, found.destinations) == ("gone", [], ["lake.b.untouched"])
-    assert found.remove == [
+    assert (leftover.pipeline, leftover.tables, leftover.destinations) == ("gone", [], ["lake.b.untouched"])
+    assert leftover.remove == [
         "ALTER TABLE `lake`.`b`.`untouched` DROP TAG IF EXISTS `tidegate_gone`", *unset,
         "kafka-consumer-groups.sh --delete --group tidegate-gone",
     ]  # fmt: skip
@@ -122,12 +122,12 @@ def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -
 
 def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs: Catalogs) -> None:
     """Not even one whose name reads like a table of ours: only a mark, or what version 0.1 made, is ours."""
-    [found], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
-    assert sorted(list_dropped_tables(found)) == [f"DROP TABLE {_quote(name)} PURGE" for name in found.tables]
+    [leftover], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
+    assert sorted(list_dropped_tables(leftover)) == [f"DROP TABLE {_quote(name)} PURGE" for name in leftover.tables]
     names = "orders lines untouched orders_shop_report orders_shop_tmp_kept lines_shop_copy_of_march orders_deletes"
     users = {f"`{name}`" for name in (*names.split(), "orders_shop_copy_tmp", "tidegate_gone_batches")}
     assert not [
-        word for word in list_dropped_tables(found) if any(user in word for user in users) or "`b`.`tidegate" in word
+        word for word in list_dropped_tables(leftover) if any(user in word for user in users) or "`b`.`tidegate" in word
     ]
 
 
@@ -146,18 +146,18 @@ def test_intermediate_table_of_version_0_1_is_of_the_one_pipeline_that_staged_th
     table = catalogs.catalog("lake").load_table("b.lines_shop_tmp")
     for pipeline in staged_by:
         table.append(SCHEMA.as_arrow().empty_table(), snapshot_properties={"tidegate.pipeline": pipeline})
-    [found], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
-    assert ("lake.b.lines_shop_tmp" in found.tables) == (staged_by == ("shop",))
+    [leftover], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
+    assert ("lake.b.lines_shop_tmp" in leftover.tables) == (staged_by == ("shop",))
 
 
 def test_table_that_cannot_be_read_hides_nothing_of_the_others(catalogs: Catalogs, tmp_path: Path) -> None:
     for name in ("a.orders_shop_tmp", "b.lines"):
         Path(catalogs.catalog("lake").load_table(name).metadata_location.removeprefix("file://")).unlink()
-    [found], failures = find_leftovers(catalogs, "lake", {"shop_copy"})
-    assert found.tables == [  # without b.lines nobody can tell whose an empty table of version 0.1 is
+    [leftover], failures = find_leftovers(catalogs, "lake", {"shop_copy"})
+    assert leftover.tables == [  # without b.lines nobody can tell whose an empty table of version 0.1 is
         "lake.a.orders_shop_backfill_1f_tmp", "lake.a.tidegate_shop_batches", "lake.a.tidegate_shop_dead_letters",
     ]  # fmt: skip
-    assert found.destinations == ["lake.a.orders"]
+    assert leftover.destinations == ["lake.a.orders"]
     told = [(type(error), str(error).partition(":")[0]) for error in failures]
     assert told == [(GiveUp, "table=lake.a.orders_shop_tmp"), (GiveUp, "table=lake.b.lines")]
 

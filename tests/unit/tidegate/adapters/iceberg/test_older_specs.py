@@ -25,15 +25,15 @@ def table(tmp_path: Path) -> Table:
     catalog = Catalogs({"lake": properties}).catalog("lake")
     catalog.create_namespace("shop")
     merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
-    made = catalog.create_table("shop.old", SCHEMA, partition_spec=BY_PART, properties={"format-version": "2"})
+    iceberg_table = catalog.create_table("shop.old", SCHEMA, partition_spec=BY_PART, properties={"format-version": "2"})
     for number in range(3):
         rows = [{"id": number, "part": f"p{number % 2}"}]
-        made.append(pa.Table.from_pylist(rows, schema=SCHEMA.as_arrow()))
-    with made.update_spec() as update:
+        iceberg_table.append(pa.Table.from_pylist(rows, schema=SCHEMA.as_arrow()))
+    with iceberg_table.update_spec() as update:
         update.remove_field("part")
-    with made.update_schema() as update:
+    with iceberg_table.update_schema() as update:
         update.delete_column("part")
-    with made.transaction() as change:  # of a hundred they would be merged by default
+    with iceberg_table.transaction() as change:  # of a hundred they would be merged by default
         change.set_properties(merging)
     return catalog.load_table("shop.old")
 

@@ -170,10 +170,10 @@ def lake(tmp_path: Path) -> Lake:
     catalog.create_namespace("shop")
     catalog.create_table("shop.orders", SCHEMA, partition_spec=BY_PART, properties={"format-version": "2"})
     catalog.create_table("shop.orders_shop_tmp", STAGED_SCHEMA, partition_spec=BY_BATCH)
-    made = Lake(build_iceberg_destination(catalogs), lambda name: catalog.load_table(name.removeprefix("lake.")))
-    made.port.commits.seed(TABLE, PIPELINE, START)
-    made.append(*THERE)
-    return made
+    lake = Lake(build_iceberg_destination(catalogs), lambda name: catalog.load_table(name.removeprefix("lake.")))
+    lake.port.commits.seed(TABLE, PIPELINE, START)
+    lake.append(*THERE)
+    return lake
 
 
 def test_appended_rows_stand_beside_whatever_others_wrote(lake: Lake) -> None:
@@ -234,8 +234,8 @@ def test_delete_files_that_were_replaced_are_removed_and_those_of_other_files_st
     assert moved is not None
     lake.port.commits.publish(moved)
     assert _count_deletes(lake) == [1, 2]
-    told = lake.port.commits.read_head(TABLE, "main").summary
-    assert (told["total-delete-files"], told["removed-delete-files"], told["removed-position-deletes"]) == (
+    summary = lake.port.commits.read_head(TABLE, "main").summary
+    assert (summary["total-delete-files"], summary["removed-delete-files"], summary["removed-position-deletes"]) == (
         "2",
         "1",
         "1",

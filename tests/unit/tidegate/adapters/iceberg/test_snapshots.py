@@ -45,11 +45,11 @@ def table(catalogs: Catalogs) -> Table:
     catalog.create_namespace("shop")
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "region", StringType()))
     by_region = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "region"))
-    made = catalog.create_table("shop.orders", schema, partition_spec=by_region)
-    with made.transaction() as change, change.update_snapshot().fast_append() as files:
+    iceberg_table = catalog.create_table("shop.orders", schema, partition_spec=by_region)
+    with iceberg_table.transaction() as change, change.update_snapshot().fast_append() as files:
         for region in REGIONS:
-            files.append_data_file(build_file(made, region))
-    with made.transaction() as change, change.update_snapshot().fast_append():
+            files.append_data_file(build_file(iceberg_table, region))
+    with iceberg_table.transaction() as change, change.update_snapshot().fast_append():
         pass
     return catalog.load_table("shop.orders")
 
@@ -108,9 +108,12 @@ def test_each_of_the_deletion_vectors_in_one_file_touches_its_data_file(
     old, new = (snapshot.snapshot_id for snapshot in table.metadata.snapshots)
     vectors = [("all.puffin", region, 4 + 40 * number) for number, region in enumerate(REGIONS)]
     add_deletes(table, monkeypatch, {old: [("first.puffin", "de", 4)], new: vectors})
-    found = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
-    assert found is not None
-    assert (find_regions(table, found.old), find_regions(table, found.new)) == (set(REGIONS), set(REGIONS))
+    iceberg_snapshots = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
+    assert iceberg_snapshots is not None
+    assert (find_regions(table, iceberg_snapshots.old), find_regions(table, iceberg_snapshots.new)) == (
+        set(REGIONS),
+        set(REGIONS),
+    )
 
 
 def test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes(
@@ -120,9 +123,9 @@ def test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes(
     add_deletes(
         table, monkeypatch, {old: [("a.puffin", "de", 4), ("a.puffin", "fr", 44)], new: [("a.puffin", "de", 4)]}
     )
-    found = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
-    assert found is not None
-    assert (find_regions(table, found.old), find_regions(table, found.new)) == ({"fr"}, {"fr"})
+    iceberg_snapshots = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
+    assert iceberg_snapshots is not None
+    assert (find_regions(table, iceberg_snapshots.old), find_regions(table, iceberg_snapshots.new)) == ({"fr"}, {"fr"})
 
 
 def upgrade_format(table: Table) -> None:

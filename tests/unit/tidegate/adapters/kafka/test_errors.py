@@ -18,7 +18,7 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"no.such.setting": "1"}, "no.such.setting"),
         ({"security.protocol": "ssl", "ssl.ca.location": "/nowhere.pem"}, "ssl.ca.location"),
@@ -29,7 +29,7 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
     ],
     ids=["unknown", "certificate", "login"],
 )
-def test_wrong_setting_is_a_sentence_that_names_it_and_needs_a_person(settings: dict[str, str], told: str) -> None:
+def test_wrong_setting_is_a_sentence_that_names_it_and_needs_a_person(settings: dict[str, str], message: str) -> None:
     asks: list[Callable[[], Any]] = [
         lambda: KafkaBroker({**NOWHERE, **settings}).list_topics(".*"),
         lambda: KafkaBroker({**NOWHERE, **settings}).read_group_retention(),
@@ -39,7 +39,7 @@ def test_wrong_setting_is_a_sentence_that_names_it_and_needs_a_person(settings: 
     for ask in asks:
         with pytest.raises(ConfigurationError, match=r"^brokers=127\.0\.0\.1:1: Kafka's client refuses") as raised:
             ask()
-        assert told in str(raised.value)
+        assert message in str(raised.value)
         assert "hunter2" not in str(raised.value)
         assert len(str(raised.value).splitlines()) == 1
 

@@ -69,23 +69,23 @@ class Asked:
 
 
 def test_logs_that_were_read_together_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, ahead = Asked(monkeypatch), ReadAheadBroker({"bootstrap.servers": "b:1"})
+    asked_broker, ahead = Asked(monkeypatch), ReadAheadBroker({"bootstrap.servers": "b:1"})
     ahead.read_names_ahead()
     ahead.read_ahead(["users", "orders", "gone"], "read_committed")
     assert ahead.read_log(("orders",), "read_committed") == build_log("orders")
     assert ahead.read_log(("orders", "users"), "read_committed") == build_log("orders", "users")
     assert ahead.list_topics("o.*") == ("orders", "others")
-    assert (asked.logs, asked.names) == ([("orders", "users")], 1)
+    assert (asked_broker.logs, asked_broker.names) == ([("orders", "users")], 1)
     ahead.read_log(("orders",), "read_uncommitted")
     ahead.read_log(("orders", "others"), "read_committed")
-    assert asked.logs[1:] == [("orders",), ("orders", "others")], "what was not read ahead is asked for"
+    assert asked_broker.logs[1:] == [("orders",), ("orders", "others")], "what was not read ahead is asked for"
 
 
 @pytest.mark.parametrize("error", [RetryLater, GiveUp])
 def test_topic_that_cannot_be_read_is_its_own_pipeline_s_failure(
     monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    asked = Asked(monkeypatch, "users", error=error)
+    asked_broker = Asked(monkeypatch, "users", error=error)
     with socket.create_server(("127.0.0.1", 0)) as server:
         ahead = ReadAheadBroker({"bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}"})
         ahead.read_names_ahead()
@@ -93,23 +93,23 @@ def test_topic_that_cannot_be_read_is_its_own_pipeline_s_failure(
     assert ahead.read_log(("orders",), "read_committed") == build_log("orders")
     with pytest.raises(error):
         ahead.read_log(("users",), "read_committed")
-    assert asked.logs == [("orders", "users"), ("orders",), ("users",)]
+    assert asked_broker.logs == [("orders", "users"), ("orders",), ("users",)]
 
 
 def test_brokers_that_are_gone_when_logs_are_read_are_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         ahead = ReadAheadBroker({"bootstrap.servers": f"127.0.0.1:{server.getsockname()[1]}"})
-    asked = Asked(monkeypatch, "orders")
+    asked_broker = Asked(monkeypatch, "orders")
     ahead.read_names_ahead()
     ahead.read_ahead(["users", "orders"], "read_committed")
     for topic in ("users", "orders"):
         with pytest.raises(RetryLater, match="took no connection"):
             ahead.read_log((topic,), "read_committed")
-    assert asked.logs == [("orders", "users")]
+    assert asked_broker.logs == [("orders", "users")]
 
 
 def test_brokers_that_do_not_answer_are_waited_for_once_for_all_pipelines(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, ahead = Asked(monkeypatch), ReadAheadBroker({"bootstrap.servers": "b:1"})
+    asked_broker, ahead = Asked(monkeypatch), ReadAheadBroker({"bootstrap.servers": "b:1"})
 
     def fail(*_: Any) -> Any:
         raise RetryLater("brokers=b:1 gave no answer")
@@ -119,25 +119,25 @@ def test_brokers_that_do_not_answer_are_waited_for_once_for_all_pipelines(monkey
     for call in (lambda: ahead.read_log(("orders",), "read_committed"), lambda: ahead.list_topics(".*")):
         with pytest.raises(RetryLater, match="gave no answer"):
             call()
-    assert asked.logs == []
+    assert asked_broker.logs == []
 
 
 def test_topic_without_a_leader_is_waited_for_once_and_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: str) -> Exception:
         return TopicsUnavailable("no offset is known now of topic=users partition=1", ("users",))
 
-    asked = Asked(monkeypatch, "users", error=fail)  # type: ignore[arg-type]
+    asked_broker = Asked(monkeypatch, "users", error=fail)  # type: ignore[arg-type]
     shared = SharedBroker({"bootstrap.servers": "b:1"})
     shared._is_connected = True
     for _ in range(2):
         with pytest.raises(TopicsUnavailable):
             shared.read_log(("orders", "users"), "read_committed")
         assert shared.read_log(("orders",), "read_committed") == build_log("orders")
-    assert asked.logs == [("orders", "users"), ("orders",)]
+    assert asked_broker.logs == [("orders", "users"), ("orders",)]
     ahead = ReadAheadBroker({"bootstrap.servers": "b:1"})
     ahead.read_names_ahead()
     ahead.read_ahead(["users", "orders"], "read_committed")
-    assert asked.logs[2:] == [("orders", "users"), ("orders",)]
+    assert asked_broker.logs[2:] == [("orders", "users"), ("orders",)]
     assert ahead.read_log(("orders",), "read_committed") == build_log("orders")
     with pytest.raises(TopicsUnavailable):
         ahead.read_log(("users",), "read_committed")

@@ -65,9 +65,11 @@ def test_record_that_is_too_large_is_told_before_any_other_is_sent_once_more(
 ) -> None:
     monkeypatch.setattr(producer, "is_refused_by_client", by_client)
     large = b"x" * (LIMIT + 1)
-    with pytest.raises(RecordRefused, match=r"topic=broken takes no record of bytes=1000002: MSG_SIZE_TOO") as caught:
+    with pytest.raises(
+        RecordRefused, match=r"topic=broken takes no record of bytes=1000002: MSG_SIZE_TOO"
+    ) as error_info:
         send(b"a", large, b"b")
-    assert caught.value.record.value == large
+    assert error_info.value.record.value == large
     assert producer.sent == []
     send(b"a", large[:-1], b"b")
     assert sorted(producer.sent, key=len) == [b"a", b"b", large[:-1]]
@@ -77,6 +79,6 @@ def test_client_without_room_for_too_long_is_a_passing_fault(
     producer: type[Producer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(producer, "poll", lambda *_: None)
-    with pytest.raises(KafkaException) as caught:
+    with pytest.raises(KafkaException) as error_info:
         send_records({}, "broken", [Message(b"k", b"v")] * 3, 0)
-    assert caught.value.args[0].code() == KafkaError._QUEUE_FULL
+    assert error_info.value.args[0].code() == KafkaError._QUEUE_FULL

@@ -49,10 +49,10 @@ def run_refusing_server(code: grpc.StatusCode, details: str) -> Iterator[str]:
 @pytest.mark.parametrize("name", REFUSALS)
 def test_refused_token_is_an_error_that_names_the_connection_and_is_not_tried_again(name: str) -> None:
     code, details = REFUSALS[name]
-    with run_refusing_server(code, details) as remote, pytest.raises(ConfigurationError) as caught:
+    with run_refusing_server(code, details) as remote, pytest.raises(ConfigurationError) as error_info:
         ConnectEngine(remote, {}, "connection=spark_default").run(MergeJob("shop", 3, ()))
     port = remote.split(":")[2].partition("/")[0]
-    assert str(caught.value) == (
+    assert str(error_info.value) == (
         f"Spark connection=spark_default address=localhost:{port} refuses the log-in: {details}; nothing was changed; "
         "check the token (the connection's password), and that the server was started with it"
     )

@@ -40,8 +40,8 @@ def test_error_of_a_submitted_job_keeps_its_kind_and_its_text() -> None:
         with pack_files({}) as files:
             assert files.read_failure("job", "stage") is None
             Path(files.failure).write_text(JobFailure.of(kind("key=1: it has several rows\nin lines")).to_json())
-            found = files.read_failure("job", "stage")
-        assert (type(found), str(found)) == (kind, "key=1: it has several rows\nin lines")
+            failure = files.read_failure("job", "stage")
+        assert (type(failure), str(failure)) == (kind, "key=1: it has several rows\nin lines")
 
 
 def test_error_of_a_library_in_a_submitted_job_is_tried_again_and_names_its_first_line() -> None:

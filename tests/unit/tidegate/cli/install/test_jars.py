@@ -51,8 +51,8 @@ def fetch(source: Path, into: Path) -> int:
 def test_jars_are_fetched_once_and_verified_each_time(source, tmp_path, capsys) -> None:
     into = tmp_path / "new" / "jars"
     assert fetch(source, into) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"folder": str(into), "jars": ["one-1.jar", "two-2.jar"], "fetched": True}
+    report = json.loads(capsys.readouterr().out)
+    assert report == {"folder": str(into), "jars": ["one-1.jar", "two-2.jar"], "fetched": True}
     assert {path.name: path.read_bytes() for path in into.glob("*.jar")} == {
         "one-1.jar": b"first",
         "two-2.jar": b"second",
@@ -77,9 +77,9 @@ def test_jars_are_fetched_once_and_verified_each_time(source, tmp_path, capsys) 
 def test_jar_that_is_not_the_locked_one_is_refused_and_none_is_kept(source, tmp_path, capsys, served, problem) -> None:
     serve(tmp_path, served)
     assert fetch(source, tmp_path / "jars") == 1
-    told = capsys.readouterr()
-    assert problem in told.err
-    assert "none was kept" in told.err
+    output = capsys.readouterr()
+    assert problem in output.err
+    assert "none was kept" in output.err
     assert not (tmp_path / "jars").exists()
 
 

@@ -49,9 +49,9 @@ def test_partitioning_that_a_destination_cannot_have_is_left_out_and_said(run, i
 
 
 def test_problem_of_a_proposal_names_the_file_that_it_would_be(include) -> None:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error_info:
         validate(include, "orders", "source: {topics: [t], oops: 1}\ntables: [{name: lake.shop.t}]\n")
-    assert str(caught.value).startswith(f"{include}/pipelines/orders.yaml:1: source.oops")
+    assert str(error_info.value).startswith(f"{include}/pipelines/orders.yaml:1: source.oops")
 
 
 def test_table_that_another_pipeline_needs_for_itself_is_refused(run, include) -> None:
@@ -95,4 +95,10 @@ def test_names_are_made_of_a_topics(topic, word, name) -> None:
 
 def test_dry_run_takes_the_newest_records_of_each_partition_by_turns() -> None:
     table = propose_table(build_sample("t"), "lake.shop.t", lambda *_: None)
-    assert [(one.partition, one.offset) for one in choose_records(table, 5)] == [(0, 2), (1, 2), (0, 1), (1, 1), (0, 0)]
+    assert [(record.partition, record.offset) for record in choose_records(table, 5)] == [
+        (0, 2),
+        (1, 2),
+        (0, 1),
+        (1, 1),
+        (0, 0),
+    ]

@@ -153,8 +153,8 @@ def test_columns_that_select_makes_are_those_that_count(case: str, include: Path
     if not message:
         assert load(include, text).tables[0].select
         return
-    found = find_problems(include, text)
-    assert any(message in line for line in found), found
+    problems = find_problems(include, text)
+    assert any(message in line for line in problems), problems
 
 
 @pytest.fixture
@@ -166,9 +166,9 @@ def include(include: Path) -> Path:
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_bigquery_cannot_have_is_refused_with_the_way_out(case: str, include: Path) -> None:
     text, message = REFUSED[case]
-    found = find_problems(include, text)
-    assert any(message in line for line in found), found
-    assert len(found) == 1
+    problems = find_problems(include, text)
+    assert any(message in line for line in problems), problems
+    assert len(problems) == 1
 
 
 def test_columns_beyond_the_limit_are_counted_with_their_fields(include: Path) -> None:

@@ -76,8 +76,8 @@ def test_what_a_type_cannot_do_is_refused(
     describe: Describe, include: Path, more: str, name: str, message: str
 ) -> None:
     describe()
-    found = find_problems(include, render_file(more, name))
-    assert any(message in line for line in found), found
+    problems = find_problems(include, render_file(more, name))
+    assert any(message in line for line in problems), problems
 
 
 def test_what_a_type_can_do_is_taken(describe: Describe, include: Path) -> None:

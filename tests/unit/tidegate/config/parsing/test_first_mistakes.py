@@ -65,8 +65,8 @@ def test_first_mistake_is_one_problem_that_names_it(include: Path, mistake: str)
 
 
 def test_key_that_is_missing_beside_a_word_unlike_it_is_told_too(include: Path) -> None:
-    found = find_problems(include, PLAIN.replace("topics: [t]", "zebra: 1").replace("tables:", "x:"))
-    assert [line.split(";")[0].removeprefix("pipelines/orders.yaml:") for line in found] == [
+    problems = find_problems(include, PLAIN.replace("topics: [t]", "zebra: 1").replace("tables:", "x:"))
+    assert [line.split(";")[0].removeprefix("pipelines/orders.yaml:") for line in problems] == [
         "1: tables: missing, and it has no default",
         "1: source.topics: no topic to read",
         "2: source.zebra=1: unknown key",

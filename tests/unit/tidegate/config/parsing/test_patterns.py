@@ -19,9 +19,9 @@ def test_pattern_that_cannot_be_read_is_one_problem_wherever_it_stands(include: 
         + f"heartbeat: {{ignore_topics: ['{pattern}']}}",
     }
     for key, text in files.items():
-        (found,) = find_problems(include, text)
-        assert f"{key}={pattern[:20]}" in found
-        assert "not a regular expression" in found
+        (problem,) = find_problems(include, text)
+        assert f"{key}={pattern[:20]}" in problem
+        assert "not a regular expression" in problem
 
 
 @pytest.mark.parametrize(

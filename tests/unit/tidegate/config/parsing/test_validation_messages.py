@@ -767,9 +767,9 @@ REFUSED = {
 @pytest.mark.parametrize("hazard", REFUSED)
 def test_refused_with_value_and_way_out(include: Path, hazard: str) -> None:
     text, expected = REFUSED[hazard]
-    found = find_problems(include, text)
-    assert any(expected in line for line in found), found
-    assert all(re.match(r"pipelines/orders\.yaml:\d+: ", line) for line in found), found
+    problems = find_problems(include, text)
+    assert any(expected in line for line in problems), problems
+    assert all(re.match(r"pipelines/orders\.yaml:\d+: ", line) for line in problems), problems
 
 
 def test_key_in_one_struct_leaves_the_names_of_its_fields_to_the_value(include: Path) -> None:
@@ -802,8 +802,8 @@ WRONG_TEMPLATES = {
 
 @pytest.mark.parametrize("expected", WRONG_TEMPLATES)
 def test_name_template_that_could_surprise_is_refused(include: Path, expected: str) -> None:
-    found = find_problems(include, WRONG_TEMPLATES[expected])
-    assert any(expected in line for line in found), found
+    problems = find_problems(include, WRONG_TEMPLATES[expected])
+    assert any(expected in line for line in problems), problems
 
 
 def test_name_template_is_read_with_its_own_namespace(include: Path) -> None:
@@ -845,9 +845,9 @@ def test_what_this_version_cannot_do_is_one_clear_line_and_nothing_else(
     ],
 )
 def test_a_secret_in_a_file_is_refused_and_never_repeated(include: Path, text: str) -> None:
-    found = find_problems(include, text)
-    assert found
-    assert "geheim" not in "".join(found)
+    problems = find_problems(include, text)
+    assert problems
+    assert "geheim" not in "".join(problems)
 
 
 def test_number_that_is_a_secret_is_not_repeated_either(include: Path) -> None:
@@ -884,8 +884,8 @@ def test_no_file_however_broken_ends_in_another_error(include: Path, data: objec
 def test_format_of_tables_that_cannot_be_written_is_refused_before_one_is_made(
     include: Path, version: str, reason: str
 ) -> None:
-    (found,) = find_problems(include, render_table(f"create: {{properties: {{format-version: '{version}'}}}}"))
-    assert f"tables[0].create.properties.format-version={version}: {reason}" in found
+    (problem,) = find_problems(include, render_table(f"create: {{properties: {{format-version: '{version}'}}}}"))
+    assert f"tables[0].create.properties.format-version={version}: {reason}" in problem
     assert load(include, render_table("create: {properties: {format-version: 2}}")).tables[0].create.properties
 
 
@@ -907,14 +907,14 @@ def test_truncate_is_refused_beside_a_partition_filter_in_whatever_letters_bigqu
     include: Path,
 ) -> None:
     more = "create: {properties: {require_partition_filter: 'TRUE'}}"
-    told = find_problems(include, render_source(APPLIED, tables=f"[{{name: lake.a.b, {more}}}]"))
-    assert any("not with require_partition_filter" in problem for problem in told)
+    problems = find_problems(include, render_source(APPLIED, tables=f"[{{name: lake.a.b, {more}}}]"))
+    assert any("not with require_partition_filter" in problem for problem in problems)
 
 
 @pytest.mark.parametrize("word", WITHOUT_ORDER)
 def test_truncate_is_applied_only_where_one_order_of_all_records_fills_the_table(include: Path, word: str) -> None:
-    told = find_problems(include, render_source(APPLIED, tables=f"[{{name: lake.a.b, {WITHOUT_ORDER[word]}}}]"))
-    (found,) = [problem for problem in told if "truncate" in problem]
+    problems = find_problems(include, render_source(APPLIED, tables=f"[{{name: lake.a.b, {WITHOUT_ORDER[word]}}}]"))
+    (found,) = [problem for problem in problems if "truncate" in problem]
     assert found == (
         "pipelines/orders.yaml:1: source.value.truncate=apply: apply empties lake.a.b, whose rows must all come from "
         f"one topic, in the order of its offsets: not with {word}; leave it out, or use refuse or ignore"

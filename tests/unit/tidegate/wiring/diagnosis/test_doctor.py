@@ -27,9 +27,9 @@ class House:
     """An include folder with two pipelines into two catalogs, and the environment beside it; no server runs."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as one:
-            one.bind(("127.0.0.1", 0))
-            self.closed = f"127.0.0.1:{one.getsockname()[1]}"
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            self.closed = f"127.0.0.1:{listener.getsockname()[1]}"
         self.folder, self.include = folder, folder / "include"
         (self.include / "pipelines").mkdir(parents=True)
         (self.include / "publications").mkdir()
@@ -320,9 +320,9 @@ def test_scratch_table_of_an_interrupted_doctor_is_found(house: House) -> None:
 
 @pytest.fixture
 def registry() -> Iterator[SchemaRegistry]:
-    made = SchemaRegistry(login=("flush", PASSWORD))
-    yield made
-    made.close()
+    schema_registry = SchemaRegistry(login=("flush", PASSWORD))
+    yield schema_registry
+    schema_registry.close()
 
 
 def use_registry(house: House, url: str, password: str = PASSWORD, **options: Any) -> None:

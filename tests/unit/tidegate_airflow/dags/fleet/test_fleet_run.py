@@ -115,7 +115,7 @@ class Fleet:
 
     def _open(self, include: Path, pipelines: Any, resolve: Any) -> OpenedMembers:
         broker: Any = self.world.broker
-        return OpenedMembers(tuple(Member(self.build_ports(one.name), broker) for one in pipelines))
+        return OpenedMembers(tuple(Member(self.build_ports(pipeline.name), broker) for pipeline in pipelines))
 
     def run(self, run_type: str = "scheduled", events: Any = (), **params: Any) -> Run:
         self.now += 60
@@ -194,8 +194,8 @@ class SimpleStores:
 def build_reading_pipeline(topic: str) -> Pipeline:
     """A pipeline of two tables over one topic, but users and wishes: these have one table."""
     more = ("", "_too") if topic in ("carts", "orders") else ("",)
-    made = build_pipeline(*(build_table(f"lake.shop.{topic}{one}", topics=(topic,)) for one in more), name=topic)
-    return replace(made, on_failure=(FAILED,), on_recovery=(RECOVERED,), merge=Merge(interval_seconds=60))
+    pipeline = build_pipeline(*(build_table(f"lake.shop.{topic}{one}", topics=(topic,)) for one in more), name=topic)
+    return replace(pipeline, on_failure=(FAILED,), on_recovery=(RECOVERED,), merge=Merge(interval_seconds=60))
 
 
 @pytest.fixture

@@ -61,11 +61,11 @@ def test_every_kind_of_column_is_read_back_and_null_is_told_from_zero() -> None:
     encode = build_encoder(file, name, b"head")
     (made,) = encode(pa.array([ROW], TYPE)).to_pylist()
     assert made.startswith(b"head")
-    found = decode_message(file, name, made[4:])
-    assert (found.HasField("id"), found.id, found.at.ToMicroseconds()) == (True, 0, 1767225600000007)
-    assert (list(found.tags), found.who.HasField("name"), found.who.age) == (["x", ""], False, 3)
-    assert (found.more["b"].n, found.more["a"].HasField("n")) == (2.0, False)
-    assert [(row.HasField("a"), row.a) for row in found.rows] == [(True, False), (False, False)]
+    message = decode_message(file, name, made[4:])
+    assert (message.HasField("id"), message.id, message.at.ToMicroseconds()) == (True, 0, 1767225600000007)
+    assert (list(message.tags), message.who.HasField("name"), message.who.age) == (["x", ""], False, 3)
+    assert (message.more["b"].n, message.more["a"].HasField("n")) == (2.0, False)
+    assert [(row.HasField("a"), row.a) for row in message.rows] == [(True, False), (False, False)]
     turned = {**ROW, "more": ROW["more"][::-1]}
     assert encode(pa.array([turned], TYPE)).to_pylist() == [made], "entries of maps in one order"
     (nothing,) = encode(pa.array([dict.fromkeys(ROW)], TYPE)).to_pylist()
@@ -86,23 +86,26 @@ def test_schema_that_is_there_keeps_its_numbers_and_new_columns_get_new_ones() -
 
 
 def test_schema_of_somebody_else_is_used_as_it_is() -> None:
-    given = FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
-    given.message_type.add(name="Other")
-    order = given.message_type.add(name="Order")
+    file_descriptor_proto = FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
+    file_descriptor_proto.message_type.add(name="Other")
+    order = file_descriptor_proto.message_type.add(name="Order")
     order.field.add(name="id", number=7, type="TYPE_SINT64", label="LABEL_OPTIONAL")
     order.reserved_range.add(start=8, end=10)
     file, name, index, is_known = build_descriptor(
-        "m", [build_field("id", "int32")], given.SerializeToString(), "Order"
+        "m", [build_field("id", "int32")], file_descriptor_proto.SerializeToString(), "Order"
     )
     assert (name, index, is_known) == ("shop.Order", 1, True)
     assert decode_message(file, name, build_encoder(file, name, b"")(pa.array([{"id": -4}])).to_pylist()[0]).id == -4
     more, *_ = build_descriptor(
-        "m", [build_field("id", "int32"), build_field("n", "string")], given.SerializeToString(), "Order"
+        "m",
+        [build_field("id", "int32"), build_field("n", "string")],
+        file_descriptor_proto.SerializeToString(),
+        "Order",
     )
     assert FileDescriptorProto.FromString(more).message_type[1].field[1].number == 10
     for wrong in (build_field("id", "string"), build_field("id", "int64", repeated=True), build_field("id", "message")):
         with pytest.raises(IncompatibleColumn, match="the field id is registered with another type"):
-            build_descriptor("m", [wrong], given.SerializeToString(), "Order")
+            build_descriptor("m", [wrong], file_descriptor_proto.SerializeToString(), "Order")
 
 
 def build_registered_file(*fields: dict[str, Any], **more: Any) -> FileDescriptorProto:
@@ -123,9 +126,11 @@ def test_names_that_json_does_not_tell_apart_are_refused_before_they_are_registe
             IncompatibleColumn, match=r"a_b.* have the same name in JSON, aB,.*; rename one of them in sql"
         ):
             build_descriptor("m", [build_field(name, kind, *inner) for name in columns], None, None)
-    given = build_registered_file({"name": columns[0], "number": 1, **INT32}, syntax="proto3").SerializeToString()
+    registered_file = build_registered_file(
+        {"name": columns[0], "number": 1, **INT32}, syntax="proto3"
+    ).SerializeToString()
     with pytest.raises(IncompatibleColumn, match="have the same name in JSON"):
-        build_descriptor("m", [build_field(name, "int32") for name in columns], given, None)
+        build_descriptor("m", [build_field(name, "int32") for name in columns], registered_file, None)
 
 
 def test_messages_of_columns_whose_names_read_alike_are_told_apart() -> None:
@@ -135,19 +140,19 @@ def test_messages_of_columns_whose_names_read_alike_are_told_apart() -> None:
     ]
     file, name, *_ = build_descriptor("m", fields, None, None)
     encode = build_encoder(file, name, b"")
-    made = decode_message(file, name, encode(pa.array([{"a_b": {"x": 1}, "AB": {"y": "z"}}])).to_pylist()[0])
-    assert (made.a_b.x, made.AB.y) == (1, "z")
+    message = decode_message(file, name, encode(pa.array([{"a_b": {"x": 1}, "AB": {"y": "z"}}])).to_pylist()[0])
+    assert (message.a_b.x, message.AB.y) == (1, "z")
 
 
 def test_required_field_without_a_column_is_told_before_a_row_is_written() -> None:
     must = {"name": "must", "number": 2, "type": "TYPE_INT32", "label": "LABEL_REQUIRED"}
-    given = build_registered_file({"name": "a", "number": 1, **INT32}, must)
+    registered_file = build_registered_file({"name": "a", "number": 1, **INT32}, must)
     with pytest.raises(
         IncompatibleColumn, match=r"no column fills the field must, which is required .*; add the column"
     ):
-        build_descriptor("m", [build_field("a", "int32")], given.SerializeToString(), None)
+        build_descriptor("m", [build_field("a", "int32")], registered_file.SerializeToString(), None)
     file, name, *_ = build_descriptor(
-        "m", [build_field("a", "int32"), build_field("must", "int32")], given.SerializeToString(), None
+        "m", [build_field("a", "int32"), build_field("must", "int32")], registered_file.SerializeToString(), None
     )
     assert (
         decode_message(file, name, build_encoder(file, name, b"")(pa.array([{"a": 1, "must": 2}])).to_pylist()[0]).must
@@ -185,12 +190,12 @@ def test_message_may_be_named_with_its_package() -> None:
 def test_new_field_has_no_number_that_is_kept_for_others(
     reserved: list[tuple[int, int]], extensions: list[tuple[int, int]], number: int | None
 ) -> None:
-    given = build_registered_file({"name": "a", "number": 3, **INT32})
+    registered_file = build_registered_file({"name": "a", "number": 3, **INT32})
     for start, end in reserved:
-        given.message_type[0].reserved_range.add(start=start, end=end)
+        registered_file.message_type[0].reserved_range.add(start=start, end=end)
     for start, end in extensions:
-        given.message_type[0].extension_range.add(start=start, end=end)
-    asked = ("m", [build_field("a", "int32"), build_field("b", "int32")], given.SerializeToString(), None)
+        registered_file.message_type[0].extension_range.add(start=start, end=end)
+    asked = ("m", [build_field("a", "int32"), build_field("b", "int32")], registered_file.SerializeToString(), None)
     if number is None:
         with pytest.raises(
             IncompatibleColumn, match="message=Row has no number left after its fields; add the column's"
@@ -223,17 +228,17 @@ def test_message_of_protobufs_own_that_no_column_fills_may_stand_there_and_takes
         "type_name": f".google.protobuf.{word}",
         "label": "LABEL_OPTIONAL",
     }
-    given = build_registered_file({"name": "a", "number": 1, **INT32}, own, syntax="proto3")
-    given.dependency.append(f"google/protobuf/{file}.proto")
-    assert build_descriptor("m", [build_field("a", "int32")], given.SerializeToString(), None).is_known
+    registered_file = build_registered_file({"name": "a", "number": 1, **INT32}, own, syntax="proto3")
+    registered_file.dependency.append(f"google/protobuf/{file}.proto")
+    assert build_descriptor("m", [build_field("a", "int32")], registered_file.SerializeToString(), None).is_known
     for wrong in (build_field("v", kind), build_field("v", "message", build_field("seconds", "int64"))):
         with pytest.raises(IncompatibleColumn, match=r"the field v is registered .*; cast it in sql, or publish"):
-            build_descriptor("m", [wrong], given.SerializeToString(), None)
-    given.dependency.append("google/type/money.proto")
+            build_descriptor("m", [wrong], registered_file.SerializeToString(), None)
+    registered_file.dependency.append("google/type/money.proto")
     with pytest.raises(
         IncompatibleColumn, match=r"imports google/type/money.proto; register one without it, or publish"
     ):
-        build_descriptor("m", [build_field("a", "int32")], given.SerializeToString(), None)
+        build_descriptor("m", [build_field("a", "int32")], registered_file.SerializeToString(), None)
 
 
 def test_null_in_a_list_or_a_map_is_refused() -> None:

@@ -21,10 +21,10 @@ def build_catalog(connection: str | None = None, **properties: Any) -> Catalog:
 
 
 def test_a_test_server_is_asked_without_an_identity() -> None:
-    found = build_credentials(
+    credentials = build_credentials(
         build_catalog(endpoint="http://localhost:1"), lambda _: pytest.fail("no connection is needed")
     )
-    assert type(found).__name__ == "AnonymousCredentials"
+    assert type(credentials).__name__ == "AnonymousCredentials"
 
 
 @pytest.mark.parametrize("name", ["keyfile_dict", "extra__google_cloud_platform__keyfile_dict"])
@@ -56,8 +56,8 @@ def test_the_last_account_of_a_chain_acts_and_those_before_it_pass_on(monkeypatc
 
     monkeypatch.setattr("google.auth.default", lambda scopes: (AnonymousCredentials(), "p"))
     connection = Connection("gcp", extra={"impersonation_chain": "one@x, two@x"})
-    found = build_credentials(build_catalog("gcp"), lambda _: connection)
-    assert (found._target_principal, found._delegates) == ("two@x", ["one@x"])
+    credentials = build_credentials(build_catalog("gcp"), lambda _: connection)
+    assert (credentials._target_principal, credentials._delegates) == ("two@x", ["one@x"])
     assert bigquery_credentials.DEFAULT_CONNECTION == "google_cloud_default"
 
 

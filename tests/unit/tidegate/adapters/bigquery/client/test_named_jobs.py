@@ -214,16 +214,16 @@ def test_the_newest_of_many_failed_jobs_is_found_by_few_questions() -> None:
 
 def test_every_try_at_a_staged_batch_names_its_publish_alike_until_the_position_moves() -> None:
     source = StagedSource("dwh.shop.orders_shop_tmp", 7, "a7")
-    one = TableCommit("dwh.shop.orders", "1", 0, 3, "", 4, {}, pipeline="shop", attempt="m1", source=source)
+    table_commit = TableCommit("dwh.shop.orders", "1", 0, 3, "", 4, {}, pipeline="shop", attempt="m1", source=source)
     row = PositionRow(3, "m0", {}, 100, True, "")
-    name = name_of(one, source, row)
-    assert name_of(replace(one, attempt="m2", properties={"x": "y"}), source, row) == name
+    name = name_of(table_commit, source, row)
+    assert name_of(replace(table_commit, attempt="m2", properties={"x": "y"}), source, row) == name
     others = [
-        name_of(replace(one, cut=4), source, row),
-        name_of(one, source, replace(row, version=4)),
-        name_of(one, source, replace(row, changed_ms=101)),
-        name_of(one, replace(source, attempt="a8"), row),
-        name_of(replace(one, uuid="2"), source, row),
+        name_of(replace(table_commit, cut=4), source, row),
+        name_of(table_commit, source, replace(row, version=4)),
+        name_of(table_commit, source, replace(row, changed_ms=101)),
+        name_of(table_commit, replace(source, attempt="a8"), row),
+        name_of(replace(table_commit, uuid="2"), source, row),
     ]
     assert len({name, *others}) == 6
 

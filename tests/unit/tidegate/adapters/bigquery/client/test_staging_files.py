@@ -103,10 +103,10 @@ def test_folder_that_another_run_removes_while_it_is_listed_holds_nothing(
         return scan(place)
 
     monkeypatch.setattr(os, "scandir", scan_behind_the_other_run)
-    left = folder.list_paths("shop")
-    assert "shop/orders_shop_tmp/batch=8/attempt=a3/landed.json" in left
-    assert not any(gone in path for path in left)
-    assert folder.get_load_source(f"{ATTEMPT}/rows") == ([] if gone != "attempt=a2" else [tmp_path / left[0]])
+    paths = folder.list_paths("shop")
+    assert "shop/orders_shop_tmp/batch=8/attempt=a3/landed.json" in paths
+    assert not any(gone in path for path in paths)
+    assert folder.get_load_source(f"{ATTEMPT}/rows") == ([] if gone != "attempt=a2" else [tmp_path / paths[0]])
 
 
 def test_file_is_written_although_another_run_removes_its_folder(
@@ -128,9 +128,9 @@ def test_file_is_written_although_another_run_removes_its_folder(
 def test_file_that_is_gone_before_it_is_loaded_has_its_batch_staged_again(tmp_path: Path) -> None:
     (file, *_) = make_local(tmp_path).get_load_source(f"{ATTEMPT}/rows")
     Path(file).unlink()
-    asked = LoadRequest("intermediate=dwh.shop.orders_shop_tmp", "dwh.shop.orders_shop_tmp", {})
+    load_request = LoadRequest("intermediate=dwh.shop.orders_shop_tmp", "dwh.shop.orders_shop_tmp", {})
     with pytest.raises(RetryLater, match=r"^intermediate=dwh\.shop\.orders_shop_tmp: file=.*part-0\.parquet is gone"):
-        run_load_job(Loading(), asked, "load_1", Path(file))
+        run_load_job(Loading(), load_request, "load_1", Path(file))
 
 
 class Loading(Warehouse):
@@ -159,8 +159,8 @@ def test_an_attempt_in_a_bucket_is_one_load_job_over_all_its_files(folder: Folde
     warehouse = Loading()
     source = folder.get_load_source(f"{ATTEMPT}/rows")
     assert isinstance(source, str)
-    asked = LoadRequest("w", "dwh.shop.orders_shop_tmp", {"tidegate_batch": "7"})
-    assert run_load_job(warehouse, asked, "load_1", source) == 3
+    load_request = LoadRequest("w", "dwh.shop.orders_shop_tmp", {"tidegate_batch": "7"})
+    assert run_load_job(warehouse, load_request, "load_1", source) == 3
     ((uri, into, config),) = warehouse.asked
     assert uri == f"gs://bucket/some/prefix/{ATTEMPT}/rows/*.parquet"
     assert into == "p.shop.orders_shop_tmp"

@@ -167,16 +167,16 @@ def test_attempt_is_found_by_what_its_job_was_asked_while_its_files_are_there(tm
     warehouse = Loading(tmp_path, 5)
     for attempt, rows in (("a1", 5), ("a2", 5)):
         warehouse.leave(attempt, rows=rows)
-    asked = SignedAttempt(1, "a2", "asked", Ranges.from_dict({"orders": {"0": [3, 8], "1": [0, 0]}}))
-    staging_requests.sign_attempt(warehouse, STAGED, asked)
-    assert staging_requests.find_signed(warehouse, STAGED) == [asked]
-    staging_requests.sign_attempt(warehouse, STAGED, replace(asked, attempt="a3", request="nothing left"))
+    signed_attempt = SignedAttempt(1, "a2", "asked", Ranges.from_dict({"orders": {"0": [3, 8], "1": [0, 0]}}))
+    staging_requests.sign_attempt(warehouse, STAGED, signed_attempt)
+    assert staging_requests.find_signed(warehouse, STAGED) == [signed_attempt]
+    staging_requests.sign_attempt(warehouse, STAGED, replace(signed_attempt, attempt="a3", request="nothing left"))
     counts = json.dumps({**json.loads(render_outcome(5)), "bad": 1}).encode()
     warehouse.folder.write(f"{staging.get_folder(STAGED, 1, 'a1')}/counts/part-0.txt", counts)
-    staging_requests.sign_attempt(warehouse, STAGED, replace(asked, attempt="a1", request="bad"))
-    assert staging_requests.find_signed(warehouse, STAGED) == [asked]
+    staging_requests.sign_attempt(warehouse, STAGED, replace(signed_attempt, attempt="a1", request="bad"))
+    assert staging_requests.find_signed(warehouse, STAGED) == [signed_attempt]
     warehouse.land("a2")
-    assert staging_requests.find_signed(warehouse, STAGED) == [replace(asked, is_landed=True)]
+    assert staging_requests.find_signed(warehouse, STAGED) == [replace(signed_attempt, is_landed=True)]
     staging.forget_attempt(warehouse, STAGED, 1, "a2")
     assert staging_requests.find_signed(warehouse, STAGED) == []
 
@@ -189,7 +189,7 @@ def test_rows_of_a_batch_with_a_bad_record_do_not_pile_up_while_it_stops_the_pip
         warehouse.folder.write(f"{staging.get_folder(STAGED, 1, attempt)}/counts/part-0.txt", counts)
         warehouse.land(attempt)
     assert [name for name in warehouse.folder.list_paths(staging.get_folder(STAGED)) if name.endswith(".parquet")] == []
-    found = staging.read_outcome(warehouse, STAGED, "a1")
-    assert found is not None
-    assert found.bad == 1
+    outcome = staging.read_outcome(warehouse, STAGED, "a1")
+    assert outcome is not None
+    assert outcome.bad == 1
     assert warehouse.batches == []

@@ -57,12 +57,12 @@ def table(tmp_path: Path) -> Any:
         names = list(dict.fromkeys(name for files in staged for keys in files for key in keys for name in key))
         parts = [NestedField(10 + n, name, TYPES.get(name, LongType())) for n, name in enumerate(names)]
         schema = Schema(NestedField(1, "key", StructType(*parts)), NestedField(2, "batch_number", LongType()))
-        made = catalog.create_table("shop.tmp", schema)
+        iceberg_table = catalog.create_table("shop.tmp", schema)
         for number, files in enumerate(staged, 1):
-            with made.transaction() as change, change.update_snapshot().fast_append() as append:
+            with iceberg_table.transaction() as change, change.update_snapshot().fast_append() as append:
                 for place, keys in enumerate(files):
-                    append.append_data_file(_build_file(made, number, place, keys))
-        return made
+                    append.append_data_file(_build_file(iceberg_table, number, place, keys))
+        return iceberg_table
 
     return make
 
@@ -92,25 +92,27 @@ def build_values(table: Table, *names: str, batch: int = 1) -> dict[str, Any]:
 
 
 def find_key_bounds(table: Table, values: dict[str, Any]) -> tuple[Bound, ...]:
-    return tuple(found.bound for found in find_key_ranges(table, values))
+    return tuple(key_range.bound for key_range in find_key_ranges(table, values))
 
 
 def test_bounds_are_the_least_and_greatest_key_of_the_batch_alone(table: Any) -> None:
-    made = table([{"id": 5}, {"id": -3}, {"id": 900}], [{"id": 10_000}])
+    iceberg_table = table([{"id": 5}, {"id": -3}, {"id": 900}], [{"id": 10_000}])
     expected = Bound(("id",), (("CAST('-3' AS BIGINT)", "CAST('900' AS BIGINT)"),))
-    assert find_key_bounds(made, build_values(made, "id")) == (expected,)
+    assert find_key_bounds(iceberg_table, build_values(iceberg_table, "id")) == (expected,)
 
 
 def test_null_in_a_key_is_inside(table: Any) -> None:
-    made = table([{"id": 5, "line": None}, {"id": 7, "line": 2}])
-    (whole, part) = find_key_bounds(made, build_values(made, "id", "line"))
+    iceberg_table = table([{"id": 5, "line": None}, {"id": 7, "line": 2}])
+    (whole, part) = find_key_bounds(iceberg_table, build_values(iceberg_table, "id", "line"))
     assert (whole.nulls, part.nulls) == (False, True)
     assert part.ranges == (("CAST('2' AS INT)", "CAST('2' AS INT)"),)
 
 
 def test_key_of_nulls_alone_has_no_bounds(table: Any) -> None:
-    made = table([{"id": 5, "line": None}])
-    assert [bound.path for bound in find_key_bounds(made, build_values(made, "id", "line"))] == [("id",)]
+    iceberg_table = table([{"id": 5, "line": None}])
+    assert [bound.path for bound in find_key_bounds(iceberg_table, build_values(iceberg_table, "id", "line"))] == [
+        ("id",)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -127,8 +129,8 @@ def test_key_of_nulls_alone_has_no_bounds(table: Any) -> None:
     ],
 )  # fmt: skip
 def test_constants_are_exact_in_each_type(table: Any, name: str, low: Any, high: Any, constants: tuple) -> None:
-    made = table([{name: high}, {name: low}])
-    assert find_key_bounds(made, build_values(made, name)) == (Bound((name,), (constants,)),)
+    iceberg_table = table([{name: high}, {name: low}])
+    assert find_key_bounds(iceberg_table, build_values(iceberg_table, name)) == (Bound((name,), (constants,)),)
 
 
 @pytest.mark.parametrize(
@@ -150,15 +152,15 @@ def test_constants_are_exact_in_years_that_python_does_not_know(
     table: Any, name: str, value: int, constant: str
 ) -> None:
     kind = {"at": "TIMESTAMP", "local": "TIMESTAMP_NTZ", "day": "DATE"}[name]
-    made = table([{name: value if name == "day" else value * 1_000_000}])
-    (bound,) = find_key_bounds(made, build_values(made, name))
+    iceberg_table = table([{name: value if name == "day" else value * 1_000_000}])
+    (bound,) = find_key_bounds(iceberg_table, build_values(iceberg_table, name))
     assert bound.ranges == ((f"CAST('{constant}' AS {kind})",) * 2,)
 
 
 def test_bounds_hold_the_keys_of_every_staged_file(table: Any) -> None:
     staged = ([{"id": 7, "line": 3}], [{"id": -2, "line": 9}, {"id": 4, "line": 5}])
-    made = table(staged, [{"id": 99, "line": 1}])
-    whole, part = find_key_bounds(made, build_values(made, "id", "line"))
+    iceberg_table = table(staged, [{"id": 99, "line": 1}])
+    whole, part = find_key_bounds(iceberg_table, build_values(iceberg_table, "id", "line"))
     assert whole == Bound(("id",), (("CAST('-2' AS BIGINT)", "CAST('7' AS BIGINT)"),))
     assert part == Bound(("line",), (("CAST('3' AS INT)", "CAST('9' AS INT)"),))
 
@@ -166,8 +168,8 @@ def test_bounds_hold_the_keys_of_every_staged_file(table: Any) -> None:
 @pytest.mark.parametrize("order", [1, -1])
 def test_nulls_in_one_of_several_staged_files_are_inside(table: Any, order: int) -> None:
     files = ([{"id": 5, "line": None}, {"id": 6, "line": None}], [{"id": 7, "line": 2}], [{"id": 8, "line": 4}])
-    made = table(files[::order])
-    whole, part = find_key_bounds(made, build_values(made, "id", "line"))
+    iceberg_table = table(files[::order])
+    whole, part = find_key_bounds(iceberg_table, build_values(iceberg_table, "id", "line"))
     assert (whole.nulls, part.nulls) == (False, True)
     assert part.ranges == (("CAST('2' AS INT)", "CAST('4' AS INT)"),)
 
@@ -175,8 +177,8 @@ def test_nulls_in_one_of_several_staged_files_are_inside(table: Any, order: int)
 @pytest.mark.parametrize("order", [1, -1])
 def test_nulls_that_one_of_several_files_does_not_count_may_be_inside(table: Any, order: int) -> None:
     files = ([{"id": 5, "line": Uncounted(3)}, {"id": 6, "line": None}], [{"id": 7, "line": 2}])
-    made = table(files[::order])
-    whole, part = find_key_bounds(made, build_values(made, "id", "line"))
+    iceberg_table = table(files[::order])
+    whole, part = find_key_bounds(iceberg_table, build_values(iceberg_table, "id", "line"))
     assert (whole.nulls, part.nulls) == (False, True)
     assert part.ranges == (("CAST('2' AS INT)", "CAST('3' AS INT)"),)
 
@@ -185,23 +187,25 @@ def test_nulls_that_one_of_several_files_does_not_count_may_be_inside(table: Any
 @pytest.mark.parametrize("untold", [[UNBOUNDED], [UNCOUNTED], [UNBOUNDED, None]])
 def test_file_that_tells_nothing_of_a_key_leaves_it_without_bounds(table: Any, order: int, untold: list) -> None:
     files = ([{"id": 5, "line": 1}], [{"id": 6, "line": value} for value in untold])
-    made = table(files[::order])
-    assert [bound.path for bound in find_key_bounds(made, build_values(made, "line", "id"))] == [("id",)]
+    iceberg_table = table(files[::order])
+    assert [bound.path for bound in find_key_bounds(iceberg_table, build_values(iceberg_table, "line", "id"))] == [
+        ("id",)
+    ]
 
 
 @pytest.mark.parametrize(("name", "value"), [("ratio", float("nan")), ("bytes", b"x")])
 def test_types_without_an_order_of_their_own_have_no_bounds(table: Any, name: str, value: Any) -> None:
-    made = table([{name: value}])
-    assert find_key_bounds(made, build_values(made, name)) == ()
+    iceberg_table = table([{name: value}])
+    assert find_key_bounds(iceberg_table, build_values(iceberg_table, name)) == ()
 
 
 def test_key_in_one_struct_is_bounded_by_its_leaves(table: Any) -> None:
-    made = table([{"id": 5}])
-    values = {**build_values(made, "id"), "keys": [("k", None)], "leaves": [("k", "id")]}
-    assert find_key_bounds(made, values)[0].path == ("k", "id")
+    iceberg_table = table([{"id": 5}])
+    values = {**build_values(iceberg_table, "id"), "keys": [("k", None)], "leaves": [("k", "id")]}
+    assert find_key_bounds(iceberg_table, values)[0].path == ("k", "id")
 
 
 def test_snapshot_that_is_gone_bounds_nothing(table: Any) -> None:
-    made = table([{"id": 5}])
-    assert find_key_bounds(made, {**build_values(made, "id"), "snapshot_id": 1}) == ()
-    assert find_key_bounds(made, {"batch": 1, "snapshot_id": 1, "keys": []}) == ()
+    iceberg_table = table([{"id": 5}])
+    assert find_key_bounds(iceberg_table, {**build_values(iceberg_table, "id"), "snapshot_id": 1}) == ()
+    assert find_key_bounds(iceberg_table, {"batch": 1, "snapshot_id": 1, "keys": []}) == ()

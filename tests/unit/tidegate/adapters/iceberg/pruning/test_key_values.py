@@ -41,25 +41,25 @@ def read_key_values(table: Table, *with_nulls: str) -> dict[tuple[str, ...], tup
     values = {**LEAVES, "snapshot_id": current.snapshot_id, "batch": 1, "attempt": "a1"}
     ends = (("id", LongType(), -9, 9), ("line", StringType(), "a", "z"), ("price", DecimalType(6, 2), 1, 9))
     ranges = [KeyRange((name,), kind, low, high, name in with_nulls) for name, kind, low, high in ends]
-    found = name_keys(table, values, ranges)
-    assert [replace(bound, values=()) for bound in found] == [known.bound for known in ranges]
-    return {bound.path: bound.values for bound in found}
+    keys = name_keys(table, values, ranges)
+    assert [replace(bound, values=()) for bound in keys] == [known.bound for known in ranges]
+    return {bound.path: bound.values for bound in keys}
 
 
 def test_every_key_of_the_attempt_is_named_once_and_no_other(staged: Table) -> None:
     stage(staged, (3, "it's", 1), (-(2**63), "a\\b", 2), (3, "é", 3))
     stage(staged, (8, "late", 1), attempt="a0")
     stage(staged, (9, "other", 1), batch=2)
-    found = read_key_values(staged)
-    assert found["id",] == ("-9223372036854775808L", "3L")
-    assert found["line",] == (r"'a\\b'", r"'it\'s'", "'é'")
-    assert found["price",] == ()
+    key_values = read_key_values(staged)
+    assert key_values["id",] == ("-9223372036854775808L", "3L")
+    assert key_values["line",] == (r"'a\\b'", r"'it\'s'", "'é'")
+    assert key_values["price",] == ()
 
 
 def test_part_of_the_key_that_may_be_null_is_not_named(staged: Table) -> None:
     stage(staged, (1, None, 1), (2, "x", 1))
-    found = read_key_values(staged, "line")
-    assert (found["id",], found["line",]) == (("1L", "2L"), ())
+    key_values = read_key_values(staged, "line")
+    assert (key_values["id",], key_values["line",]) == (("1L", "2L"), ())
 
 
 def test_texts_that_are_too_long_together_are_not_named_and_the_other_parts_are(
@@ -67,19 +67,22 @@ def test_texts_that_are_too_long_together_are_not_named_and_the_other_parts_are(
 ) -> None:
     stage(staged, (7, "é" * 40, 1), (8, "'" * 40, 2))  # 82 bytes each, with quotes and escapes
     monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MAX_LITERAL_BYTES", 2 * 4 + 2 * (82 + 2))
-    found = read_key_values(staged)
-    assert (found["id",], found["line",]) == (("7L", "8L"), (render_literal("'" * 40), render_literal("é" * 40)))
+    key_values = read_key_values(staged)
+    assert (key_values["id",], key_values["line",]) == (
+        ("7L", "8L"),
+        (render_literal("'" * 40), render_literal("é" * 40)),
+    )
     monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MAX_LITERAL_BYTES", 2 * 4 + 2 * (82 + 2) - 1)
-    found = read_key_values(staged)
-    assert (found["id",], found["line",]) == (("7L", "8L"), ())
+    key_values = read_key_values(staged)
+    assert (key_values["id",], key_values["line",]) == (("7L", "8L"), ())
     monkeypatch.setattr("tidegate.adapters.iceberg.pruning.key_values.MAX_LITERAL_BYTES", 7)
     assert read_key_values(staged)["id",] == ()
 
 
 def test_twenty_thousand_uuids_are_named_and_as_many_long_texts_are_not(staged: Table) -> None:
     stage(staged, *((number, str(UUID(int=number)), 1) for number in range(MAX_KEYS)))
-    found = read_key_values(staged, "id")
-    assert found["line",] == tuple(render_literal(str(UUID(int=number))) for number in range(MAX_KEYS))
+    key_values = read_key_values(staged, "id")
+    assert key_values["line",] == tuple(render_literal(str(UUID(int=number))) for number in range(MAX_KEYS))
     stage(staged, (1, "x" * 500_000, 1), (2, "y" * 500_000, 1))
     assert read_key_values(staged, "id")["line",] == ()
 

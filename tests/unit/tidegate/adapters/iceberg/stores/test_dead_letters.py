@@ -39,8 +39,8 @@ def letters(tmp_path: Path) -> Table:
     """The table as Spark makes it: a partition for each destination."""
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
     catalog.create_namespace("shop")
-    made = catalog.create_table("shop.dead_letters", COLUMNS)
-    with made.update_spec() as spec:
+    iceberg_table = catalog.create_table("shop.dead_letters", COLUMNS)
+    with iceberg_table.update_spec() as spec:
         spec.add_identity("table")
     return catalog.load_table("shop.dead_letters")
 
@@ -77,9 +77,9 @@ def test_letters_that_are_done_are_counted_without_being_read(letters: Table, li
     write(letters, ORDERS, "old", ("a", 0, 5), replayed=True, stage=DISCARDED_STAGE)
     for file in done:
         file.unlink()
-    found = read_newest_letters(letters, limit)
-    assert (found.waiting, found.replayed, found.discarded) == (2, 3, 1)
-    assert [letter.offset for letter in found.newest] == [4, 3][:limit]
+    newest_letters = read_newest_letters(letters, limit)
+    assert (newest_letters.waiting, newest_letters.replayed, newest_letters.discarded) == (2, 3, 1)
+    assert [letter.offset for letter in newest_letters.newest] == [4, 3][:limit]
 
 
 def list_files(letters: Table) -> set[str]:

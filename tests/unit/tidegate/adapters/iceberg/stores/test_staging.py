@@ -19,12 +19,12 @@ from tidegate.model.ownership import Ownership, TableKind
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
     """Three staged batches, of two files each in the first."""
-    made = build_iceberg_kit(tmp_path)
-    made.stage(1, "a1", 3)
-    made.stage(1, "a2", 2)
-    made.stage(2, "b", 2)
-    made.stage(3, "c", 4)
-    return made
+    iceberg_kit = build_iceberg_kit(tmp_path)
+    iceberg_kit.stage(1, "a1", 3)
+    iceberg_kit.stage(1, "a2", 2)
+    iceberg_kit.stage(2, "b", 2)
+    iceberg_kit.stage(3, "c", 4)
+    return iceberg_kit
 
 
 def list_folders(kit: Kit) -> list[str]:

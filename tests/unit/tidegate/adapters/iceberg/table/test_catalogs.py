@@ -26,11 +26,11 @@ def properties(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def catalogs(properties: dict[str, str]) -> Catalogs:
-    made = Catalogs({"lake": properties})
-    made.catalog("lake").create_namespace("shop")
+    catalogs = Catalogs({"lake": properties})
+    catalogs.catalog("lake").create_namespace("shop")
     for name in NAMES:
-        made.catalog("lake").create_table(name.removeprefix("lake."), Schema(NestedField(1, "id", LongType())))
-    return made
+        catalogs.catalog("lake").create_table(name.removeprefix("lake."), Schema(NestedField(1, "id", LongType())))
+    return catalogs
 
 
 @pytest.fixture

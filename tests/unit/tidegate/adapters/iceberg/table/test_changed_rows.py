@@ -19,8 +19,8 @@ from tidegate.adapters.iceberg.table.lineage import count_changed_rows, has_chan
 def test_snapshot_without_counters_does_not_tell_its_rows(
     operation: Operation, counters: dict[str, str], tells: bool, rows: int
 ) -> None:
-    one = Snapshot(snapshot_id=1, timestamp_ms=1, manifest_list="m", summary=Summary(operation, **counters))
-    assert (has_changed_row_counts(one), count_changed_rows(one)) == (tells, rows)
+    snapshot = Snapshot(snapshot_id=1, timestamp_ms=1, manifest_list="m", summary=Summary(operation, **counters))
+    assert (has_changed_row_counts(snapshot), count_changed_rows(snapshot)) == (tells, rows)
 
 
 def test_snapshot_without_a_summary_tells_nothing() -> None:

@@ -52,10 +52,12 @@ def test_answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome(
 ) -> None:
     table = kit.seed_table().load(TABLE)
     table.catalog = Answers(table.catalog, error)
-    with pytest.raises(meaning) as told:
+    with pytest.raises(meaning) as error_info:
         commit(table, (), ())
     if meaning is OutcomeUnknown:
-        assert re.match(rf"table={re.escape(TABLE)}: .* may have been made; the table is read again: ", str(told.value))
+        assert re.match(
+            rf"table={re.escape(TABLE)}: .* may have been made; the table is read again: ", str(error_info.value)
+        )
 
 
 class WithoutReferences:
@@ -171,8 +173,10 @@ def test_batches_that_were_staged_since_the_table_was_read_survive_a_clean_up(ki
 def retain(kit: Kit, ref: str, snapshot_id: int, **retention: int) -> None:
     """ALTER TABLE … CREATE OR REPLACE BRANCH … RETAIN …"""
     table = kit.load(TABLE)
-    asked = SetSnapshotRefUpdate(ref_name=ref, type=SnapshotRefType.BRANCH, snapshot_id=snapshot_id, **retention)
-    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (asked,))
+    set_snapshot_ref_update = SetSnapshotRefUpdate(
+        ref_name=ref, type=SnapshotRefType.BRANCH, snapshot_id=snapshot_id, **retention
+    )
+    commit(table, (AssertTableUUID(uuid=table.metadata.table_uuid),), (set_snapshot_ref_update,))
 
 
 def read_retention(kit: Kit, ref: str) -> dict[str, Any]:

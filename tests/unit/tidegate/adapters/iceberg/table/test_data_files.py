@@ -32,9 +32,9 @@ def properties(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def catalog(properties: dict[str, str]) -> Catalog:
-    made = load_catalog("lake", **properties)
-    made.create_namespace("shop")
-    return made
+    catalog = load_catalog("lake", **properties)
+    catalog.create_namespace("shop")
+    return catalog
 
 
 def append(table: Table, **days: int) -> None:
@@ -56,8 +56,8 @@ def test_small_files_are_counted_by_partition(catalog: Catalog) -> None:
     measured, largest = read_sizes(table), max(read_sizes(table).values())
     with table.transaction() as change:
         change.set_properties({"write.target-file-size-bytes": str(largest)})
-    found = measure_files(table.refresh())
-    assert found == TableFiles(
+    files = measure_files(table.refresh())
+    assert files == TableFiles(
         data_files=5, data_bytes=sum(measured.values()), rows=5_506, small=4, crowd=3, manifests=3, snapshots=3
     )
 
@@ -68,9 +68,9 @@ def test_delete_files_are_counted_beside_the_rows_that_they_take(catalog: Catalo
     ((path, size),) = read_sizes(table).items()
     delete_positions(table, (path, 1), (path, 2))
     delete_equal(table, 3)
-    found = measure_files(table)
-    assert (found.data_files, found.data_bytes, found.rows) == (1, size + 2 * DELETES_BYTES, 7)
-    assert (found.delete_files, found.deleted_rows, found.manifests) == (2, 5, 3)
+    files = measure_files(table)
+    assert (files.data_files, files.data_bytes, files.rows) == (1, size + 2 * DELETES_BYTES, 7)
+    assert (files.delete_files, files.deleted_rows, files.manifests) == (2, 5, 3)
 
 
 def test_entries_of_one_manifest_are_let_go_before_the_next_is_read(

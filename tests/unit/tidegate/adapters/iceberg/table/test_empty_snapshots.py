@@ -20,9 +20,9 @@ SCHEMAS = {
 @pytest.fixture
 def catalogs(tmp_path: Path) -> Catalogs:
     properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
-    made = Catalogs({"lake": properties})
-    made.catalog("lake").create_namespace("shop")
-    return made
+    catalogs = Catalogs({"lake": properties})
+    catalogs.catalog("lake").create_namespace("shop")
+    return catalogs
 
 
 @pytest.mark.parametrize("what", SCHEMAS)

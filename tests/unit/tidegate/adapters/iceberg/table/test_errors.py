@@ -88,9 +88,9 @@ def test_database_that_is_locked_is_a_fault_that_passes_and_its_statement_is_not
     def locked() -> None:
         raise OperationalError("SELECT secret", {"password": "hunter2"}, Exception("database is locked"))
 
-    with pytest.raises(RetryLater, match="did not answer during read_state") as told:
+    with pytest.raises(RetryLater, match="did not answer during read_state") as error_info:
         change_after_load(kit, locked).tables.read_state(TABLE, PIPELINE)
-    assert str(told.value).endswith("database is locked")
+    assert str(error_info.value).endswith("database is locked")
 
 
 def test_runner_whose_staged_files_went_ends_with_what_another_run_published() -> None:
@@ -167,14 +167,14 @@ def test_refused_credentials_of_a_rest_catalog_are_one_sentence_that_names_the_c
             lambda: IcebergTables(catalogs).read_state(TABLE, PIPELINE),
             lambda: IcebergSnapshots(catalogs).read_table(TABLE),
         ):
-            with pytest.raises(ConfigurationError) as told:
+            with pytest.raises(ConfigurationError) as error_info:
                 ask()
-            assert str(told.value).startswith(
+            assert str(error_info.value).startswith(
                 "catalog=lake connection=lake_catalog: the log-in or its rights were refused"
             )
-            assert f"table={TABLE}" in str(told.value)
-            assert len(str(told.value).splitlines()) == 1
-            assert "hunter2" not in str(told.value)
+            assert f"table={TABLE}" in str(error_info.value)
+            assert len(str(error_info.value).splitlines()) == 1
+            assert "hunter2" not in str(error_info.value)
 
 
 def test_refused_credentials_of_a_catalog_without_a_connection_point_to_its_file() -> None:
@@ -218,9 +218,11 @@ def test_refusal_is_never_taken_for_a_fault_that_passes(kit: Kit, error: Excepti
 
     late = change_after_load(kit, refused)
     for ask in (lambda: late.tables.read_state(TABLE, PIPELINE), lambda: late.commits.publish(publication)):
-        with pytest.raises(ConfigurationError, match=r"^catalog=lake connection=lake_catalog: the log-in") as told:
+        with pytest.raises(
+            ConfigurationError, match=r"^catalog=lake connection=lake_catalog: the log-in"
+        ) as error_info:
             ask()
-        assert "hunter2" not in str(told.value)
+        assert "hunter2" not in str(error_info.value)
     assert kit.state().recorded == START
 
 
@@ -233,9 +235,9 @@ def test_error_that_nobody_foresaw_is_ours_with_its_kind_and_a_publish_of_it_is_
     late = change_after_load(kit, fails)
     with pytest.raises(
         RetryLater, match="state failed with an unexpected ValueError: 1 validation error for Schema V"
-    ) as told:
+    ) as error_info:
         late.tables.read_state(TABLE, PIPELINE)
-    assert isinstance(told.value.__cause__, ValueError)
+    assert isinstance(error_info.value.__cause__, ValueError)
     with pytest.raises(OutcomeUnknown, match="publish failed with an unexpected ValueError"):
         late.commits.publish(publication)
 
@@ -251,7 +253,7 @@ def test_lost_race_of_a_commit_that_is_no_publish_is_tried_again(kit: Kit) -> No
 
 
 @pytest.mark.parametrize(
-    ("answer", "kind", "said"),
+    ("answer", "kind", "message"),
     [
         (
             CommitStateUnknownException("502 Bad Gateway"),
@@ -262,7 +264,7 @@ def test_lost_race_of_a_commit_that_is_no_publish_is_tried_again(kit: Kit) -> No
     ],
 )
 def test_answer_to_a_change_of_columns_says_whether_it_is_known_what_became_of_it(
-    kit: Kit, monkeypatch: pytest.MonkeyPatch, answer: Exception, kind: type[Exception], said: str
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, answer: Exception, kind: type[Exception], message: str
 ) -> None:
     catalog = kit.seed_table().port.tables.catalogs.catalog("lake")
 
@@ -270,7 +272,7 @@ def test_answer_to_a_change_of_columns_says_whether_it_is_known_what_became_of_i
         raise answer
 
     monkeypatch.setattr(catalog, "commit_table", commit_table)
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=message):
         kit.port.tables.evolve(TABLE, (Column("note", "STRING"),), add=True, widen=True, relax=True)
 
 

@@ -28,21 +28,21 @@ def test_way_from_a_branch_to_the_last_publish_is_measured_in_snapshots_and_time
     published = kit.state()
     for number in range(2):
         kit.append(branch, [{"id": str(number), "n": number}], {})
-    found = kit.port.tables.read_files(TABLE)
-    assert (found.since_tagged, found.tagged_ms, found.branch_age_ms) == (3, published.snapshot_ms, None)
+    files = kit.port.tables.read_files(TABLE)
+    assert (files.since_tagged, files.tagged_ms, files.branch_age_ms) == (3, published.snapshot_ms, None)
     at = kit.state().snapshot_id
-    asked = SetSnapshotRefUpdate(
+    set_snapshot_ref_update = SetSnapshotRefUpdate(
         ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=at, max_snapshot_age_ms=AGE_MS
     )
-    commit(kit.load(TABLE), (), (asked,))
+    commit(kit.load(TABLE), (), (set_snapshot_ref_update,))
     assert kit.port.tables.read_files(TABLE).branch_age_ms == AGE_MS
 
 
 def test_branch_that_leads_to_no_publish_asks_nothing_of_expiry(kit: Kit) -> None:
     kit.create()
     kit.append("main", [{"id": "x", "n": 0}], {})
-    found = kit.port.tables.read_files(TABLE)
-    assert (found.since_tagged, found.tagged_ms, found.branch_age_ms) == (0, None, None)
+    files = kit.port.tables.read_files(TABLE)
+    assert (files.since_tagged, files.tagged_ms, files.branch_age_ms) == (0, None, None)
 
 
 @pytest.mark.parametrize("name", ["write.target-file-size-bytes", "commit.manifest.target-size-bytes"])
@@ -71,8 +71,8 @@ def test_tables_whose_files_lie_among_the_tables_own_are_found(kit: Kit) -> None
     second = Catalogs({"copy": {**catalogs._properties["lake"]}}).catalog("copy")
     second.create_namespace("shop")
     second.create_table("shop.orders", kit.load(TABLE).schema())
-    found = kit.port.tables.read_files(TABLE, exact=True)
-    assert found.inside == ("copy.shop.orders", "lake.shop.orders.lines", "lake.shop.orders_2025")
+    files = kit.port.tables.read_files(TABLE, exact=True)
+    assert files.inside == ("copy.shop.orders", "lake.shop.orders.lines", "lake.shop.orders_2025")
     assert kit.port.tables.read_files("lake.shop.orders_2", exact=True).inside == ()
     assert kit.port.tables.read_files(TABLE).inside == (), "a look behind a flush removes nothing, and asks nobody"
 

@@ -58,7 +58,7 @@ def build_reference(number: int, is_tag: bool) -> SnapshotRef:
 def table(tmp_path: Path) -> Callable[..., Table]:
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
     catalog.create_namespace("shop")
-    made = catalog.create_table("shop.orders", Schema(NestedField(1, "id", LongType())))
+    iceberg_table = catalog.create_table("shop.orders", Schema(NestedField(1, "id", LongType())))
 
     def with_snapshots(snapshots: list[Snapshot], properties: dict[str, str] | None = None, **refs: int) -> Table:
         """A table of these snapshots, the last of which is main's."""
@@ -70,8 +70,8 @@ def table(tmp_path: Path) -> Callable[..., Table]:
             "properties": properties or {},
             "refs": {name: build_reference(n, name in tags) for name, n in heads.items()},
         }
-        metadata = made.metadata.model_copy(update=changed)
-        return Table(made.name(), metadata, made.metadata_location, made.io, catalog)
+        metadata = iceberg_table.metadata.model_copy(update=changed)
+        return Table(iceberg_table.name(), metadata, iceberg_table.metadata_location, iceberg_table.io, catalog)
 
     return with_snapshots
 
@@ -132,14 +132,14 @@ def test_state_is_read_in_steps_that_grow_with_the_snapshots(table: Callable[...
     properties, refs, (batch, rolled_back) = CASES[case]
     summaries = {} if case == "no pipeline of ours" else {"at_1": build_position(3)}
     summaries |= {f"at_{COUNT - 1}": build_position(9)} if case == "attempt made main" else {}
-    made = table(build_snapshots(**summaries), properties, **refs)
-    state = build_state(made, "sales")
+    iceberg_table = table(build_snapshots(**summaries), properties, **refs)
+    state = build_state(iceberg_table, "sales")
     assert (state.position and state.position.batch, state.rolled_back, state.untraceable) == (
         batch,
         rolled_back,
         False,
     )
-    assert 0 < count_steps(made) <= PASSES * COUNT
+    assert 0 < count_steps(iceberg_table) <= PASSES * COUNT
 
 
 def test_state_of_a_table_in_use_walks_to_the_tag_and_no_farther(
@@ -148,8 +148,8 @@ def test_state_of_a_table_in_use_walks_to_the_tag_and_no_farther(
     walked = []
     look_up = Lineage.snapshot
     monkeypatch.setattr(Lineage, "snapshot", lambda self, number: walked.append(number) or look_up(self, number))
-    made = table(build_snapshots(), build_position(7), tidegate_sales=COUNT - 2)
-    assert not build_state(made, "sales").rolled_back
+    iceberg_table = table(build_snapshots(), build_position(7), tidegate_sales=COUNT - 2)
+    assert not build_state(iceberg_table, "sales").rolled_back
     assert walked == [COUNT - 1, COUNT - 2]
 
 
@@ -162,8 +162,10 @@ def test_tag_that_is_gone_is_told_apart_from_one_that_main_has_left(table: Calla
 
 
 def test_history_that_was_cut_off_by_expiry_is_told(table: Callable[..., Table]) -> None:
-    made = table([build_snapshot(1, build_position(3)), *build_snapshots()[99:]], build_position(3), tidegate_sales=1)
-    state = build_state(made, "sales")
+    iceberg_table = table(
+        [build_snapshot(1, build_position(3)), *build_snapshots()[99:]], build_position(3), tidegate_sales=1
+    )
+    state = build_state(iceberg_table, "sales")
     assert (state.rolled_back, state.untraceable) == (True, True)
 
 
@@ -194,37 +196,37 @@ def test_what_a_branch_has_left_is_told_and_nothing_that_it_may_stand_on(
     table: Callable[..., Table], case: str
 ) -> None:
     snapshots, refs, branch, left = LEFT[case]
-    made = table(snapshots, **refs)
-    assert list_rolled_back(made, branch, "told") == left
-    assert list_rolled_back(made, branch, "never told") == frozenset()
-    assert count_steps(made) <= PASSES * COUNT
+    iceberg_table = table(snapshots, **refs)
+    assert list_rolled_back(iceberg_table, branch, "told") == left
+    assert list_rolled_back(iceberg_table, branch, "never told") == frozenset()
+    assert count_steps(iceberg_table) <= PASSES * COUNT
 
 
 def test_depth_of_the_oldest_tag_is_counted_in_steps_that_grow_with_the_snapshots(
     table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Snapshot, "manifests", lambda self, io: [])
-    made = table(build_snapshots(), tidegate_sales=2, tidegate_other=COUNT - 4)
-    assert measure_files(made).since_tagged == COUNT - 1
-    assert count_steps(made) <= PASSES * COUNT
+    iceberg_table = table(build_snapshots(), tidegate_sales=2, tidegate_other=COUNT - 4)
+    assert measure_files(iceberg_table).since_tagged == COUNT - 1
+    assert count_steps(iceberg_table) <= PASSES * COUNT
 
 
 def test_publication_sees_how_far_it_is_behind_in_steps_that_grow_with_the_snapshots(
     table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = table(build_snapshots())
-    monkeypatch.setattr(Catalogs, "table", lambda self, name: made)
+    iceberg_table = table(build_snapshots())
+    monkeypatch.setattr(Catalogs, "table", lambda self, name: iceberg_table)
     snapshots = IcebergSnapshots(Catalogs({}))
     assert snapshots.measure_lag("lake.shop.orders", 1, COUNT).snapshots == COUNT - 1
     line = snapshots.list_ancestors("lake.shop.orders", COUNT)
     assert [one.snapshot_id for one in line] == [*range(COUNT, 0, -1)]
-    assert count_steps(made) <= PASSES * COUNT
+    assert count_steps(iceberg_table) <= PASSES * COUNT
 
 
 def test_pipelines_of_a_table_are_found_in_steps_that_grow_with_the_snapshots(table: Callable[..., Table]) -> None:
-    made = table(build_snapshots(), build_position(7), tidegate_sales=COUNT - 9, theirs=COUNT - 3)
-    assert list_branch_pipelines(made, "main") == ("sales",)
-    assert count_steps(made) <= PASSES * COUNT
+    iceberg_table = table(build_snapshots(), build_position(7), tidegate_sales=COUNT - 9, theirs=COUNT - 3)
+    assert list_branch_pipelines(iceberg_table, "main") == ("sales",)
+    assert count_steps(iceberg_table) <= PASSES * COUNT
 
 
 ID, N, NEW_N = NestedField(1, "id", LongType()), NestedField(2, "n", LongType()), NestedField(7, "n", LongType())
@@ -280,9 +282,11 @@ def test_column_that_was_dropped_and_added_again_is_empty_until_somebody_fills_i
         )
         for number, (schema, operation) in enumerate(written, 1)
     ]
-    made = table(snapshots)
+    iceberg_table = table(snapshots)
     kept = [Schema(*fields, schema_id=number) for number, fields in enumerate(schemas)]
-    metadata = made.metadata.model_copy(update={"schemas": kept, "current_schema_id": len(kept) - 1})
+    metadata = iceberg_table.metadata.model_copy(update={"schemas": kept, "current_schema_id": len(kept) - 1})
     assert find_emptied_columns(metadata, reversed(snapshots)) == emptied
-    changed = Table(made.name(), metadata, made.metadata_location, made.io, made.catalog)
+    changed = Table(
+        iceberg_table.name(), metadata, iceberg_table.metadata_location, iceberg_table.io, iceberg_table.catalog
+    )
     assert build_state(changed, "sales").emptied == emptied

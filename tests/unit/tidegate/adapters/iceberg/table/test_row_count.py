@@ -18,12 +18,12 @@ def table(tmp_path: Path) -> Table:
     """Three files: of 3 and 5 rows, and of 7 in a snapshot of their own."""
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/w")
     catalog.create_namespace("shop")
-    made = catalog.create_table(
+    iceberg_table = catalog.create_table(
         "shop.orders", Schema(NestedField(1, "id", LongType())), properties={"format-version": "2"}
     )
     for rows in (3, 5, 7):
-        made.append(pa.table({"id": list(range(rows))}))
-    return made
+        iceberg_table.append(pa.table({"id": list(range(rows))}))
+    return iceberg_table
 
 
 def list_files_by_rows(table: Table) -> dict[int, str]:

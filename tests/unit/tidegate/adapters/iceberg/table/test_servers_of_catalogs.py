@@ -14,9 +14,9 @@ from tidegate.errors import ConfigurationError, RetryLater
 
 @pytest.fixture
 def address() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return "127.0.0.1:" + str(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return "127.0.0.1:" + str(listener.getsockname()[1])
 
 
 @pytest.mark.parametrize(
@@ -33,10 +33,10 @@ def address() -> str:
 def test_server_that_is_down(properties: dict[str, Any], told: str, address: str, tmp_path: Path) -> None:
     given = {name: value.format(address=address, folder=tmp_path) for name, value in properties.items()}
     catalogs = Catalogs({"lake": {**given, "warehouse": f"file://{tmp_path}"}}, {"lake": "login"})
-    with pytest.raises(RetryLater) as caught:
+    with pytest.raises(RetryLater) as error_info:
         catalogs.catalog("lake")
-    assert str(caught.value).startswith(f"{told} address={address} took no connection: Connection refused")
-    assert "s3cret" not in str(caught.value)
+    assert str(error_info.value).startswith(f"{told} address={address} took no connection: Connection refused")
+    assert "s3cret" not in str(error_info.value)
 
 
 def test_sqlite_file_in_a_folder_that_is_not_there_is_refused_and_nothing_is_made(tmp_path: Path) -> None:

@@ -38,14 +38,14 @@ def test_table_that_spark_does_not_open_is_refused_until_the_column_is_dropped(t
     catalogs = Catalogs({"lake": {"type": "sql", **place}})
     lake = catalogs.catalog("lake")
     lake.create_namespace("shop")
-    made = lake.create_table("shop.hours", Schema(NestedField(1, "id", LongType()), COLUMNS[reason]))
+    iceberg_table = lake.create_table("shop.hours", Schema(NestedField(1, "id", LongType()), COLUMNS[reason]))
     tables, snapshots = build_iceberg_destination(catalogs).tables, IcebergSnapshots(catalogs)
     for look in (lambda: tables.read_state("lake.shop.hours", "p"), lambda: snapshots.read_table("lake.shop.hours")):
         with pytest.raises(GiveUp) as raised:
             look()
         assert str(raised.value).startswith(f"table=lake.shop.hours {reason}")
         assert "drop" in str(raised.value)
-    with made.update_schema() as change:
+    with iceberg_table.update_schema() as change:
         change.delete_column(COLUMNS[reason].name)
     state, now = tables.read_state("lake.shop.hours", "p"), snapshots.read_table("lake.shop.hours")
     assert state is not None
@@ -160,8 +160,8 @@ def test_janitor_and_import_pass_over_a_table_that_no_pipeline_can_have_written(
     shop: Catalogs, caplog: pytest.LogCaptureFixture
 ) -> None:
     _write_metadata(shop, "shop.hours", UNKNOWN["variant"][1])
-    [left], failures = find_leftovers(shop, "lake", set())
-    assert (left.pipeline, left.destinations, failures) == ("gone", ["lake.shop.lines"], [])
+    [leftover], failures = find_leftovers(shop, "lake", set())
+    assert (leftover.pipeline, leftover.destinations, failures) == ("gone", ["lake.shop.lines"], [])
     assert "table=lake.shop.hours_changed: PyIceberg cannot read it" in caplog.text
     assert ConnectorNotes(shop).list_noted("lake", ControlTopic("control", "group", "offsets", "")) == ()
 

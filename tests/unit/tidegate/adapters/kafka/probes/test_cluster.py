@@ -15,9 +15,9 @@ def describe(*ports: int) -> Any:
 
 
 def test_broker_that_advertises_an_address_where_nobody_listens_is_found() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as there, socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        closed, port = one.getsockname()[1], there.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as there, socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        closed, port = listener.getsockname()[1], there.getsockname()[1]
         cluster = Cluster({"bootstrap.servers": f"127.0.0.1:{port}"}, "connection=kafka_default")
         found = list(cluster._check_advertised(describe(port, closed)))
         assert not cluster.is_usable
