@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from crash.points import Journey, Point, build_fault
 
-PATIENCE = 180
+PATIENCE_SECONDS = 180
 ROOT = Path(__file__).parents[2]
 HEAVY = (
     "confluent_kafka", "google.cloud.bigquery", "pyspark.sql.connect.session", "tidegate.adapters.iceberg.destination",
@@ -57,7 +57,7 @@ class Running:
     def wait_for_end(self) -> Ended:
         """Wait for its end."""
         code = self.runners.ask(wait=self.pid)
-        assert code is not None, f"still running after {PATIENCE} s: {self.read_output()}"
+        assert code is not None, f"still running after {PATIENCE_SECONDS} s: {self.read_output()}"
         return Ended(code, self.read_output(), (self.folder / "met").exists())
 
     def read_output(self) -> str:
@@ -105,7 +105,7 @@ class Runners:
         return json.loads(self._server.stdout.readline())
 
     def close(self) -> None:
-        self._server.communicate(timeout=PATIENCE)
+        self._server.communicate(timeout=PATIENCE_SECONDS)
 
 
 def _serve() -> None:
@@ -126,7 +126,7 @@ def _serve() -> None:
 
 
 def _end_of(pid: int) -> int | None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         found, status = os.waitpid(pid, os.WNOHANG)
         if found:

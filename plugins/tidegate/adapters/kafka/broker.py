@@ -35,13 +35,13 @@ from tidegate.model.offsets import Offsets, Ranges, RecordAddress, format_names,
 from tidegate.ports.context import Log, Message, Retention
 
 T = TypeVar("T")
-PEEK_TIMEOUT, PEEK_PARTITION_SECONDS = 5.0, 0.01  # seconds that a look at one record may take, and each further one
+PEEK_TIMEOUT_SECONDS, PEEK_PARTITION_SECONDS = 5.0, 0.01  # that a look at one record takes, and each further one
 RETRY_PAUSE_SECONDS = 0.2
 METADATA_TTL_SECONDS = 60.0  # seconds
 READER_GROUP = "tidegate-status"  # the group that peeks at single records; it commits nothing
 BEAT_KEY = "heartbeat="
-TIMEOUT = 30.0  # seconds; a stopped broker would hang a call without one
-ELECTION_TIMEOUT = 10.0  # seconds; asked longer, the client goes on knocking at a broker that is gone
+TIMEOUT_SECONDS = 30.0  # seconds; a stopped broker would hang a call without one
+ELECTION_TIMEOUT_SECONDS = 10.0  # seconds; asked longer, the client goes on knocking at a broker that is gone
 ISOLATION = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}
 
 
@@ -101,12 +101,12 @@ class KafkaBroker:
         specs = {TopicPartition(t, p): OffsetSpec.latest() for t in topics for p in partitions.get(t, ())}
         if not specs:
             return {}
-        futures = self._admin.list_offsets(specs, isolation_level=ISOLATION[isolation], request_timeout=TIMEOUT)
-        return gather_known_offsets(futures, TIMEOUT + 5)
+        futures = self._admin.list_offsets(specs, isolation_level=ISOLATION[isolation], request_timeout=TIMEOUT_SECONDS)
+        return gather_known_offsets(futures, TIMEOUT_SECONDS + 5)
 
     def _list_partitions(self) -> dict[str, list[int]]:
         try:
-            topics = self._admin.list_topics(timeout=TIMEOUT).topics
+            topics = self._admin.list_topics(timeout=TIMEOUT_SECONDS).topics
         except KafkaException as error:
             raise self._translate_failure("topics", error) from error
         return {name: sorted(topic.partitions) for name, topic in topics.items()}
@@ -135,7 +135,7 @@ class KafkaBroker:
     ) -> dict[RecordAddress, int]:
         """See the port."""
         settings = {**self.settings, "group.id": READER_GROUP, "isolation.level": isolation}
-        return read_first_timestamps(settings, places, PEEK_TIMEOUT + PEEK_PARTITION_SECONDS * len(places))
+        return read_first_timestamps(settings, places, PEEK_TIMEOUT_SECONDS + PEEK_PARTITION_SECONDS * len(places))
 
     @translate_kafka_errors
     def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
@@ -147,24 +147,25 @@ class KafkaBroker:
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
         """See the port."""
         with self._open_consumer(READER_GROUP) as reader:
-            return group_by_topic(kafka_topics.read_last_timestamps(reader, ends, PEEK_TIMEOUT))
+            return group_by_topic(kafka_topics.read_last_timestamps(reader, ends, PEEK_TIMEOUT_SECONDS))
 
     @translate_kafka_errors
     def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         """See the port."""
         action = f"the settings of topics={format_names(topics)}"
-        return self._retry_call(action, lambda: kafka_topics.read_retentions(self._admin, topics, TIMEOUT))
+        return self._retry_call(action, lambda: kafka_topics.read_retentions(self._admin, topics, TIMEOUT_SECONDS))
 
     @translate_kafka_errors
     def read_group_retention(self) -> float | None:
         """See the port."""
-        return self._retry_call("the brokers' settings", lambda: read_group_retention(self._admin, TIMEOUT))
+        return self._retry_call("the brokers' settings", lambda: read_group_retention(self._admin, TIMEOUT_SECONDS))
 
     @translate_kafka_errors
     def send(self, topic: str, records: Sequence[Message]) -> None:
         """See the port."""
-        self._retry_call(f"topic={topic}", lambda: kafka_topics.create_topic(self._admin, topic, TIMEOUT))
-        self._retry_call(f"topic={topic}", lambda: kafka_topics.send_records(self.settings, topic, records, TIMEOUT))
+        self._retry_call(f"topic={topic}", lambda: kafka_topics.create_topic(self._admin, topic, TIMEOUT_SECONDS))
+        send = partial(kafka_topics.send_records, self.settings, topic, records, TIMEOUT_SECONDS)
+        self._retry_call(f"topic={topic}", send)
 
     @translate_kafka_errors
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
@@ -210,18 +211,19 @@ class KafkaBroker:
 
     def _read_heartbeat(self, group: str, member: Consumer, offsets: Offsets) -> int | None:
         places = [TopicPartition(t, p) for t, p, _ in iterate_offsets(offsets)]
-        answers = self._retry_call(f"offsets of group={group}", lambda: read_committed(member, places, TIMEOUT))
+        answers = self._retry_call(f"offsets of group={group}", lambda: read_committed(member, places, TIMEOUT_SECONDS))
         notes = [p.metadata.removeprefix(BEAT_KEY) for p in answers if (p.metadata or "").startswith(BEAT_KEY)]
         return max((int(note) for note in notes if note.isdecimal()), default=None)
 
     def _read_back(self, group: str, member: Consumer, partitions: list[TopicPartition]) -> Offsets:
         action = f"offsets of group={group}"
-        answers = self._retry_call(action, lambda: read_committed(member, partitions, TIMEOUT)) if partitions else []
+        read = partial(read_committed, member, partitions, TIMEOUT_SECONDS)
+        answers = self._retry_call(action, read) if partitions else []
         return group_by_topic({(tp.topic, tp.partition): tp.offset for tp in answers if tp.offset >= 0})
 
     def _retry_call(self, action: str, call: Callable[[], T]) -> T:
         """A young topic may have no leader yet, and a group's coordinator may be loading: both pass in a moment."""
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
                 return call()
@@ -247,8 +249,8 @@ class KafkaBroker:
     def _describe_topics(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], Places]:
         if not topics:
             return "", {}, []
-        cluster = self._await_result("cluster", self._admin.describe_cluster(request_timeout=ELECTION_TIMEOUT))
-        futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=ELECTION_TIMEOUT)
+        cluster = self._await_result("cluster", self._admin.describe_cluster(request_timeout=ELECTION_TIMEOUT_SECONDS))
+        futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=ELECTION_TIMEOUT_SECONDS)
         return check_description(
             cluster, [self._await_result(f"topic={topic}", future) for topic, future in futures.items()]
         )
@@ -263,12 +265,12 @@ class KafkaBroker:
             return {}, {}
         specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
         futures = self._admin.list_offsets(
-            specs, isolation_level=ISOLATION[isolation], request_timeout=ELECTION_TIMEOUT
+            specs, isolation_level=ISOLATION[isolation], request_timeout=ELECTION_TIMEOUT_SECONDS
         )
         return gather_offsets(futures, partial(self._await_result, "offsets"))
 
     def _await_result(self, action: str, future: "Future[Any]") -> Any:
-        deadline = time.monotonic() + TIMEOUT + 5
+        deadline = time.monotonic() + TIMEOUT_SECONDS + 5
         while True:
             try:
                 return future.result(timeout=RETRY_PAUSE_SECONDS if self._login.refusal is None else 0)
@@ -284,7 +286,7 @@ class KafkaBroker:
                     raise self._login.refusal from error
                 if time.monotonic() > deadline:
                     raise RetryLater(
-                        f"brokers={self._servers} gave no answer within {TIMEOUT:.0f} s: {action}"
+                        f"brokers={self._servers} gave no answer within {TIMEOUT_SECONDS:.0f} s: {action}"
                     ) from error
 
     def _translate_failure(self, action: str, failure: KafkaException) -> Exception:

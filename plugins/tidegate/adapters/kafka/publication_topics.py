@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tidegate.adapters.kafka.authorization import REQUIRED_RIGHTS, explain_refusal
-from tidegate.adapters.kafka.broker import RETRY_PAUSE_SECONDS, TIMEOUT, KafkaBroker
+from tidegate.adapters.kafka.broker import RETRY_PAUSE_SECONDS, TIMEOUT_SECONDS, KafkaBroker
 from tidegate.adapters.kafka.errors import translate_kafka_errors
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.errors import GiveUp, RetryLater
@@ -87,7 +87,7 @@ class KafkaTopics:
             )
         for topic, future in (self._admin.create_topics(new) if new else {}).items():
             try:
-                future.result(TIMEOUT)
+                future.result(TIMEOUT_SECONDS)
             except KafkaException as error:
                 if error.args[0].code() in REQUIRED_RIGHTS:
                     asked_for = f"to create topic={topic}"
@@ -100,7 +100,7 @@ class KafkaTopics:
 
     def _wait_for_leaders(self, topics: tuple[str, ...]) -> None:
         """The controller answers before every broker has heard of a new topic."""
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not self._list_topics() >= {*topics} and time.monotonic() < deadline:
             time.sleep(RETRY_PAUSE_SECONDS)
         self._broker.read_log(topics, "read_uncommitted")
@@ -131,7 +131,7 @@ class KafkaTopics:
             consumer.assign([TopicPartition(topic, number, 0) for number in ends])
             open_partitions = set(ends)
             while open_partitions:
-                message = consumer.poll(TIMEOUT)
+                message = consumer.poll(TIMEOUT_SECONDS)
                 self._apply_message(topic, message, newest, open_partitions)
                 if message.error() is None:
                     forms[message.partition()] = _read_key_form(message)
@@ -142,7 +142,7 @@ class KafkaTopics:
 
     def _wait_for_markers(self, topic: str) -> None:
         """A commit is answered before the brokers have written it everywhere; until then readers do not see it."""
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while self._read_end_offsets(topic, "read_committed") != self._read_end_offsets(topic, "read_uncommitted"):
             if time.monotonic() > deadline:  # somebody's transaction is open: what is committed before it is the answer
                 return
@@ -154,7 +154,7 @@ class KafkaTopics:
     def _apply_message(self, topic: str, message: Any, newest: dict[int, str], open_partitions: set[int]) -> None:
         """Note one message's progress, or that a partition has been read to its end."""
         if message is None:
-            raise RetryLater(f"topic={topic}: its progress was not answered within {TIMEOUT:.0f} s")
+            raise RetryLater(f"topic={topic}: its progress was not answered within {TIMEOUT_SECONDS:.0f} s")
         error = message.error()
         if error is None:
             newest[message.partition()] = message.value().decode()
@@ -171,7 +171,8 @@ class KafkaTopics:
     def _refuse_uncompacted(self, publication: Publication, topic: str, consequence: str) -> None:
         resource = ConfigResource(ResourceType.TOPIC, topic)
         try:
-            config = self._admin.describe_configs([resource], request_timeout=TIMEOUT)[resource].result(TIMEOUT + 5)
+            configs = self._admin.describe_configs([resource], request_timeout=TIMEOUT_SECONDS)
+            config = configs[resource].result(TIMEOUT_SECONDS + 5)
         except KafkaException as error:
             raise RetryLater(f"topic={topic}: its settings cannot be read: {error.args[0].str()}") from error
         policy = config["cleanup.policy"].value

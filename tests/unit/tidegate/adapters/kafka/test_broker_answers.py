@@ -70,11 +70,11 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Callable[..., KafkaBroker]:
     monkeypatch.setattr(kafka, "RETRY_PAUSE_SECONDS", 0.0)
 
     def make(patient: bool = True, **given: Any) -> KafkaBroker:
-        monkeypatch.setattr(kafka, "TIMEOUT", 60.0 if patient else 0.0)
-        made = KafkaBroker({"bootstrap.servers": "127.0.0.1:1"})
+        monkeypatch.setattr(kafka, "TIMEOUT_SECONDS", 60.0 if patient else 0.0)
+        kafka_broker = KafkaBroker({"bootstrap.servers": "127.0.0.1:1"})
         offsets = {EARLIEST: [BEGIN], LATEST: [END], AT_TIME: [BEGIN], **given.pop("offsets", {})}
-        made._client = Client(offsets, **given)  # type: ignore[assignment]
-        return made
+        kafka_broker._client = Client(offsets, **given)  # type: ignore[assignment]
+        return kafka_broker
 
     return make
 
@@ -110,7 +110,7 @@ def test_answer_with_a_hole_is_asked_for_again_and_never_taken_for_the_log(broke
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"offsets": {LATEST: [ELECTION]}}, r"no offset is known now of topic=orders partition=0: .*in election"),
         ({"topics": [PARTIAL]}, r"topic=orders partitions=\[1\] are not all that it has"),
@@ -119,11 +119,11 @@ def test_answer_with_a_hole_is_asked_for_again_and_never_taken_for_the_log(broke
     ],
 )
 def test_hole_that_stays_is_a_passing_fault_and_no_reason_to_move_a_position(
-    broker: Any, given: dict, said: str
+    broker: Any, given: dict, message: str
 ) -> None:
-    with pytest.raises(RetryLater, match=said) as caught:
+    with pytest.raises(RetryLater, match=message) as error_info:
         broker(patient=False, **given).read_log(BOTH, "read_committed")
-    assert "rebase" not in str(caught.value)
+    assert "rebase" not in str(error_info.value)
 
 
 def test_brokers_that_know_no_ids_at_all_are_old_and_read(broker: Any) -> None:
@@ -133,31 +133,31 @@ def test_brokers_that_know_no_ids_at_all_are_old_and_read(broker: Any) -> None:
 
 def test_offset_of_a_time_that_nobody_knows_now_is_not_the_end_of_the_log(broker: Any) -> None:
     at = {("orders", 0): 40, ("orders", 1): -1, ("users", 0): 3}
-    asked = broker(offsets={AT_TIME: [at | {("orders", 0): UNKNOWN}, at]})
-    assert asked.find_offsets_at(BOTH, 1_700_000_000_000) == {"orders": {0: 40, 1: 108}, "users": {0: 3}}
-    asked = broker(patient=False, offsets={AT_TIME: [at | {("orders", 0): UNKNOWN}]})
+    kafka_broker = broker(offsets={AT_TIME: [at | {("orders", 0): UNKNOWN}, at]})
+    assert kafka_broker.find_offsets_at(BOTH, 1_700_000_000_000) == {"orders": {0: 40, 1: 108}, "users": {0: 3}}
+    kafka_broker = broker(patient=False, offsets={AT_TIME: [at | {("orders", 0): UNKNOWN}]})
     with pytest.raises(RetryLater, match="topic=orders partition=0"):
-        asked.find_offsets_at(BOTH, 1_700_000_000_000)
+        kafka_broker.find_offsets_at(BOTH, 1_700_000_000_000)
 
 
 @pytest.mark.parametrize("milliseconds", [-1, -2, -3, -62_135_596_800_000])
 def test_time_before_1970_is_no_word_for_the_end_of_the_log(broker: Any, milliseconds: int) -> None:
-    asked = broker()
-    asked.find_offsets_at(BOTH, milliseconds)
-    kinds = {type(spec) for spec in asked._client.asked}
+    kafka_broker = broker()
+    kafka_broker.find_offsets_at(BOTH, milliseconds)
+    kinds = {type(spec) for spec in kafka_broker._client.asked}
     assert AT_TIME not in kinds
     assert EARLIEST in kinds
 
 
 def test_end_that_a_time_falls_back_to_must_be_known_too(broker: Any) -> None:
     at = {("orders", 0): -1, ("orders", 1): 7, ("users", 0): 3}
-    asked = broker(offsets={AT_TIME: [at], LATEST: [ELECTION, END]})
-    assert asked.find_offsets_at(BOTH, 1_700_000_000_000) == {"orders": {0: 102, 1: 7}, "users": {0: 3}}
+    kafka_broker = broker(offsets={AT_TIME: [at], LATEST: [ELECTION, END]})
+    assert kafka_broker.find_offsets_at(BOTH, 1_700_000_000_000) == {"orders": {0: 102, 1: 7}, "users": {0: 3}}
 
 
 def test_ends_leave_out_what_nobody_knows_now(broker: Any) -> None:
-    asked = broker(offsets={LATEST: [ELECTION]})
-    assert asked.read_end_offsets(BOTH, "read_committed") == {"orders": {1: 108}, "users": {0: 9}}
+    kafka_broker = broker(offsets={LATEST: [ELECTION]})
+    assert kafka_broker.read_end_offsets(BOTH, "read_committed") == {"orders": {1: 108}, "users": {0: 9}}
 
 
 def test_answer_without_any_broker_is_a_passing_fault(broker: Any) -> None:
@@ -206,18 +206,18 @@ class Ahead(Member):
 def test_group_that_another_client_commits_to_is_told_by_the_commit(
     broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = broker()
+    kafka_broker = broker()
 
     @contextmanager
     def opened(group: str, isolation: str = "") -> Iterator[Ahead]:
         yield Ahead(KafkaError.NO_ERROR, times=0)
 
-    monkeypatch.setattr(asked, "_open_consumer", opened)
-    assert asked.commit("shop", {"orders": {0: 40}}) is None
+    monkeypatch.setattr(kafka_broker, "_open_consumer", opened)
+    assert kafka_broker.commit("shop", {"orders": {0: 40}}) is None
     with pytest.raises(RetryLater, match="group=shop: committed offset=39 of topic=orders partition=0 and read back"):
-        asked.commit("shop", {"orders": {0: 39}})
+        kafka_broker.commit("shop", {"orders": {0: 39}})
     with pytest.raises(RetryLater, match="committed offset=7 of topic=orders partition=1 and read back offset=None"):
-        asked.commit("shop", {"orders": {0: 40, 1: 7}})
+        kafka_broker.commit("shop", {"orders": {0: 40, 1: 7}})
 
 
 class TakesMegabytes:
@@ -242,11 +242,11 @@ class TakesMegabytes:
 def test_offsets_of_tens_of_thousands_of_partitions_are_committed(
     broker: Any, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
-    asked, member = broker(), TakesMegabytes()
-    monkeypatch.setattr(asked, "_open_consumer", lambda *_: nullcontext(member))
+    kafka_broker, member = broker(), TakesMegabytes()
+    monkeypatch.setattr(kafka_broker, "_open_consumer", lambda *_: nullcontext(member))
     offsets = {"shop.public.orders": dict.fromkeys(range(partitions), 2**40)}
-    assert asked.commit("tidegate-shop", offsets, 1_800_000_000_000) is None
-    assert asked.commit("tidegate-shop", offsets) == 1_800_000_000_000
+    assert kafka_broker.commit("tidegate-shop", offsets, 1_800_000_000_000) is None
+    assert kafka_broker.commit("tidegate-shop", offsets) == 1_800_000_000_000
     assert {p.offset for p in member.kept.values()} == {2**40}
     assert len(member.kept) == partitions
 
@@ -273,13 +273,13 @@ def test_client_that_waits_for_a_broker_that_is_gone_is_replaced_by_one_that_kno
 
     monkeypatch.setattr(kafka, "AdminClient", make)
     monkeypatch.setattr(kafka, "require_server", lambda _: None)
-    asked = broker()
-    asked._client = KnocksInVain(offsets)
-    assert asked.read_log(BOTH, "read_committed") == LOG
-    assert asked.read_log(BOTH, "read_committed") == LOG
+    kafka_broker = broker()
+    kafka_broker._client = KnocksInVain(offsets)
+    assert kafka_broker.read_log(BOTH, "read_committed") == LOG
+    assert kafka_broker.read_log(BOTH, "read_committed") == LOG
     assert len(made) == 1
     monkeypatch.setattr(kafka, "AdminClient", lambda settings: KnocksInVain(offsets))
-    asked = broker(patient=False)
-    asked._client = KnocksInVain(offsets)
+    kafka_broker = broker(patient=False)
+    kafka_broker._client = KnocksInVain(offsets)
     with pytest.raises(RetryLater, match="cannot be asked for topics=orders, users: _TIMED_OUT: Failed while waiting"):
-        asked.read_log(BOTH, "read_committed")
+        kafka_broker.read_log(BOTH, "read_committed")
