@@ -153,7 +153,7 @@ def test_files_that_a_later_run_has_no_use_for_are_left_alone(why: str) -> None:
             changed = replace(one, batch=0)
         scene.destination.signed[key] = changed
     if why == "it reaches too far":
-        until = {"until": {"orders": {0: 9, 1: 0}}}
+        until = {"stop_offsets": {"orders": {0: 9, 1: 0}}}
     number, end = (1 if why == "its number is used" else 2), (9 if until else 10)
     assert plan_batch_numbers(scene, **until) == {(number, f"{{'orders': {{'0': [0, {end}], '1': [0, 0]}}}}")}
 
