@@ -129,7 +129,7 @@ def flush_and_be_told(bench: Workbench, topic: str) -> str:
 
 
 def read_command(message: str) -> Any:
-    found = re.search(r"tidegate rebase cut --to '(.*)'", message)
+    found = re.search(r"tidegate rebase cut --table lake\.shop\.cut_0 --to '(.*)'", message)
     assert found is not None
     return json.loads(found.group(1))
 
