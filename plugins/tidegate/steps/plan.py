@@ -79,7 +79,7 @@ class _NewBatches:
         return self.sampled_shares.get(range_key)
 
 
-def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
+def plan(ports: Ports, at_least: int = 0, stop_offsets: Offsets | None = None) -> Plan:
     """Return the next batches of every table that has work; `NothingToDo` when none has, or fewer than `at_least` wait.
 
     1. Read each table's position and queue.
@@ -90,21 +90,21 @@ def plan(ports: Ports, at_least: int = 0, until: Offsets | None = None) -> Plan:
        earlier batches took; tables that are in step share it. None while some table's queue is full, or while a
        pipeline's only table has one waiting. Where an earlier run has left files for one, it is asked for again.
 
-    `until` ends the log there at the latest; partitions that it does not name are not read.
+    `stop_offsets` end the log there at the latest; partitions that it does not name are not read.
 
     A table that cannot go on, or be read now, is left as it is and named in `refused`; the others are planned. The
     refusal is raised where every table is refused, `SomeTables` where none of the others has work.
     """
     ports = expand_template(ports)
-    return plan_observed(ports, observe_tables(ports), at_least, until)
+    return plan_observed(ports, observe_tables(ports), at_least, stop_offsets)
 
 
 def plan_observed(
-    ports: Ports, observed: Sequence[ObservedTable], at_least: int = 0, until: Offsets | None = None
+    ports: Ports, observed: Sequence[ObservedTable], at_least: int = 0, stop_offsets: Offsets | None = None
 ) -> Plan:
     """Steps 2 to 4 of `plan`, for tables that were read already. `ports` hold the tables that records have named."""
     log, missing = read_known_log(ports)
-    tables = [_cap_log(one, until) for one in attach_log(ports, observed, log, missing)]
+    tables = [_cap_log(one, stop_offsets) for one in attach_log(ports, observed, log, missing)]
     wait_reason = _describe_full_queues(ports, tables)
     sizer = BatchSizer(ports)
     cuts_new = not wait_reason and not _has_only_table_waiting(ports, tables)
@@ -115,7 +115,7 @@ def plan_observed(
     if too_few:
         raise TooFewRecords(f"pipeline={ports.pipeline.name}: {too_few}")
     if not batches:
-        end = "end of the log" if until is None else "end that was asked for, or behind it"
+        end = "end of the log" if stop_offsets is None else "end that was asked for, or behind it"
         raise NothingToDo(f"pipeline={ports.pipeline.name}: every table stands at the {end}")
     if wait_reason:
         logger.warning(wait_reason)
@@ -155,18 +155,18 @@ def _collect_batches(
     published = [one.state.highest_batch for one in tables if one.state]
     new = _NewBatches(sizer, find_staged, lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
     batches, refused = list[PlannedBatch](), list[Delay]()
-    for one in tables:
-        others = [other for other in tables if other is not one]
-        fresh, error = None, one.error
+    for logged_table in tables:
+        others = [other for other in tables if other is not logged_table]
+        fresh, error = None, logged_table.error
         try:
-            fresh = _plan_new_batch(ports, one, others, new) if cuts_new and error is None else None
+            fresh = _plan_new_batch(ports, logged_table, others, new) if cuts_new and error is None else None
         except GiveUp as refusal:
             error = refusal
-        error = error and _explain_refusal(ports, one, error, new)
-        found = _list_table_batches(ports, one, fresh)
-        batches += found
-        if error is not None and not found:
-            refused.append((one.table.name, error))
+        error = error and _explain_refusal(ports, logged_table, error, new)
+        table_batches = _list_table_batches(ports, logged_table, fresh)
+        batches += table_batches
+        if error is not None and not table_batches:
+            refused.append((logged_table.table.name, error))
     return batches, refused
 
 
@@ -208,12 +208,12 @@ def _explain_too_few(batches: Sequence[PlannedBatch], remaining: int, at_least: 
     return f"waiting={waiting} records_threshold={at_least}: fewer than start a flush"
 
 
-def _cap_log(one: TableWithLog, until: Offsets | None) -> TableWithLog:
-    """The table, with a log that ends at `until` at the latest."""
-    if until is None or one.error is not None:
+def _cap_log(one: TableWithLog, stop_offsets: Offsets | None) -> TableWithLog:
+    """The table, with a log that ends at `stop_offsets` at the latest."""
+    if stop_offsets is None or one.error is not None:
         return one
     reached = merge_offsets(one.log.begin, one.end.offsets if one.end else {})
-    return replace(one, log=replace(one.log, end=cap_at(one.log.end, until, reached)))
+    return replace(one, log=replace(one.log, end=cap_at(one.log.end, stop_offsets, reached)))
 
 
 def _find_highest_staged(ports: Ports, one: TableWithLog) -> int:

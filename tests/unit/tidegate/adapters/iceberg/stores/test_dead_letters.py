@@ -123,13 +123,13 @@ def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table)
     write(letters, ITEMS, "one", ("a", 0, 2), replayed=True)
     theirs[0].unlink()
     written_at = datetime(2026, 1, 1, tzinfo=UTC)
-    waiting = [("a", 0, offset, None, "bad", written_at) for offset in (1, 8, 9)]
+    waiting = [("a", 0, offset, None, "bad", written_at, None) for offset in (1, 8, 9)]
     assert sorted(list_waiting(letters, ITEMS)) == waiting
     with letters.update_schema() as update:
         update.add_column("topic_id", StringType())
     row = {"topic": "a", "partition": 1, "offset": 1, "table": ITEMS, "topic_id": "t-2", "message": "x is no INT"}
     letters.append(pa.Table.from_pylist([row], schema=letters.schema().as_arrow()))
-    assert sorted(list_waiting(letters, ITEMS))[-1] == ("a", 1, 1, "t-2", "x is no INT", None)
+    assert sorted(list_waiting(letters, ITEMS))[-1] == ("a", 1, 1, "t-2", "x is no INT", None, None)
     found = read_of_attempt(letters, ITEMS, "one")
     assert [letter.offset for letter in found] == [2, 8, 9]
     assert {(letter.table, letter.attempt, letter.message, letter.headers) for letter in found} == {
