@@ -24,12 +24,7 @@ def get_intermediate_suffix(pipeline: Pipeline) -> str:
 
 def name_registry_table(pipeline: Pipeline) -> str:
     """The table that says how far the template's new names have been looked for."""
-    return name_registry_table_in(find_home_namespace(pipeline), pipeline)
-
-
-def name_registry_table_in(namespace: str, pipeline: Pipeline) -> str:
-    """What that would be if the first table lay in ``catalog.namespace``."""
-    return f"{namespace}.tidegate_{pipeline.name}_names"
+    return f"{find_home_namespace(pipeline)}.tidegate_{pipeline.name}_names"
 
 
 def name_registry_property(pipeline: Pipeline) -> str:
