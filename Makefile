@@ -132,7 +132,8 @@ wheel: setup  ## the package that pip installs, into dist/; two builds of one co
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1577836800) $(VENV_PYTHON) -m hatchling build -t wheel -d dist
 
 sbom: setup  ## what a release carries, into dist/: sbom.json (CycloneDX) and third-party.md, the list of licences
-	@$(VENV_PYTHON) deploy/release/sbom.py dist
+	@PYTHONPATH= .venv/bin/uv run -q --no-project --python .venv/bin/python --with-requirements deploy/release/requirements.txt \
+		python deploy/release/sbom.py .venv/bin/python dist
 
 bench: setup  ## CPU, time and memory against hand-written peers
 	@$(VENV_PYTHON) -m benchmarks $(ARGS)
@@ -140,6 +141,7 @@ bench: setup  ## CPU, time and memory against hand-written peers
 lock: setup  ## pin every package of requirements.in again, and every jar of local/jars
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes requirements.in -o requirements.txt
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes local/lake/requirements.in -o local/lake/requirements.txt
+	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes deploy/release/requirements.in -o deploy/release/requirements.txt
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-deps -c requirements.txt \
 		local/airflow/celery/requirements.in -o local/airflow/celery/requirements.txt
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-deps -c requirements.txt \

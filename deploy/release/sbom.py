@@ -1,7 +1,8 @@
-"""Writes what a release carries into a folder: ``sbom.py FOLDER`` makes `sbom.json` (CycloneDX) and `third-party.md`.
+"""Writes what a release carries: ``sbom.py PYTHON FOLDER`` makes `sbom.json` (CycloneDX) and `third-party.md`.
 
-`cyclonedx-py` describes the Python environment, CycloneDX's Maven plugin Spark's jars. Here both are cut down to what
-is locked for users, without what only tests and the local stack need, and joined. The result is checked by its schema.
+`cyclonedx-py` describes the environment of that Python, CycloneDX's Maven plugin Spark's jars. Here both are cut down
+to what is locked for users, without what only tests and the local stack need, and joined. The result is checked by its
+schema. It runs in an environment of its own, that of `requirements.txt` beside this file.
 """
 
 import json
@@ -25,10 +26,10 @@ def normalize(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def describe_python() -> Bom:
-    """All packages of this environment, with licences and what each needs."""
+def describe_python(python: Path) -> Bom:
+    """All packages of the environment of this interpreter, with licences and what each needs."""
     command = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible"]
-    command += ["--pyproject", str(ROOT / "pyproject.toml"), sys.executable]
+    command += ["--pyproject", str(ROOT / "pyproject.toml"), str(python)]
     bom: Bom = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return bom
 
@@ -135,9 +136,9 @@ def check_schema(text: str) -> None:
         raise ValueError(f"the SBOM does not fit its schema: {problem}")
 
 
-def main(folder: Path) -> None:
-    """Write both files."""
-    python, jars = describe_python(), describe_jars()
+def main(interpreter: Path, folder: Path) -> None:
+    """Write both files into the folder."""
+    python, jars = describe_python(interpreter), describe_jars()
     packages = select_packages(python["components"], read_runtime_names())
     bom = join_boms(python, packages, jars, select_jars(jars["components"], read_locked_jars()), describe_vendored())
     text = json.dumps(bom, indent=1, sort_keys=True) + "\n"
@@ -149,4 +150,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -99,3 +99,9 @@ def test_every_locked_jar_has_its_package_url() -> None:
     jars = sbom.read_locked_jars()
     assert len(jars) == len(list((ROOT / ".cache" / "jars" / "spark").glob("*.jar")))
     assert "pkg:maven/org.apache.iceberg/iceberg-spark-runtime-4.1_2.13@1.12.0?type=jar" in jars
+
+
+def test_lock_has_nothing_that_slows_each_process_down() -> None:
+    """jsonschema imports it where it is installed, and it compiles 38 grammars then; Airflow imports jsonschema."""
+    assert "rfc3987-syntax" in (ROOT / "deploy" / "release" / "requirements.txt").read_text()
+    assert "rfc3987-syntax" not in (ROOT / "requirements.txt").read_text()
