@@ -1,8 +1,8 @@
 """Pipelines in memory, in every situation in which a run may begin, and what is left when they came to rest."""
 
+import pickle
 from collections.abc import Callable
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import replace
 
 from fakes import Crash, FailsToMerge, World, build_pipeline, build_table
@@ -139,19 +139,28 @@ SHAPES = [
 ]  # fmt: skip
 
 
-_last: list[tuple[Situation, Pipeline, World]] = []
+_last: list[tuple[Situation, Pipeline, bytes]] = []
 
 
 def build_world(situation: Situation, pipeline: Pipeline) -> World:
-    """The world of a situation. Walks ask for the same one a hundred times: it is made once, and each gets a copy."""
+    """The world of a situation. Walks ask for the same one a hundred times: it is made once, and each gets a copy.
+
+    A pickled world is copied in a fifth of the time of a deep copy.
+    """
     if not _last or _last[0][:2] != (situation, pipeline):
-        _last[:] = [(situation, pipeline, _make(situation, pipeline))]
-    return deepcopy(_last[0][2])
+        _last[:] = [(situation, pipeline, pickle.dumps(_make(situation, pipeline)))]
+    world: World = pickle.loads(_last[0][2])
+    return world
+
+
+def accept_row(row: object) -> bool:
+    """The audit's condition, which every row meets."""
+    return True
 
 
 def _make(situation: Situation, pipeline: Pipeline) -> World:
     world = World()
-    world.engine.conditions[AUDIT] = lambda _: True
+    world.engine.conditions[AUDIT] = accept_row
     world.broker.create(TOPIC, PARTITIONS)
     world.broker.create(BEATS, PARTITIONS)
     situation(world, pipeline)

@@ -119,6 +119,8 @@ def _find_step() -> str:
     frame, step = sys._getframe(2), "flush"
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
+        if module == "_pytest.python":  # what follows runs the test
+            break
         if module not in _STEP_BY_MODULE:
             is_step = module.startswith(STEPS) and module not in AROUND_STEPS
             _STEP_BY_MODULE[module] = module.rpartition(".")[2] if is_step else ""

@@ -53,6 +53,11 @@ def _flatten(value: Any) -> Any:
 _AS_JSON = json.JSONEncoder(default=_flatten)
 
 
+def judge_all(row: Row) -> bool:
+    """A plain pass can judge every row: none is unusual."""
+    return False
+
+
 class MemoryEngine:
     """The port `Engine` that does in Python what the jobs do in Spark. `conditions` gives SQL texts a meaning."""
 
@@ -62,7 +67,7 @@ class MemoryEngine:
         self.selects: dict[str, Callable[..., Row]] = {}  # the same for the texts of `select`
         self.jobs: list[Job] = []
         self.direct: list[DirectJob] = []
-        self.unusual: Callable[[Row], bool] = lambda _: False  # rows that a plain pass cannot judge
+        self.unusual: Callable[[Row], bool] = judge_all  # rows that a plain pass cannot judge
         self.mended: dict[int, Any] = {}  # what a dead letter's bytes mean since its pipeline file was corrected
 
     def run(self, job: Job) -> None:
