@@ -364,18 +364,15 @@ def test_new_table_has_neither_snapshot_nor_position(kit: Kit) -> None:
     assert state.columns == kit.columns
 
 
-def test_seeded_table_is_empty_and_carries_the_starting_position(kit: Kit) -> None:
+def test_seeded_table_is_empty_and_carries_the_starting_position_and_a_second_seed_is_refused(kit: Kit) -> None:
     state = kit.seed_table().state()
     assert (state.position, state.recorded, state.rolled_back) == (START, START, False)
     assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == state.snapshot_id
-    assert (kit.read_rows(TABLE), kit.port.tables.count_rows(TABLE)) == ([], 0)
-
-
-def test_second_seed_is_refused_and_changes_nothing(kit: Kit) -> None:
-    before = kit.seed_table().state()
+    assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
     with pytest.raises(CommitRefused):
         kit.port.commits.seed(TABLE, PIPELINE, FIRST)
-    assert kit.state() == before
+    assert kit.state() == state
+    assert (kit.read_rows(TABLE), kit.port.tables.count_rows(TABLE)) == ([], 0)
 
 
 @require_branches
@@ -436,10 +433,6 @@ def test_empty_snapshot_on_a_branch_has_the_cut_as_parent_and_the_summary(kit: K
     head = kit.port.commits.read_head(TABLE, "tidegate_shop_1_a")
     assert (head.parent_id, head.summary["tidegate.attempt"]) == (state.snapshot_id, "a")
     assert kit.state().snapshot_id == state.snapshot_id
-
-
-def test_branch_that_is_gone_has_no_head(kit: Kit) -> None:
-    assert kit.seed_table().port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
 
 
 # publish
@@ -518,9 +511,12 @@ def test_publish_is_refused_when_the_schema_changed(kit: Kit) -> None:
     assert_refused(kit, table_commit)
 
 
-def test_publish_is_refused_when_the_table_was_replaced(kit: Kit) -> None:
+def test_replaced_table_has_another_uuid_and_no_position_and_takes_no_publish_of_the_first(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
+    before = kit.state()
     kit.replace_table()
+    assert kit.state().uuid != before.uuid
+    assert kit.state().position is None
     assert_refused(kit, table_commit)
     assert kit.read_rows(TABLE) == []
 
@@ -533,19 +529,26 @@ def test_publish_twice_is_refused_the_second_time(kit: Kit) -> None:
     assert read_ids(kit) == ["m1"]
 
 
-def test_publish_survives_a_foreign_change_of_metadata_before_it(kit: Kit) -> None:
+def test_foreign_change_of_metadata_before_a_publish_and_foreign_rows_behind_it_are_no_rollback(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
     kit.touch()
     kit.port.commits.publish(table_commit)
     assert kit.state().position == FIRST
+    kit.append("main", [{"id": "foreign", "n": 0}], {})
+    state = kit.state()
+    assert (state.rolled_back, state.position) == (False, FIRST)
 
 
 def test_two_pipelines_publish_into_one_table_without_touching_each_others_position(kit: Kit) -> None:
-    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
+    assert kit.port.tables.list_pipelines(TABLE) == ()
+    kit.seed_table()
+    assert kit.port.tables.list_pipelines(TABLE) == (PIPELINE,)
+    kit.port.commits.publish(kit.merge_branch(FIRST))
     kit.port.commits.publish(kit.merge_branch(SECOND, pipeline="other", attempt="o1"))
     assert kit.state(PIPELINE).position == FIRST
     assert kit.state("other").position == SECOND
     assert not kit.state(PIPELINE).rolled_back
+    assert kit.port.tables.list_pipelines(TABLE) == ("other", PIPELINE)
     assert read_ids(kit) == ["m1", "o1"]
 
 
@@ -576,11 +579,11 @@ def publish_and_roll_back(kit: Kit) -> tuple[int, int]:
 def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) -> None:
     first, second = publish_and_roll_back(kit)
     commits = kit.port.commits
-    found = commits.find_rollback(TABLE, PIPELINE)
-    assert (found.head, found.tagged, found.is_traceable) == (first, second, True)
-    assert ([one.snapshot_id for one in found.returning], found.lost) == ([second], ())
-    assert (found.rows_now, found.rows_then) == (1, 2)
-    commits.undo_rollback(TABLE, PIPELINE, found, {f"tidegate.{PIPELINE}.actions": "[]"})
+    rollback = commits.find_rollback(TABLE, PIPELINE)
+    assert (rollback.head, rollback.tagged, rollback.is_traceable) == (first, second, True)
+    assert ([one.snapshot_id for one in rollback.returning], rollback.lost) == ([second], ())
+    assert (rollback.rows_now, rollback.rows_then) == (1, 2)
+    commits.undo_rollback(TABLE, PIPELINE, rollback, {f"tidegate.{PIPELINE}.actions": "[]"})
     state = kit.state()
     assert (state.snapshot_id, state.rolled_back, state.position) == (second, False, SECOND)
     assert state.marks[f"tidegate.{PIPELINE}.actions"] == "[]"
@@ -590,27 +593,27 @@ def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) ->
 @require_branches
 def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) -> None:
     first, second = publish_and_roll_back(kit)
-    shown = kit.port.commits.find_rollback(TABLE, PIPELINE)
+    preview = kit.port.commits.find_rollback(TABLE, PIPELINE)
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     foreign = kit.state().snapshot_id
     with pytest.raises(CommitRefused):
-        kit.port.commits.undo_rollback(TABLE, PIPELINE, shown, {})
+        kit.port.commits.undo_rollback(TABLE, PIPELINE, preview, {})
     assert kit.state().snapshot_id == foreign
-    found = kit.port.commits.find_rollback(TABLE, PIPELINE)
-    assert [(one.snapshot_id, one.rows, one.pipeline) for one in found.lost] == [(foreign, 1, "")]
-    assert [one.snapshot_id for one in found.returning] == [second]
-    assert first not in (found.head, found.tagged)
+    rollback = kit.port.commits.find_rollback(TABLE, PIPELINE)
+    assert [(one.snapshot_id, one.rows, one.pipeline) for one in rollback.lost] == [(foreign, 1, "")]
+    assert [one.snapshot_id for one in rollback.returning] == [second]
+    assert first not in (rollback.head, rollback.tagged)
 
 
 @require_branches
 def test_rollback_is_not_undone_where_the_tag_moved_after_it_was_shown(kit: Kit) -> None:
     first, _ = publish_and_roll_back(kit)
-    shown = kit.port.commits.find_rollback(TABLE, PIPELINE)
+    preview = kit.port.commits.find_rollback(TABLE, PIPELINE)
     kit.port.commits.publish(kit.merge_branch(replace(SECOND, batch=3), attempt="m3"))
     third = kit.state().snapshot_id
     kit.rollback(first)
     with pytest.raises(CommitRefused):
-        kit.port.commits.undo_rollback(TABLE, PIPELINE, shown, {})
+        kit.port.commits.undo_rollback(TABLE, PIPELINE, preview, {})
     assert kit.state().snapshot_id == first
     assert kit.port.commits.find_rollback(TABLE, PIPELINE).tagged == third
 
@@ -648,13 +651,6 @@ def test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot
     assert (state.rolled_back, state.position, state.highest_batch) == (False, FIRST, 1)
 
 
-def test_foreign_append_after_the_publish_is_no_rollback(kit: Kit) -> None:
-    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
-    kit.append("main", [{"id": "foreign", "n": 0}], {})
-    state = kit.state()
-    assert (state.rolled_back, state.position) == (False, FIRST)
-
-
 @require_branches
 def test_position_survives_the_expiry_of_the_snapshots_that_carried_it(kit: Kit) -> None:
     seed = kit.seed_table().state().snapshot_id
@@ -662,13 +658,6 @@ def test_position_survives_the_expiry_of_the_snapshots_that_carried_it(kit: Kit)
     kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
     kit.expire(seed)
     assert (kit.state().rolled_back, kit.state().position) == (False, SECOND)
-
-
-def test_replaced_table_has_another_uuid_and_no_position(kit: Kit) -> None:
-    before = kit.seed_table().state()
-    kit.replace_table()
-    assert kit.state().uuid != before.uuid
-    assert kit.state().position is None
 
 
 # branches
@@ -713,11 +702,11 @@ def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_
     kit.port.commits.publish(kit.merge_branch(FIRST, attempt="m1"))
     before = kit.state().snapshot_id
     kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
-    told = "tidegate.attempt"
-    assert kit.port.commits.list_rolled_back(TABLE, told) == frozenset()
+    attribute = "tidegate.attempt"
+    assert kit.port.commits.list_rolled_back(TABLE, attribute) == frozenset()
     kit.rollback(before)
-    assert kit.port.commits.list_rolled_back(TABLE, told) == {"m2"}
-    assert kit.port.commits.list_rolled_back(f"{TABLE}_that_is_not_there", told) == frozenset()
+    assert kit.port.commits.list_rolled_back(TABLE, attribute) == {"m2"}
+    assert kit.port.commits.list_rolled_back(f"{TABLE}_that_is_not_there", attribute) == frozenset()
 
 
 @require_branches
@@ -733,15 +722,6 @@ def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to
     kit.port.history.forget_backfill(TABLE, PIPELINE, "1")
     assert kit.port.commits.read_head(TABLE, stale) is None
     assert [kit.state(other).rolled_back for other in others] == [False, False]
-
-
-def test_every_pipeline_that_has_a_position_is_told(kit: Kit) -> None:
-    assert kit.port.tables.list_pipelines(TABLE) == ()
-    kit.seed_table()
-    assert kit.port.tables.list_pipelines(TABLE) == (PIPELINE,)
-    kit.port.commits.publish(kit.merge_branch(FIRST))
-    kit.port.commits.publish(kit.merge_branch(FIRST, "other", attempt="m2"))
-    assert kit.port.tables.list_pipelines(TABLE) == ("other", PIPELINE)
 
 
 # evolve
@@ -791,28 +771,24 @@ def test_nothing_is_staged_where_there_is_no_table(kit: Kit) -> None:
     assert kit.port.staging.clean_up(STAGED, 5) == {}
 
 
-def test_staged_batches_come_oldest_first_with_ranges_and_counts(kit: Kit) -> None:
-    kit.stage(1, "a1", 3)
-    kit.stage(2, "a2", 4)
-    one, two = kit.port.staging.list_staged(STAGED, TABLE)
-    assert (one.batch, one.attempt, one.table, one.counts) == (1, "a1", TABLE, Counts(10, 10, 3, ignored=7))
-    assert (two.batch, two.ranges, two.cluster_id) == (2, Ranges({"t": {0: (0, 10)}}), "c")
+def test_staged_batches_come_oldest_first_with_ranges_and_counts_of_their_newest_attempts(kit: Kit) -> None:
+    kit.stage(1, "a1", 2)
+    kit.stage(1, "a2", 3)
+    kit.stage(2, "a3", 4)
+    first, second = kit.port.staging.list_staged(STAGED, TABLE)
+    assert (first.batch, first.attempt, first.table, first.counts) == (1, "a2", TABLE, Counts(10, 10, 3, ignored=7))
+    assert (second.batch, second.ranges, second.cluster_id) == (2, Ranges({"t": {0: (0, 10)}}), "c")
     assert kit.port.staging.find_highest_batch(STAGED) == 2
-
-
-def test_newest_attempt_at_a_batch_counts(kit: Kit) -> None:
-    kit.stage(1, "a1", 3)
-    kit.stage(1, "a2", 4)
-    (staged,) = kit.port.staging.list_staged(STAGED, TABLE)
-    assert (staged.attempt, staged.counts.staged) == ("a2", 4)
-    assert sum(row.get("attempt", "a2") == "a2" for row in kit.read_rows(STAGED)) == 4
+    rows = [row for row in kit.read_rows(STAGED) if row["batch_number"] == 1]
+    assert sum(row.get("attempt", "a2") == "a2" for row in rows) == 3
 
 
 def test_attempt_that_did_not_finish_or_met_a_bad_record_is_not_staged(kit: Kit) -> None:
     kit.stage(1, "a1", 3, finished=False)
+    kit.port.staging.complete_attempt(STAGED, 1, "a1", build_summary(1, "a1"))
     kit.stage(2, "a2", 3, bad=1)
     assert kit.port.staging.list_staged(STAGED, TABLE) == []
-    assert kit.port.staging.read_staged_outcome(STAGED, "a1") is None
+    assert kit.port.staging.read_staged_outcome(STAGED, "a1") is None, "there are no counts to complete"
     assert kit.port.staging.read_staged_outcome(STAGED, "a2").bad == 1
 
 
@@ -826,14 +802,6 @@ def test_attempt_whose_job_has_left_its_counts_is_not_staged_before_a_worker_let
         kit.port.staging.complete_attempt(STAGED, 2, "counted", build_summary(2, "counted"))
         staged = kit.port.staging.list_staged(STAGED, TABLE)
         assert [(s.batch, s.attempt, s.counts.staged) for s in staged] == [(1, "open", 3), (2, "counted", 2)]
-
-
-def test_attempt_without_counts_is_not_completed(kit: Kit) -> None:
-    kit.stage(1, "open", 3)
-    kit.stage(2, "killed", 2, finished=False)
-    kit.port.staging.complete_attempt(STAGED, 2, "killed", build_summary(2, "killed"))
-    assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "open")]
-    assert kit.port.staging.read_staged_outcome(STAGED, "killed") is None
 
 
 def test_counts_that_lack_a_field_are_refused_with_their_attempt_and_the_field(kit: Kit) -> None:
@@ -883,7 +851,7 @@ def test_attempt_that_follows_a_bad_one_under_its_number_is_kept(kit: Kit) -> No
 
 def test_number_of_attempts_that_were_killed_before_their_counts_is_used_again(kit: Kit) -> None:
     kit.stage(1, "open", 3)
-    for run in range(4):
+    for run in range(2):
         number = kit.port.staging.find_highest_batch(STAGED) + 1
         kit.stage(number, f"killed-{run}", 2, finished=False)
         kit.port.staging.clean_up(STAGED, 0)
@@ -930,7 +898,7 @@ def test_complete_attempt_before_a_bad_one_under_its_number_is_kept_for_a_merge_
 
 
 def test_bad_attempts_that_follow_each_other_leave_nothing_behind(kit: Kit) -> None:
-    for run in range(6):
+    for run in range(4):
         number = kit.port.staging.find_highest_batch(STAGED) + 1 if run else 1
         kit.stage(number, f"a{run}", 3 * (run % 2), bad=1)
         kit.port.staging.clean_up(STAGED, 0)
@@ -965,34 +933,33 @@ def test_clean_up_of_everything_leaves_no_row_and_no_byte(kit: Kit) -> None:
         assert kit.bytes_on_disk(STAGED) == []
 
 
-def test_clean_up_twice_is_harmless(kit: Kit) -> None:
-    kit.stage(1, "a1", 3)
-    kit.port.staging.clean_up(STAGED, 1)
-    kit.port.staging.clean_up(STAGED, 1)
-    kit.stage(2, "a2", 2)
-    assert [s.batch for s in kit.port.staging.list_staged(STAGED, TABLE)] == [2]
+def test_clean_up_is_harmless_twice_and_without_rows_and_the_highest_number_is_remembered(kit: Kit) -> None:
+    kit.stage(4, "a4", 3)
+    for _ in range(2):
+        kit.port.staging.clean_up(STAGED, 4)
+        assert kit.port.staging.find_highest_batch(STAGED) == 4
+    kit.stage(5, "a5", 2)
+    assert [s.batch for s in kit.port.staging.list_staged(STAGED, TABLE)] == [5]
+    kit.stage(6, "a6", 0)
+    kit.port.staging.clean_up(STAGED, 6)
+    assert kit.read_rows(STAGED) == []
+    kit.port.staging.clean_up(STAGED, 3)
+    assert kit.port.staging.find_highest_batch(STAGED) == 6, "a clean-up of older batches does not lower it"
 
 
-@pytest.mark.parametrize("verb", ["count", "finish"])
-def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_one(kit: Kit, verb: str) -> None:
-    """A stage job that slept between its rows and its counts, while another run published the batch."""
-    kit.stage(1, "late", 3, finished=False)
+def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_one(kit: Kit) -> None:
+    """Stage jobs that slept between their rows and their counts, while another run published the batch."""
+    for attempt in ("counted", "finished"):
+        kit.stage(1, attempt, 3, finished=False)
     kit.port.staging.clean_up(STAGED, 1)
     kit.stage(2, "open", 2)
-    getattr(kit, verb)("late", render_outcome(3))
+    kit.count("counted", render_outcome(3))
+    kit.finish("finished", render_outcome(3))
     kit.port.staging.clean_up(STAGED, 1)
-    kit.port.staging.complete_attempt(STAGED, 1, "late", build_summary(1, "late"))
-    assert kit.port.staging.read_staged_outcome(STAGED, "late") is None
+    for attempt in ("counted", "finished"):
+        kit.port.staging.complete_attempt(STAGED, 1, attempt, build_summary(1, attempt))
+        assert kit.port.staging.read_staged_outcome(STAGED, attempt) is None
     assert [s.attempt for s in kit.port.staging.list_staged(STAGED, TABLE)] == ["open"]
-
-
-def test_clean_up_of_a_batch_without_rows_is_harmless(kit: Kit) -> None:
-    kit.stage(1, "a1", 3)
-    kit.port.staging.clean_up(STAGED, 1)
-    kit.stage(2, "a2", 0)
-    kit.port.staging.clean_up(STAGED, 2)
-    assert kit.read_rows(STAGED) == []
-    assert kit.port.staging.find_highest_batch(STAGED) == 2
 
 
 # remembered deletes
@@ -1031,21 +998,6 @@ def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
 
 def test_nothing_is_forgotten_where_nothing_was_ever_deleted(kit: Kit) -> None:
     assert kit.port.tables.forget_deletes(DELETES, 9_000) == 0
-
-
-def test_batch_number_is_remembered_after_clean_up(kit: Kit) -> None:
-    kit.stage(4, "a4", 1)
-    kit.port.staging.clean_up(STAGED, 4)
-    assert kit.port.staging.find_highest_batch(STAGED) == 4
-    kit.port.staging.clean_up(STAGED, 4)
-    assert kit.port.staging.find_highest_batch(STAGED) == 4
-
-
-def test_clean_up_below_an_open_batch_does_not_lower_the_highest_number(kit: Kit) -> None:
-    kit.stage(7, "a7", 1)
-    kit.port.staging.clean_up(STAGED, 7)
-    kit.port.staging.clean_up(STAGED, 3)
-    assert kit.port.staging.find_highest_batch(STAGED) == 7
 
 
 def test_snapshot_pinned_by_a_newer_batch_survives_the_clean_up_of_older_ones(kit: Kit) -> None:
@@ -1131,9 +1083,9 @@ def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
     kit.stage(1, "a1", 2)
     kit.stage(2, "a2", 5)
     kit.stage(1, "a3", 1)
-    found = kit.port.staging.read_staging(STAGED, TABLE)
-    assert [(s.batch, s.attempt, s.snapshot_id) for s in found.batches] == [
-        (1, "a3", found.snapshot_id), (2, "a2", found.snapshot_id),
+    staging = kit.port.staging.read_staging(STAGED, TABLE)
+    assert [(s.batch, s.attempt, s.snapshot_id) for s in staging.batches] == [
+        (1, "a3", staging.snapshot_id), (2, "a2", staging.snapshot_id),
     ]  # fmt: skip
 
 
