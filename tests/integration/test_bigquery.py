@@ -1,7 +1,7 @@
 """BigQuery as a destination, on a local server that answers like it: the whole way of a batch, and what is left."""
 
 import json
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -13,14 +13,8 @@ from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
 KEY = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
-VALUE = {"format": "json", "schema": "id BIGINT, name STRING, amount DECIMAL(12,2), at TIMESTAMP"}
 FIRST_MS = 1_767_225_600_000
 PLAIN = {"schema": "id BIGINT, name STRING"}
-
-
-def build_order(id: int, name: str) -> tuple[Any, Any]:
-    value = {"id": id, "name": name, "amount": "1.50", "at": "2026-01-02T03:04:05.678901Z"}
-    return {"id": id}, value
 
 
 def build_named_record(id: int, name: str | None) -> tuple[Any, Any]:
@@ -34,25 +28,6 @@ def find_record_number(time: datetime | None) -> int | None:
 
 def read_pairs(dwh: Any, table: str) -> list[tuple[int, str]]:
     return sorted((row["id"], row["name"]) for row in dwh.read_rows(table))
-
-
-def test_upserts_and_deletes_end_as_the_last_record_says_and_clean_up_leaves_nothing(dwh: Any) -> None:
-    bench = dwh.bench
-    topic = bench.topic(1)
-    name = dwh.pipeline("orders", [topic], key=KEY, value=VALUE)
-    bench.produce(topic, build_order(1, "a"), build_order(2, "b"), build_order(3, "c"), build_order(2, "b2"))
-    (first,) = bench.flush(name).published
-    bench.produce(topic, build_order(1, "a2"), ({"id": 3}, None), build_order(4, "d"), ({"id": 9}, None))
-    (second,) = bench.flush(name).published
-    assert read_pairs(dwh, "orders") == [(1, "a2"), (2, "b2"), (4, "d")]
-    assert dwh.read_rows("orders")[0]["amount"] == Decimal("1.50")
-    assert dwh.read_rows("orders")[0]["at"].isoformat() == "2026-01-02T03:04:05.678901+00:00"
-    assert (first.inserted, first.updated, first.deleted) == (3, 0, 0)
-    assert (second.inserted, second.updated, second.deleted) == (1, 1, 1)
-    assert bench.committed(name) == {topic: {0: 8}}
-    assert (dwh.list_staging_files(), dwh.read_rows("orders_orders_tmp")) == ([], [])
-    with pytest.raises(NothingToDo):
-        bench.flush(name)
 
 
 def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh: Any) -> None:
@@ -104,32 +79,44 @@ def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh
     assert dwh.list_staging_files() == []
 
 
-def test_values_of_every_type_arrive_as_they_were_sent_and_null_keys_match_themselves(dwh: Any) -> None:
+def test_values_of_every_type_and_null_keys_end_as_the_last_record_says_and_clean_up_leaves_nothing(dwh: Any) -> None:
     bench = dwh.bench
-    topic = bench.topic(1)
+    topic = bench.topic(2)
     schema = (
         "a STRING, b INT, flag BOOLEAN, small TINYINT, f DOUBLE, d DECIMAL(30,10), day DATE, local TIMESTAMP_NTZ, "
         "bytes BINARY, tags ARRAY<STRING>, s STRUCT<x: INT, y: STRUCT<z: STRING>>, m MAP<STRING, INT>, "
-        "rows ARRAY<STRUCT<k: STRING, m: MAP<STRING, BOOLEAN>>>"
+        "rows ARRAY<STRUCT<k: STRING, m: MAP<STRING, BOOLEAN>>>, at TIMESTAMP"
     )
-    key = {"fields": ["a", "b"], "schema": "a STRING, b INT"}
-    dwh.pipeline("types", [topic], key=key, value={"schema": schema})
+    dwh.pipeline("types", [topic], key={"fields": ["a", "b"], "schema": "a STRING, b INT"}, value={"schema": schema})
     value = {
-        "a": None, "b": 1, "flag": True, "small": 7, "f": 0.5, "d": "12345678901234567890.0123456789",
+        "flag": True, "small": 7, "f": 0.5, "d": "12345678901234567890.0123456789",
         "day": "2026-02-03", "local": "2026-02-03T04:05:06.123456", "bytes": "AAEC", "tags": ["x", "y"],
         "s": {"x": 1, "y": {"z": "é"}}, "m": {"one": 1}, "rows": [{"k": "k", "m": {"t": True}}],
+        "at": "2026-01-02T03:04:05.678901Z",
     }  # fmt: skip
-    bench.produce(topic, ({"a": None, "b": 1}, value), ({"a": "x", "b": None}, {"a": "x", "b": None}))
-    bench.flush("types")
-    bench.produce(topic, ({"a": None, "b": 1}, value), ({"a": "x", "b": None}, None))
-    bench.flush("types")
-    assert dwh.read_rows("types") == [
-        {
-            **value, "d": Decimal(value["d"]), "day": date(2026, 2, 3), "bytes": b"\x00\x01\x02",
-            "local": datetime(2026, 2, 3, 4, 5, 6, 123456), "m": [{"key": "one", "value": 1}],
-            "rows": [{"k": "k", "m": [{"key": "t", "value": True}]}],
-        }
-    ]  # fmt: skip
+    as_read = {
+        **value, "d": Decimal(value["d"]), "day": date(2026, 2, 3), "bytes": b"\x00\x01\x02",
+        "local": datetime(2026, 2, 3, 4, 5, 6, 123456), "m": [{"key": "one", "value": 1}],
+        "rows": [{"k": "k", "m": [{"key": "t", "value": True}]}], "at": datetime(2026, 1, 2, 3, 4, 5, 678901, UTC),
+    }  # fmt: skip
+
+    def build_row(a: str | None, b: int | None, partition: int = 0, **changed: Any) -> tuple[Any, Any, Any]:
+        return {"a": a, "b": b}, {"a": a, "b": b, **value, **changed}, {"partition": partition}
+
+    bench.produce(topic, build_row(None, 1, small=1), build_row("x", None), build_row("y", 2, 1, small=2))
+    bench.produce(topic, build_row("y", 2, 1))
+    (first,) = bench.flush("types").published
+    bench.produce(topic, build_row(None, 1), ({"a": "x", "b": None}, None), build_row("z", 3, 1))
+    bench.produce(topic, ({"a": "absent", "b": 9}, None))
+    (second,) = bench.flush("types").published
+    keys = [(None, 1), ("y", 2), ("z", 3)]
+    assert sorted(dwh.read_rows("types"), key=lambda row: row["b"]) == [{"a": a, "b": b, **as_read} for a, b in keys]
+    assert (first.inserted, first.updated, first.deleted) == (3, 0, 0)
+    assert (second.inserted, second.updated, second.deleted) == (1, 1, 1)
+    assert bench.committed("types") == {topic: {0: 5, 1: 3}}
+    assert (dwh.list_staging_files(), dwh.read_rows("types_types_tmp")) == ([], [])
+    with pytest.raises(NothingToDo):
+        bench.flush("types")
 
 
 def test_columns_follow_the_pipeline_file(dwh: Any) -> None:
@@ -160,16 +147,16 @@ def test_table_of_somebody_else_takes_what_its_columns_have_room_for_and_a_longe
     schema = "id BIGINT, amount DECIMAL(12,2), big DECIMAL(38,18), name STRING"
     dwh.pipeline("held", [topic], key=KEY, value={"schema": schema})
 
-    def make_named_record(id: int, name: str) -> tuple[Any, Any]:
-        return {"id": id}, {"id": id, "amount": "1.25", "big": "2.5", "name": name}
+    def build_record(id: int, name: str, partition: int = 0) -> tuple[Any, Any, Any]:
+        return {"id": id}, {"id": id, "amount": "1.25", "big": "2.5", "name": name}, {"partition": partition}
 
-    bench.produce(topic, make_named_record(1, "äöü"), (*make_named_record(2, "b"), {"partition": 1}))
-    bench.flush("held")
-    bench.produce(topic, make_named_record(3, "äöüß"), (*make_named_record(2, "b2"), {"partition": 1}))
+    bench.produce(topic, build_record(1, "äöü"), build_record(3, "äöüß"), build_record(2, "b2", 1))
     with pytest.raises(BadRecord, match=r"offset=1.*name: longer than 3 characters"):
         bench.flush("held")
+    dwh.sql("INSERT INTO `held` VALUES (2, 0.5, 0.5, 'b')")
     dwh.pipeline("held", [topic], key=KEY, value={"schema": schema}, source={"errors": {"tolerance": "all"}})
-    bench.flush("held")
+    (done,) = bench.flush("held").published
+    assert (done.inserted, done.updated) == (1, 1)
     assert [(row["id"], row["name"]) for row in dwh.read_rows("held")] == [(1, "äöü"), (2, "b2")]
     assert {(row["amount"], row["big"]) for row in dwh.read_rows("held")} == {(Decimal("1.25"), Decimal("2.5"))}
     (letter,) = dwh.sql("SELECT `offset`, message FROM `tidegate_held_dead_letters`")
@@ -273,9 +260,9 @@ def test_commands_show_move_and_read_again(dwh: Any) -> None:
     dwh.pipeline("cli", [topic], key=KEY, value=PLAIN)
     bench.produce(topic, build_named_record(1, "a"), build_named_record(2, "b"))
     assert bench.run_cli("flush", "cli").returncode == 0
-    told = json.loads(bench.run_cli("status", "cli", "--json").stdout)["pipelines"][0]
-    assert (told["tables"][0]["rows"], told["partitions"][0]["lag"]) == (2, 0)
-    assert [(b["inserted"], b["batch"]) for b in told["batches"]] == [(2, 1)]
+    status = json.loads(bench.run_cli("status", "cli", "--json").stdout)["pipelines"][0]
+    assert (status["tables"][0]["rows"], status["partitions"][0]["lag"]) == (2, 0)
+    assert [(b["inserted"], b["batch"]) for b in status["batches"]] == [(2, 1)]
     dwh.sql("DELETE FROM `cli` WHERE id = 1")
     moved = bench.run_cli("rebase", "cli", "--to", "earliest", "--yes")
     assert moved.returncode == 0, moved.stderr
@@ -294,36 +281,27 @@ def test_fault_at_a_point_of_bigquerys_is_made_good_by_the_next_run(dwh: Any, ru
 
 
 def test_records_that_cannot_be_read_are_set_aside_in_the_transaction_of_their_batch(dwh: Any) -> None:
-    bench = dwh.bench
+    """NULLs in arrays can be read once `select` leaves them out; of one key a newer row stands in the table."""
+    bench, errors = dwh.bench, {"errors": {"tolerance": "all"}}
     topic = bench.topic(1)
     value = {"schema": "id BIGINT, name STRING, tags ARRAY<STRING>"}
-    dwh.pipeline("letters", [topic], key=KEY, value=value, source={"errors": {"tolerance": "all"}})
+    dwh.pipeline("letters", [topic], key=KEY, value=value, source=errors)
     bench.produce(topic, build_named_record(1, "a"), ({"id": 2}, b"{"), build_named_record(3, "c"))
+    bench.produce(topic, ({"id": 4}, {"id": 4, "tags": ["x", None]}))
+    bench.produce(topic, ({"id": 5}, {"id": 5, "name": "e", "tags": [None]}, {"headers": [("trace", b"7")]}))
     (done,) = bench.flush("letters").published
     assert (done.inserted, read_pairs(dwh, "letters")) == (2, [(1, "a"), (3, "c")])
-    bench.produce(topic, ({"id": 4}, {"id": 4, "tags": ["x", None]}))
-    (done,) = bench.flush("letters").published
-    assert done.inserted == 0
-    told = json.loads(bench.run_cli("dead-letters", "letters", "--json").stdout)
-    assert (told["waiting"], [letter["offset"] for letter in told["dead_letters"]]) == (2, [3, 1])
-    assert told["dead_letters"][0]["message"] == "tags: NULL inside of an array, which BigQuery cannot hold"
-    check_replay(dwh, topic)
+    report = json.loads(bench.run_cli("dead-letters", "letters", "--json").stdout)
+    assert (report["waiting"], [letter["offset"] for letter in report["dead_letters"]]) == (3, [4, 3, 1])
+    assert report["dead_letters"][0]["message"] == "tags: NULL inside of an array, which BigQuery cannot hold"
 
-
-def check_replay(dwh: Any, topic: str) -> None:
-    """NULLs in arrays can be read once `select` leaves them out; of one key a newer row stands in the table."""
-    bench = dwh.bench
-    bench.produce(topic, ({"id": 5}, {"id": 5, "name": "e", "tags": [None]}, {"headers": [("trace", b"7")]}))
-    bench.flush("letters")
-    bench.produce(topic, build_named_record(4, "newer"))
     select = "SELECT id, name, CAST(filter(tags, t -> t IS NOT NULL) AS ARRAY<STRING>) AS tags FROM record"
-    value = {"schema": "id BIGINT, name STRING, tags ARRAY<STRING>"}
-    table = {"select": select}
-    dwh.pipeline("letters", [topic], key=KEY, value=value, table=table, source={"errors": {"tolerance": "all"}})
+    dwh.pipeline("letters", [topic], key=KEY, value=value, table={"select": select}, source=errors)
+    bench.produce(topic, build_named_record(4, "newer"))
     bench.flush("letters")
-    done = bench.run_cli("dead-letters", "letters", "--replay", "--json")
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout)
+    replay = bench.run_cli("dead-letters", "letters", "--replay", "--json")
+    assert replay.returncode == 0, replay.stderr
+    result = json.loads(replay.stdout)
     assert {name: result[name] for name in ("tried", "replayed", "still_bad", "inserted", "updated")} == {
         "tried": 3, "replayed": 2, "still_bad": 1, "inserted": 1, "updated": 0,
     }  # fmt: skip
@@ -331,7 +309,6 @@ def check_replay(dwh: Any, topic: str) -> None:
     letters = dwh.sql("SELECT `offset`, replayed_at IS NOT NULL AS done FROM `tidegate_letters_dead_letters`")
     assert {row["offset"]: row["done"] for row in letters} == {1: False, 3: True, 4: True}
     assert (dwh.list_staging_files(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
-    assert json.loads(bench.run_cli("dead-letters", "letters", "--replay", "--json").stdout)["replayed"] == 0
 
 
 def test_one_bad_record_is_looked_at_skipped_and_discarded(dwh: Any) -> None:
@@ -342,8 +319,8 @@ def test_one_bad_record_is_looked_at_skipped_and_discarded(dwh: Any) -> None:
     bench.produce(topic, (*build_named_record(3, "c"), {"partition": 1}))
     failed = bench.run_cli("flush", "skips")
     assert (failed.returncode, f"tidegate skip skips --at {topic}:0:1" in failed.stderr) == (1, True)
-    seen = bench.run_cli("record", "skips", "--at", f"{topic}:0:1")
-    assert 'value tags: expected ARRAY<STRING>, got ["x",null] (refused: tags: NULL inside of an array' in seen.stdout
+    record = bench.run_cli("record", "skips", "--at", f"{topic}:0:1")
+    assert 'value tags: expected ARRAY<STRING>, got ["x",null] (refused: tags: NULL inside of an array' in record.stdout
     for offset in (1, 2):
         done = bench.run_cli("skip", "skips", "--at", f"{topic}:0:{offset}", "--yes")
         assert done.returncode == 0, done.stderr
@@ -353,10 +330,10 @@ def test_one_bad_record_is_looked_at_skipped_and_discarded(dwh: Any) -> None:
         "dead-letters", "skips", "--offsets", f"{topic}:0:2", "--discard", "--because", "cut", "--yes"
     )
     assert discarded.returncode == 0, discarded.stderr
-    told = json.loads(bench.run_cli("dead-letters", "skips", "--json").stdout)
-    assert (told["waiting"], told["replayed"], told["discarded"]) == (1, 0, 1)
+    letters = json.loads(bench.run_cli("dead-letters", "skips", "--json").stdout)
+    assert (letters["waiting"], letters["replayed"], letters["discarded"]) == (1, 0, 1)
     (status,) = json.loads(bench.run_cli("status", "skips", "--json").stdout)["pipelines"]
-    assert [one["action"] for one in status["tables"][0]["actions"]] == ["discard", "skip", "skip"]
+    assert [action["action"] for action in status["tables"][0]["actions"]] == ["discard", "skip", "skip"]
     refused = bench.run_cli("undo-rollback", "skips")
     assert (refused.returncode, "tidegate rebase skips --to" in refused.stderr) == (1, True)
     assert (dwh.list_staging_files(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
