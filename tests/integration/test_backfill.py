@@ -51,29 +51,37 @@ EXPECTED = {
 
 
 def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(workbench) -> None:
-    topic = fill_table(workbench, "restored", merge=SMALL)
+    topic = fill_table(workbench, "restored")
+    workbench.pipeline("restored", [topic], key=KEY, value=VALUE, merge=SMALL)
     ranges = json.dumps({topic: {"0": [0, 4], "1": [0, 3]}})
     workbench.run_spark_sql("DELETE FROM lake.shop.restored WHERE id <> 1")
     before = workbench.build_ports("restored").tables.read_state("lake.shop.restored", "restored")
 
-    shown = workbench.run_cli("backfill", "restored", "--range", ranges, "--dry-run", "--json")
-    [table] = json.loads(shown.stdout)["tables"]
+    preview = workbench.run_cli("backfill", "restored", "--range", ranges, "--dry-run", "--json")
+    [table] = json.loads(preview.stdout)["tables"]
     assert (table["records"], table["batches"], table["later"]) == (7, 2, 3)
     assert list_leftovers(workbench, "restored") == []
 
     done = workbench.run_cli("backfill", "restored", "--range", ranges, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     slices = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(one["slice"], one["outcome"]) for one in slices] == [(2, "published"), (1, "published")]
+    assert [(applied["slice"], applied["outcome"]) for applied in slices] == [(2, "published"), (1, "published")]
     assert read_names(workbench, "shop.restored") == {k: v for k, v in EXPECTED.items() if k != (10, "c")}
     after = workbench.build_ports("restored").tables.read_state("lake.shop.restored", "restored")
     assert (after.position, after.rolled_back) == (before.position, False)
     assert list_leftovers(workbench, "restored") == []
-
-    everything = json.dumps({topic: {"0": [0, 6], "1": [0, 4]}})
-    assert workbench.run_cli("backfill", "restored", "--range", everything).returncode == 0
-    assert read_names(workbench, "shop.restored") == EXPECTED
     history = json.loads(workbench.run_cli("status", "restored", "--json").stdout)["pipelines"][0]["batches"]
+    assert len([row for row in history if row["backfill"]]) == 2
+
+
+def test_second_backfill_of_all_records_restores_what_the_first_left_to_later_ones(workbench) -> None:
+    topic = fill_table(workbench, "whole", merge=SMALL)
+    workbench.run_spark_sql("DELETE FROM lake.shop.whole WHERE id <> 1")
+    for ends in ({"0": [0, 4], "1": [0, 3]}, {"0": [0, 6], "1": [0, 4]}):
+        done = workbench.run_cli("backfill", "whole", "--range", json.dumps({topic: ends}))
+        assert done.returncode == 0, done.stderr
+    assert read_names(workbench, "shop.whole") == EXPECTED
+    history = json.loads(workbench.run_cli("status", "whole", "--json").stdout)["pipelines"][0]["batches"]
     assert len([row for row in history if row["backfill"]]) == 5
 
 
@@ -90,8 +98,8 @@ def test_flush_that_publishes_between_cut_and_publish_is_not_overwritten(workben
         publish(publication)
 
     ports.commits.publish = after_a_flush
-    asked = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
-    apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
+    request = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
+    apply_backfill(ports, propose_backfill(ports, request).backfill, print)
     assert read_names(workbench, "shop.raced") == {
         (1, "a"): "new", (4, "b"): "newest", (10, "c"): "newer", (12, "c"): "p1",
     }  # fmt: skip
@@ -236,9 +244,9 @@ def test_what_cannot_be_decided_is_refused_in_one_sentence_each(workbench) -> No
     with pytest.raises(ConfigurationError, match="no table="):
         propose(0, 1, table=("lake.shop.other",))
     workbench.retain_from(topic, 3)
-    told = workbench.run_cli("backfill", "refused", "--range", json.dumps({topic: {"0": [1, 4]}}))
-    assert (told.returncode, told.stderr.count("\n")) == (1, 1)
-    assert "2 offsets [1, 3)" in told.stderr
+    refusal = workbench.run_cli("backfill", "refused", "--range", json.dumps({topic: {"0": [1, 4]}}))
+    assert (refusal.returncode, refusal.stderr.count("\n")) == (1, 1)
+    assert "2 offsets [1, 3)" in refusal.stderr
     assert workbench.run_cli("backfill", "refused", "--from", "2026-01-01T00:00:00Z").returncode == 2
 
 

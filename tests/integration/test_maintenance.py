@@ -1,11 +1,13 @@
 """Maintenance beside flushes: no position, tag or young file is lost, and a flush that meets it goes on."""
 
+import json
 import os
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow
 import pytest
 from tidegate.errors import PublishedElsewhere, RetryLater
 from tidegate.ports.context import TableFiles
@@ -25,9 +27,9 @@ TABLE, DAY = "lake.shop.m", 86_400
 
 @pytest.fixture
 def topic(workbench) -> str:
-    made = workbench.topic()
-    workbench.pipeline("m", [made], key=KEY, value=VALUE, maintenance=EAGER)
-    return made
+    new_topic = workbench.topic()
+    workbench.pipeline("m", [new_topic], key=KEY, value=VALUE, maintenance=EAGER)
+    return new_topic
 
 
 def put(workbench, topic: str, **rows: str | None) -> None:
@@ -69,25 +71,33 @@ def assert_files_are_those_that_spark_finds(workbench, found: TableFiles) -> Non
     assert found.data_bytes == sum(file["file_size_in_bytes"] for file in files)
 
 
+def append_foreign_rows(workbench, *numbers: int) -> None:
+    """Rows of another writer, each in a data file of its own."""
+    table = workbench.load_iceberg("shop.m")
+    for number in numbers:
+        rows = [{"id": number, "name": "foreign"}]
+        table.append(pyarrow.Table.from_pylist(rows, table.schema().as_arrow()))
+
+
 def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_young_file(workbench, topic) -> None:
     workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance={**EAGER, "compact": "auto"})
     for name in ("old", "new"):
         put(workbench, topic, k1=name)
         workbench.flush("m")
-    for number in range(10, 14):
-        workbench.run_spark_sql(f"INSERT INTO lake.shop.m VALUES ({number}, 'foreign')")
+    append_foreign_rows(workbench, *range(10, 14))
     before, rows, tag = read_state(workbench), read_names(workbench), "tidegate_m"
-    workbench.run_spark_sql("ALTER TABLE lake.shop.m SET TBLPROPERTIES ('history.expire.max-ref-age-ms' = '1')")
+    with workbench.load_iceberg("shop.m").transaction() as transaction:
+        transaction.set_properties({"history.expire.max-ref-age-ms": "1"})
     old, young = write_orphan(workbench, "old.parquet", 4), write_orphan(workbench, "young.parquet", 2)
-    ports = workbench.build_ports("m")
-    assert_files_are_those_that_spark_finds(workbench, ports.tables.read_files(TABLE))
-    told = {table: maintain(ports, table) for table in list_maintained_tables(ports)}
-    assert_files_are_those_that_spark_finds(workbench, ports.tables.read_files(TABLE))
-    assert set(told) == {TABLE, "lake.shop.m_m_tmp", "lake.shop.tidegate_m_batches"}
-    assert told[TABLE].compacted
-    assert told[TABLE].before.data_files > told[TABLE].after.data_files == 1
-    assert told[TABLE].after.delete_files == 0
-    assert told[TABLE].orphans_removed == 1
+    assert_files_are_those_that_spark_finds(workbench, workbench.build_ports("m").tables.read_files(TABLE))
+    done = workbench.run_cli("maintain", "m", "--json")
+    assert done.returncode == 0, done.stderr
+    reports = {report["table"]: report for report in map(json.loads, done.stdout.splitlines())}
+    assert set(reports) == {TABLE, "lake.shop.m_m_tmp", "lake.shop.tidegate_m_batches"}
+    report, files = reports[TABLE], workbench.build_ports("m").tables.read_files(TABLE)
+    assert (report["compacted"], report["orphans_removed"]) == (True, 1)
+    assert report["before"]["data_files"] > report["after"]["data_files"] == files.data_files == 1
+    assert (report["after"]["delete_files"], files.delete_files, files.rows) == (0, 0, len(rows))
     assert (old.exists(), young.exists()) == (False, True)
     after = read_state(workbench)
     assert (after.position, after.rolled_back, after.highest_batch) == (before.position, False, 2)
@@ -96,10 +106,6 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     put(workbench, topic, k2="later")
     workbench.flush("m")
     assert read_names(workbench) == {**rows, 2: "later"}
-    done = workbench.run_cli("maintain", "m", "--json")
-    assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 3
-    assert not read_state(workbench).rolled_back
 
 
 def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workbench, topic) -> None:
@@ -134,8 +140,8 @@ def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workb
 def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workbench, topic) -> None:
     put(workbench, topic, **{f"k{number}": "a" for number in range(200)})
     workbench.flush("m")
-    told = "'write.target-file-size-bytes' = '1', 'write.delete.granularity' = 'partition'"
-    workbench.run_spark_sql(f"ALTER TABLE lake.shop.m SET TBLPROPERTIES ({told})")
+    properties = "'write.target-file-size-bytes' = '1', 'write.delete.granularity' = 'partition'"
+    workbench.run_spark_sql(f"ALTER TABLE lake.shop.m SET TBLPROPERTIES ({properties})")
     for number in range(6):
         put(workbench, topic, **{f"k{number}": None})
         workbench.flush("m")
@@ -155,8 +161,7 @@ def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workb
 def test_maintenance_through_spark_submit_does_the_same(workbench, topic) -> None:
     put(workbench, topic, k1="a")
     workbench.flush("m")
-    for number in range(10, 14):  # with the flush's own file five: fewer are not worth a rewrite to Iceberg
-        workbench.run_spark_sql(f"INSERT INTO lake.shop.m VALUES ({number}, 'foreign')")
+    append_foreign_rows(workbench, *range(10, 14))  # with the flush's own file five: Iceberg rewrites no fewer
     workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance=EAGER, spark={"master": "local[1]"})
     done = maintain(workbench.build_ports("m"), TABLE)
     assert (done.before.data_files, done.after.data_files) == (5, 1)
@@ -166,8 +171,7 @@ def test_maintenance_through_spark_submit_does_the_same(workbench, topic) -> Non
 def test_expiry_never_cuts_main_off_from_the_last_published_snapshot(workbench, topic) -> None:
     put(workbench, topic, k1="a")
     workbench.flush("m")
-    for number in range(3):
-        workbench.run_spark_sql(f"INSERT INTO lake.shop.m VALUES ({number + 100}, 'foreign')")
+    append_foreign_rows(workbench, 100, 101, 102)
     for _ in range(2):
         maintain(workbench.build_ports("m"), TABLE)
     assert not read_state(workbench).rolled_back
