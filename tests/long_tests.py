@@ -101,7 +101,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_EXECUTORS}database_that_is_away_for_minutes_under_running_flushes_loses_no_row",
     ],
     "tests/integration/test_upgrade.py::"
-    "test_pipeline_that_an_older_version_flushed_and_staged_goes_on_where_that_one_stopped": [
+    "test_pipeline_and_publication_of_an_older_version_go_on_where_that_one_stopped": [
         f"{_VERSIONS}new_version_goes_on_with_all_that_the_one_before_left_under_way",
         "tests/e2e/versions/test_new_airflow.py::"
         "test_newer_airflow_goes_on_with_all_that_the_one_before_left_under_way",
