@@ -15,6 +15,7 @@ _CRASH = "tests/integration/test_crash_points.py::"
 _DIRECT = "tests/integration/test_direct.py::test_"
 _SLEEPERS = "tests/integration/test_concurrency.py::test_runner_that_sleeps_through_two_newer_batches_changes_nothing"
 _PUBLISHING = "tests/integration/test_publishing_crashes.py::"
+_BROKER_KILLED = f"{_PUBLISHING}test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_none"
 _BIGQUERY = "tests/integration/test_bigquery.py::test_"
 _MODES = "tests/integration/test_bigquery_modes.py::test_"
 _BACKFILL = "tests/integration/test_backfill.py::test_"
@@ -121,6 +122,7 @@ _BEHIND: dict[str, list[str]] = {
     "tests/unit/scenarios/test_publication_walks.py::test_killed_run_is_made_good_by_a_run_towards_another_snapshot": [
         f"{_PUBLISHING}test_at_least_once_reader_misses_no_change_and_ends_with_the_last",
     ],
+    f"{_BROKER_KILLED}[before a commit]": _pick(_BROKER_KILLED, "before a record"),
     "tests/integration/test_connect_types.py::test_every_logical_type_lands_exactly_and_every_one_may_be_null": [
         "tests/integration/test_debezium_postgres.py::test_iceberg_ends_as_postgres_row_by_row_and_type_by_type"
     ],
