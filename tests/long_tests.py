@@ -483,6 +483,16 @@ _BEHIND: dict[str, list[str]] = {
         "tests/integration/test_publications.py::test_command_line_publishes_tells_and_validates"
     ],
     # updates, deletes and a rollback: any snapshot is a difference of rows
+    # of the hash of a key a quick test asks a second implementation, this one Java's client
+    "tests/integration/test_publications.py::test_partition_of_every_key_is_its_murmur2_hash": [
+        "tests/integration/test_publications.py::test_partition_of_every_key_is_what_the_java_client_chooses"
+    ],
+    # the refusal; old keys are deleted by a comparison like keys that the table never had
+    "tests/integration/test_publications.py::"
+    "test_avro_and_protobuf_are_what_deserializers_read_and_a_key_of_another_schema_is_refused": [
+        "tests/integration/test_publications.py::"
+        "test_key_whose_schema_has_changed_is_refused_until_the_topic_is_compared"
+    ],
     "tests/integration/test_publications.py::test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot": [
         "tests/integration/test_truncate.py::test_publication_of_a_truncated_table_deletes_the_keys_that_went"
     ],
