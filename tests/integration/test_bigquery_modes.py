@@ -130,7 +130,7 @@ def test_table_equals_the_model_after_batches_of_any_records(mode: str, bigquery
     bench = Bench(table, bigquery, tmp_path)
     keys = [(id, part) for id in range(3) for part in (None, "a")]
     changes = [(chance.choice(keys), chance.choice([None, n, n])) for n in range(24)]
-    for batch in cut(changes, chance, 3):
+    for batch in cut(changes, chance, 2):
         records = [
             Record({"id": key[0], "part": key[1]}, None if n is None else {"id": key[0], "part": key[1], "n": n},
                    "d" if n is None else "u")
@@ -202,19 +202,19 @@ def test_highest_sequence_stands_as_in_the_model(mode: str, deletes: str, bigque
     kinds = ["upsert", "upsert", "delete", "tombstone"]
     changes = [
         (chance.randrange(3), chance.choice(kinds), (chance.choice([0, 1, 2, 3, None]), chance.choice([None, 0])), n)
-        for n in range(40)
+        for n in range(30)
     ]
-    for batch in cut(changes, chance, 4):
+    for batch in cut(changes, chance, 3):
         bench.flush([build_sequenced_record(*change) for change in batch if change[1] == "upsert" or mode != "upsert"])
     assert bench.read_rows() == sort_rows(expected_by_sequence(mode, deletes, changes))
 
 
 def build_sequenced_record(id: int, kind: str, sequence: tuple[Any, Any], n: int) -> Record:
-    told = dict(zip(("lsn", "sub"), sequence, strict=True))
+    numbers = dict(zip(("lsn", "sub"), sequence, strict=True))
     if kind == "upsert":
-        return Record({"id": id}, {"id": id, "n": n, **told}, "u", told)
-    shown = kind == "delete" and any(value is not None for value in sequence)
-    return Record({"id": id}, None, "d", told if shown else None)
+        return Record({"id": id}, {"id": id, "n": n, **numbers}, "u", numbers)
+    has_sequence = kind == "delete" and any(value is not None for value in sequence)
+    return Record({"id": id}, None, "d", numbers if has_sequence else None)
 
 
 def convert_to_time(at: int | None) -> datetime | None:
@@ -231,7 +231,7 @@ def test_versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing
     given = {"sequence_by": ("at", "sub")} if timed else {}
     columns = tuple(Column(n, k) for n, k in VERSIONED.items())
     bench = Bench(build_table(NAME, columns=columns, history=History(), create=create, **given), bigquery, tmp_path)
-    keys = [key for key in range(40) for _ in range(chance.randint(1, 8))]
+    keys = [key for key in range(16) for _ in range(chance.randint(1, 8))]
     chance.shuffle(keys)
     kinds = ["upsert", "upsert", "upsert", "delete", *(["tombstone"] if timed else [])]
     changes: list[Change] = []
@@ -240,7 +240,7 @@ def test_versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing
         timestamp = chance.randrange(6) if timed else time
         changes.append((key, chance.choice(kinds), (time * 12, place), timestamp * 12, f"{number % 3 // 2}"))
     done: list[Change] = []
-    for batch in cut(changes, chance, 3):
+    for batch in cut(changes, chance, 2):
         script = bench.flush([build_versioned_record(change, timed) for change in batch])
         done += batch
         assert read_versions(bench) == compute_versions(done)
@@ -265,11 +265,11 @@ FOREVER = DAY + timedelta(days=9999)
 
 def build_versioned_record(change: Change, timed: bool) -> Record:
     id, kind, (at, sub), timestamp, value = change
-    told = {"at": None, "sub": None} if kind == "tombstone" else {"at": str(convert_to_time(at)), "sub": sub}
-    row = {"id": id, "v": value, "tags": ["x", value], "x": None, **(told if timed else {})}
+    order = {"at": None, "sub": None} if kind == "tombstone" else {"at": str(convert_to_time(at)), "sub": sub}
+    row = {"id": id, "v": value, "tags": ["x", value], "x": None, **(order if timed else {})}
     is_row = kind == "upsert"
     return Record(
-        {"id": id}, row if is_row else None, "u" if is_row else "d", told, timestamp=convert_to_time(timestamp)
+        {"id": id}, row if is_row else None, "u" if is_row else "d", order, timestamp=convert_to_time(timestamp)
     )
 
 
@@ -281,9 +281,9 @@ def read_versions(bench: Bench) -> list[tuple[Any, ...]]:
 
 
 def compute_versions(changes: list[Change]) -> list[tuple[Any, ...]]:
-    found = expected_versions(changes)
+    versions = expected_versions(changes)
     return sorted(
-        (key, value, convert_to_time(begin), convert_to_time(end) or FOREVER) for key, value, begin, end in found
+        (key, value, convert_to_time(begin), convert_to_time(end) or FOREVER) for key, value, begin, end in versions
     )
 
 
@@ -328,16 +328,16 @@ def test_batch_of_many_partitions_is_merged_in_parts(
     days = [*((DAY + timedelta(days=7 * n)).isoformat() for n in range(5)), None]
     first = [(0, days[3]), *((id, days[id % 6]) for id in range(12))]
     second = [(id, days[(id + 1) % 6]) for id in range(4)]
-    gone = [4, 5, 99] if mode == "upsert_delete" else []
+    deleted_ids = [4, 5, 99] if mode == "upsert_delete" else []
     scripts = [bench.flush([Record({"id": id}, {"id": id, "at": at}) for id, at in first])]
     records = [
         *(Record({"id": id}, {"id": id, "at": at}) for id, at in second),
-        *(Record({"id": id}, op="d") for id in gone),
+        *(Record({"id": id}, op="d") for id in deleted_ids),
     ]
     scripts.append(bench.flush(records))
-    found = sorted((row["id"], row["at"].isoformat() if row["at"] else "") for row in bench.hands.read_rows(NAME))
-    kept = [*first, *second] if mode == "append" else [*{**dict(first), **dict(second)}.items()]
-    assert found == sorted((id, at or "") for id, at in kept if id not in gone)
+    rows = sorted((row["id"], row["at"].isoformat() if row["at"] else "") for row in bench.hands.read_rows(NAME))
+    expected = [*first, *second] if mode == "append" else [*{**dict(first), **dict(second)}.items()]
+    assert rows == sorted((id, at or "") for id, at in expected if id not in deleted_ids)
     assert [script.count(f"INTO {bench.hands.name(NAME)}") for script in scripts] == [4, 2 if mode == "append" else 3]
 
 
@@ -350,8 +350,8 @@ def test_record_without_its_partition_column_updates_the_row_that_is_there(bigqu
     bench.flush([Record({"id": id}, {"id": id, "name": f"{id}", "at": days[id]}) for id in (0, 1)])
     new = {"id": 2, "name": "2", "at": days[2]}
     bench.flush([Record({"id": 0}, {"id": 0, "name": "changed", "at": None}), Record({"id": 2}, new)])
-    found = sorted((row["id"], row["name"], row["at"].isoformat()) for row in bench.hands.read_rows(NAME))
-    assert found == [(0, "changed", days[0]), (1, "1", days[1]), (2, "2", days[2])]
+    rows = sorted((row["id"], row["name"], row["at"].isoformat()) for row in bench.hands.read_rows(NAME))
+    assert rows == [(0, "changed", days[0]), (1, "1", days[1]), (2, "2", days[2])]
 
 
 @pytest.mark.parametrize("deletes", ["hard", "soft"])

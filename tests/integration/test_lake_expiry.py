@@ -125,8 +125,8 @@ def test_merge_outlasts_its_keys_and_asks_for_newer_ones(servers, lasting: tuple
     assert lake.flush("second") > merge_seconds
     lake.check("second")
     assert keys.refused == []
-    asked = {(is_from_python(request), request.headers.get(DELEGATION_HEADER)) for request in servers.rest.seen}
-    assert asked == {(True, "vended-credentials"), (False, "vended-credentials")}
+    delegations = {(is_from_python(request), request.headers.get(DELEGATION_HEADER)) for request in servers.rest.seen}
+    assert delegations == {(True, "vended-credentials"), (False, "vended-credentials")}
     assert len({request.access_key for request in lake.store.met}) >= merge_seconds / max(seconds, wait)
 
 
