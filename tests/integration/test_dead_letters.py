@@ -12,7 +12,7 @@ KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, amount DECIMAL(5,2), at TIMESTAMP, flag BOOLEAN, n INT"}
 GOOD = {"amount": 1.25, "at": "2026-01-02T03:04:05.123456Z", "flag": True, "n": 7}
 PER_KIND, EVERY = 2, 100
-PATIENCE = 600.0
+DEADLINE_SECONDS = 600.0
 # what is wrong with a record, the stage that says so, and a part of its message
 KINDS: list[tuple[Any, str, str]] = [
     (b'{"id": 1, "amount"', "value", "not a JSON object"),
@@ -50,12 +50,6 @@ def test_poisoned_topic_stops_at_the_first_bad_record_or_lands_with_the_bad_ones
         workbench.flush("poisoned")
     for part in (f"topic={topic}", "partition=0", f"offset={bad[0]}", "not a JSON object", "nothing was merged"):
         assert part in str(caught.value)
-    assert not workbench.exists("shop.poisoned")
-
-    few = {"errors": {"tolerance": "all", "max_per_batch": len(bad) - 1}}
-    workbench.pipeline("poisoned", [topic], key=KEY, value=VALUE, source=few)
-    with pytest.raises(BadRecord, match=f"{len(bad)} records cannot be decoded, more than errors"):
-        workbench.flush("poisoned")
     assert not workbench.exists("shop.poisoned")
 
     just_enough = {"errors": {"tolerance": "all", "max_per_batch": len(bad)}}
@@ -113,7 +107,6 @@ def check_replay(workbench: Any, topic: str, bad: list[int], total: int) -> None
     ]
     assert sorted(waiting) == [offset for offset in bad if offset not in can_be_read]
     assert not workbench.exists("shop.poisoned_poisoned_backfill_replay_tmp")
-    assert json.loads(workbench.run_cli("dead-letters", "poisoned", "--replay", "--json").stdout)["replayed"] == 0
 
 
 def build_value(value: Any) -> Any:
@@ -242,7 +235,7 @@ def test_two_replays_at_once_bring_each_dead_letter_of_a_table_without_a_key_in_
         {"stdout": PIPE, "stderr": PIPE},
     )
     both = [Popen(words, env=workbench.build_environment(), text=True, **pipes) for _ in range(2)]
-    told = [one.communicate(timeout=PATIENCE)[1] for one in both]
+    told = [one.communicate(timeout=DEADLINE_SECONDS)[1] for one in both]
     assert all("Traceback" not in text for text in told), told
     assert any(one.returncode == 0 for one in both) or all("replay" in text for text in told), told
     again = workbench.run_cli("dead-letters", "twice", "--replay", "--json")
