@@ -45,7 +45,6 @@ _S, _T = f"{_U}scenarios/test_", f"{_U}tidegate/"
 _FUZZ = f"{_I}decoder_fuzz.py::test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down"
 _WINDOWS = f"{_I}publication_aggregates.py::test_windows_and_a_global_aggregate_equal_recomputing_all"
 _ONE_BY_ONE = f"{_I}sequence.py::test_statements_leave_what_one_record_at_a_time_would_leave"
-_WIDTH = "tests/e2e/test_page_of_many.py::test_narrow_window_scrolls_nothing_sideways_and_no_date_is_broken"
 _EXECUTORS = "tests/e2e/executors/test_executors.py::test_"
 _VERSIONS = "tests/e2e/versions/test_new_version.py::test_"
 _TRIGGERS = "tests/e2e/test_triggers.py::test_"
@@ -903,8 +902,6 @@ _BEHIND: dict[str, list[str]] = {
     f"{_S}catalog_round_trips.py::test_flush_asks_a_fixed_number_of_times_for_each_table": [
         f"{_I}metadata_work.py::test_flush_loads_and_commits_a_fixed_number_of_times"
     ],
-    f"{_WIDTH}[380]": _pick(_WIDTH, "760"),
-    f"{_WIDTH}[1280]": _pick(_WIDTH, "1440"),
 }
 
 LONG = {long: quick for quick, behind in _BEHIND.items() for long in behind}

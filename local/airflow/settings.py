@@ -19,6 +19,7 @@ STATSD_VARIABLE = (
 
 DAGS_VARIABLE = "TIDEGATE_AIRFLOW_DAGS"  # a folder of DAGs beside the product's own; none without it
 IDLE_SLEEP_VARIABLE = "TIDEGATE_AIRFLOW_IDLE_SLEEP"  # seconds that an idle scheduler sleeps between two looks
+PARSE_INTERVAL_VARIABLE = "TIDEGATE_AIRFLOW_PARSE_INTERVAL"  # seconds after which a DAG file is parsed again
 PRODUCT_VARIABLE = "TIDEGATE_AIRFLOW_PRODUCT"  # whose dags/, plugins/ and jobs/ run; the checkout's without it
 
 
@@ -77,7 +78,7 @@ def _build_settings(home: Path, port: int, database: str, shape: Shape) -> dict[
         **_build_celery_settings(shape.queue),
         "dag_processor": {
             "refresh_interval": 10,
-            "min_file_process_interval": 30,
+            "min_file_process_interval": os.environ.get(PARSE_INTERVAL_VARIABLE, "30"),
             **_build_bundles(os.environ.get(DAGS_VARIABLE)),
         },  # new files within 10 s, not 300
         "usage_data_collection": {"enabled": "False"},

@@ -111,8 +111,8 @@ class AirflowClient:
         return [event for event in events if event["name"] == asset]
 
 
-def wait_until(condition: Callable[[], bool], what: str, patience: float = 300, pause: float = 0.5) -> None:
-    """Wait generously: the machine is shared, and only never is too late."""
+def wait_until(condition: Callable[[], bool], what: str, patience: float = 300, pause: float = 1.0) -> None:
+    """Wait generously: the machine is shared, and only never is too late. Each look costs CPU that the stack needs."""
     deadline = time.monotonic() + patience
     while not condition():
         if time.monotonic() > deadline:

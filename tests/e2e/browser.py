@@ -67,7 +67,7 @@ def log_in(running: Browser, url: str, user: str, password: str, theme: str = "l
 
 
 @contextmanager
-def open_static_page() -> Iterator[Page]:
+def open_static_page(running: Browser) -> Iterator[Page]:
     """A page whose files are those of the product, without Airflow; nobody is asked for anything."""
 
     def answer(route: Route) -> None:
@@ -77,11 +77,13 @@ def open_static_page() -> Iterator[Page]:
         else:
             route.fulfill(body="<p>", content_type="text/html")
 
-    with run_browser() as running:
-        opened = running.new_page()
-        opened.route("**/*", answer)
-        opened.goto(f"{STATIC_HOME}/")
+    opened = running.new_page()
+    opened.route("**/*", answer)
+    opened.goto(f"{STATIC_HOME}/")
+    try:
         yield opened
+    finally:
+        opened.close()
 
 
 def find_frame(page: Page) -> FrameLocator:

@@ -1,4 +1,4 @@
-"""One stack for all end-to-end tests: brokers, Spark, a standalone cluster, Airflow, and pipelines of each kind."""
+"""One stack for all end-to-end tests: a broker, Spark, a standalone cluster, Airflow, and pipelines of each kind."""
 
 import json
 import os
@@ -12,14 +12,22 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from e2e.airflow_client import AirflowClient, wait_until
+from e2e.browser import open_static_page, run_browser
 from e2e.mailbox import Mailbox, run_mailbox
 from e2e.standalone import run_standalone_cluster
 from e2e.statsd import StatsdServer, run_statsd_server
 from guarded_broker import GuardedBroker, run_guarded_broker
+from playwright.sync_api import Browser, Page, expect
 from pyiceberg.catalog import load_catalog
 from relay import Relay
 
-from local.airflow.settings import DAGS_VARIABLE, IDLE_SLEEP_VARIABLE, LOGINS_VARIABLE, STATSD_VARIABLE
+from local.airflow.settings import (
+    DAGS_VARIABLE,
+    IDLE_SLEEP_VARIABLE,
+    LOGINS_VARIABLE,
+    PARSE_INTERVAL_VARIABLE,
+    STATSD_VARIABLE,
+)
 from local.ports import HOST
 from local.stack import Stack, start_stack
 
@@ -241,7 +249,7 @@ TOPICS = {
 }
 HARBOUR = ("barge", "ferry", "raft", "wreck")  # flush in one DAG
 PASSWORDS = {"admin": "tidal-admin", "viewer": "tidal-viewer"}
-GUARDED = ("submitted", "counted")  # topics of a broker that asks for a log-in, and for a right to each thing
+GUARDED = ("submitted", "counted")  # topics that are read with a log-in, which has a right to each thing it needs
 # what must not be seen anywhere: a password of the brokers, and one that goes with every catalog's properties
 SECRETS = {"kafka": "brokers-s3cret-w0rd", "lake": "lakes-s3cret-k3y"}
 
@@ -256,15 +264,14 @@ class Scene:
     guarded: GuardedBroker
     statsd: StatsdServer
     mailbox: Mailbox
-    relay: Relay  # the way to the brokers that one pipeline takes
+    relay: Relay  # between the broker and one pipeline
 
     def produce(self, topic: str, rows: dict[int, str | None]) -> None:
         values = {key: None if name is None else json.dumps({"id": key, "name": name}) for key, name in rows.items()}
         self.produce_text(topic, values)
 
     def produce_text(self, topic: str, values: dict[int, str | None]) -> None:
-        bootstrap = self.guarded.backdoor if topic in GUARDED else self.stack.kafka_bootstrap
-        producer = Producer({"bootstrap.servers": bootstrap})
+        producer = Producer({"bootstrap.servers": self.guarded.backdoor})
         for key, value in values.items():
             producer.produce(topic, key=json.dumps({"id": key}), value=value)
         assert producer.flush(60) == 0
@@ -297,6 +304,21 @@ def _build_lake_properties(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """The browser of all tests end to end: a start of one costs seconds of CPU."""
+    with run_browser() as running:
+        expect.set_options(timeout=120_000)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def page(chromium: Browser) -> Iterator[Page]:
+    """A page whose files are those of the product, without Airflow."""
+    with open_static_page(chromium) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("e2e")
     include = folder / "include"
@@ -316,12 +338,12 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with ExitStack() as stage:
         master = stage.enter_context(run_standalone_cluster(folder / "standalone"))
         guarded = stage.enter_context(run_guarded_broker(folder / "guarded", keep_offsets_minutes=week))
-        _create_topics(guarded.admin, set(GUARDED))
+        _create_topics(guarded.admin)
         guarded.add_user("tidegate", SECRETS["kafka"])
         guarded.allow_documented("tidegate", *GUARDED)
         statsd = stage.enter_context(run_statsd_server())
         mails = stage.enter_context(run_mailbox())
-        relay = Relay(HOST, 1)  # where to is known when the stack is up
+        relay = Relay(HOST, int(guarded.backdoor.rpartition(":")[2]))
         stage.callback(relay.close)
         with pytest.MonkeyPatch.context() as patch:  # for this stack alone: the demo's own has no log-in
             for name, value in {
@@ -330,11 +352,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             }.items():
                 patch.setenv(name, value)
             stack = start_stack(
-                folder / "run", parts={"kafka", "spark", "postgres", "airflow"}, include=include, tied_to=os.getpid()
+                folder / "run", parts={"spark", "postgres", "airflow"}, include=include, tied_to=os.getpid()
             )
         stage.callback(stack.stop)
-        relay.target = (HOST, int(stack.kafka_bootstrap.rpartition(":")[2]))
-        _create_topics(AdminClient({"bootstrap.servers": stack.kafka_bootstrap}), set(TOPICS) - set(GUARDED))
         airflow = AirflowClient(stack.airflow_url, "admin", PASSWORDS["admin"])
         yield Scene(stack, airflow, folder, guarded, statsd, mails, relay)
 
@@ -347,6 +367,7 @@ def _build_environment(
     logins.write_text(json.dumps(PASSWORDS))
     host, _, port = master.rpartition(":")
     connections = {
+        "KAFKA_DEFAULT": {"conn_type": "kafka", "extra": {"bootstrap.servers": guarded.backdoor}},
         "SPARK_STANDALONE": {"conn_type": "spark", "host": host, "port": int(port)},
         "KAFKA_GUARDED": {"conn_type": "kafka", "extra": guarded.settings("tidegate", SECRETS["kafka"])},
         "SMTP_DEFAULT": {
@@ -357,13 +378,13 @@ def _build_environment(
         },
         "LAKE_KEYS": {"conn_type": "generic", "extra": {"s3.secret-access-key": SECRETS["lake"]}},
     }
-    found = {f"AIRFLOW_CONN_{name}": json.dumps(told) for name, told in connections.items()}
     return {
         LOGINS_VARIABLE: str(logins),
         STATSD_VARIABLE: statsd.address,
         DAGS_VARIABLE: str(folder / "consumers"),
-        IDLE_SLEEP_VARIABLE: "0.4",  # other tests need the CPU, and this stack lives for ten minutes
-        **found,
+        IDLE_SLEEP_VARIABLE: "1",  # other tests need the CPU, and this stack lives for ten minutes
+        PARSE_INTERVAL_VARIABLE: "900",  # each parse of a file takes a second of CPU; `parse_again` parses it at once
+        **{f"AIRFLOW_CONN_{name}": json.dumps(connection) for name, connection in connections.items()},
     }
 
 
@@ -372,7 +393,7 @@ def _build_relay_settings(relay: Relay) -> dict[str, str]:
     return {"AIRFLOW_CONN_KAFKA_RELAYED": json.dumps({"conn_type": "kafka", "extra": brokers})}
 
 
-def _create_topics(admin: AdminClient, names: set[str]) -> None:
-    futures = admin.create_topics([NewTopic(name, TOPICS[name], 1) for name in sorted(names)])
+def _create_topics(admin: AdminClient) -> None:
+    futures = admin.create_topics([NewTopic(name, partitions, 1) for name, partitions in TOPICS.items()])
     for future in futures.values():
         future.result(60)

@@ -126,7 +126,7 @@ def test_publication_through_spark_submit_brings_the_table_to_its_topic(scene: S
 def read_last_values(scene: Scene, topic: str) -> dict[int, str]:
     """The last value of each key, for a reader of what is committed."""
     settings = {"group.id": "held", "isolation.level": "read_committed", "enable.partition.eof": "true"}
-    consumer = Consumer({"bootstrap.servers": scene.stack.kafka_bootstrap, "auto.offset.reset": "earliest", **settings})
+    consumer = Consumer({"bootstrap.servers": scene.guarded.backdoor, "auto.offset.reset": "earliest", **settings})
     partitions = set(consumer.list_topics(topic, 30).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
     found: dict[int, str] = {}

@@ -1,20 +1,12 @@
 """The ways out on a pipeline's page, in a browser without Airflow: what stands there is about this pipeline."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from e2e.browser import open_static_page
 from playwright.sync_api import Page
 
 BAD = "pipeline={0}: stage failed: look at it with: tidegate record {0} --at {1}; or: tidegate skip {0} --at {1}"
 MINE, OTHERS = BAD.format("orders", "orders:0:7"), BAD.format("users", "users:1:3")
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with open_static_page() as opened:
-        yield opened
 
 
 def list_skips(page: Page, reason: str, message: str) -> Any:

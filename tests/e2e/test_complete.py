@@ -16,7 +16,7 @@ FIRST = (int(time.time() * 1000) // HOUR_MS - 6) * HOUR_MS  # an hour that has p
 def produce(scene: Scene, *records: tuple[int, float]) -> None:
     """One record for each partition and hour behind FIRST; waits until they are in the table."""
     before = len(scene.read_rows(TABLE)) if scene.exists(TABLE) else 0
-    producer = Producer({"bootstrap.servers": scene.stack.kafka_bootstrap})
+    producer = Producer({"bootstrap.servers": scene.guarded.backdoor})
     for number, (partition, hours) in enumerate(records, before):
         value = json.dumps({"id": number, "name": f"{hours}"})
         at = FIRST + int(hours * HOUR_MS)
@@ -47,8 +47,9 @@ def format_partition_key(hours: int) -> str:
 
 def test_dag_behind_a_table_starts_once_for_each_hour_and_not_before_its_last_record(scene: Scene) -> None:
     wait_until(lambda: CONSUMER in scene.airflow.list_dag_ids(), "the other DAG")
-    scene.airflow.unpause(CONSUMER)
-    scene.airflow.unpause(DAG)
+    for dag in (CONSUMER, DAG):
+        scene.airflow.unpause(dag)
+        scene.airflow.parse_again(dag)
     produce(scene, (0, 0.5), (1, 0.4))
     await_runs(scene, 1)
 

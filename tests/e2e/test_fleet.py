@@ -1,6 +1,7 @@
 """A fleet under the scheduler: one look at all, tasks for those with work, and one pipeline's failure is its own."""
 
 import json
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -13,7 +14,7 @@ SKIPPED_TASKS = ("stage", "merge", "commit_offsets", "clean_up", "compact", "hea
 
 
 def read_committed_offsets(scene: Scene, pipeline: str) -> dict[int, int]:
-    consumer = Consumer({"bootstrap.servers": scene.stack.kafka_bootstrap, "group.id": f"tidegate-{pipeline}"})
+    consumer = Consumer({"bootstrap.servers": scene.guarded.backdoor, "group.id": f"tidegate-{pipeline}"})
     try:
         found = consumer.committed([TopicPartition(pipeline, number) for number in (0, 1)], timeout=30)
         return {place.partition: place.offset for place in found if place.offset >= 0}
@@ -23,6 +24,12 @@ def read_committed_offsets(scene: Scene, pipeline: str) -> dict[int, int]:
 
 def list_mails(scene: Scene) -> list[str]:
     return [subject for subject in scene.mailbox.subjects if subject.startswith("fleet: ")]
+
+
+def read_page_rows(scene: Scene) -> dict[str, Any]:
+    """The members' rows of the page's overview."""
+    rows = scene.airflow.page("pipelines")["pipelines"]
+    return {row["pipeline"]: row for row in rows if row["pipeline"] in HARBOUR}
 
 
 def test_members_with_work_are_flushed_beside_one_that_fails_and_one_that_idles(scene: Scene) -> None:
@@ -54,10 +61,11 @@ def test_members_with_work_are_flushed_beside_one_that_fails_and_one_that_idles(
 
 
 def test_page_shows_a_member_s_own_state_in_the_dag_of_its_fleet(scene: Scene) -> None:
-    rows = {row["pipeline"]: row for row in scene.airflow.page("pipelines")["pipelines"] if row["pipeline"] in HARBOUR}
-    assert {row["dag_id"] for row in rows.values()} == {DAG}
-    assert (rows["wreck"]["state"], rows["wreck"]["fleet"]) == ("failing", "harbour")
-    assert (rows["barge"]["state"], rows["raft"]["state"]) == ("current", "current")
+    states = {"wreck": "failing", **dict.fromkeys(("barge", "ferry", "raft"), "current")}
+    # the first answer may come before each pipeline was read
+    wait_until(lambda: {n: row["state"] for n, row in read_page_rows(scene).items()} == states, "the members' states")
+    rows = read_page_rows(scene)
+    assert {(row["dag_id"], row["fleet"]) for row in rows.values()} == {(DAG, "harbour")}
     wreck, barge = (scene.airflow.page(f"pipelines/{name}") for name in ("wreck", "barge"))
     assert wreck["airflow"]["dags"]["flush"]["dag_id"] == DAG
     assert (wreck["may"]["flush"], wreck["may"]["pause"]) == (True, True)
@@ -68,20 +76,18 @@ def test_page_shows_a_member_s_own_state_in_the_dag_of_its_fleet(scene: Scene) -
 def test_form_picks_pipelines_and_a_person_s_run_tries_what_waits(scene: Scene) -> None:
     assert scene.airflow.post_run(DAG, pipelines=["solo"]).status_code == 400
     scene.produce("barge", {1: None, 4: "d"})
-    scene.produce("ferry", {3: "c"})
-    shown = scene.airflow.trigger(DAG, dry_run=True, pipelines=["ferry"])
+    shown = scene.airflow.trigger(DAG, dry_run=True, pipelines=["barge"])
     assert scene.airflow.await_run(DAG, shown) == "success"
-    assert list(scene.airflow.result(DAG, shown, "plan", key="planned")) == ["ferry"]
+    assert list(scene.airflow.result(DAG, shown, "plan", key="planned")) == ["barge"], "not wreck, which has work, too"
     run = scene.airflow.trigger(DAG, pipelines=["barge", "raft"])
     assert scene.airflow.await_run(DAG, run) == "success"
     assert scene.airflow.read_mapped_states(DAG, run, "merge") == {"barge": "success"}
     assert scene.read_rows("e2e.barge") == {2: "b", 3: "c", 4: "d"}
-    assert scene.read_rows("e2e.ferry") == {1: "a", 2: "b"}
     file = scene.folder / "include" / "pipelines" / "wreck.yaml"
     file.write_text(PIPELINES["wreck"].replace("tables:\n", "  errors: {tolerance: all}\ntables:\n"))
     run = scene.airflow.trigger(DAG)
     assert scene.airflow.await_run(DAG, run) == "success"
-    assert scene.airflow.read_mapped_states(DAG, run, "merge") == {"ferry": "success", "wreck": "success"}
+    assert scene.airflow.read_mapped_states(DAG, run, "merge") == {"wreck": "success"}
     assert scene.read_rows("e2e.wreck") == {1: "a"}
     wait_until(lambda: len(list_mails(scene)) > 1, "the message of the recovery")
     assert list_mails(scene)[1] == "fleet: well again: wreck"

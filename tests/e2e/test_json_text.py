@@ -1,18 +1,10 @@
 """A dead letter's JSON on the page: each value as it is in the record, in a browser whose numbers have 53 bits."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from e2e.browser import open_static_page
 from playwright.sync_api import Page
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with open_static_page() as opened:
-        yield opened
 
 
 def indent(page: Page, text: str) -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from e2e.airflow_client import wait_until
-from e2e.browser import find_frame, keep, log_in, run_browser
+from e2e.browser import find_frame, keep, log_in
 from e2e.conftest import PASSWORDS, PIPELINES, Scene
 from playwright.sync_api import Browser, Page, expect
 
@@ -14,13 +14,6 @@ FRAME = "/plugin/tidegate"
 LETTERS = f"{FRAME}/tidegate/pipelines/letters"
 RUN = "fetch('/api/v2/dags/tidegate_letters/dagRuns', {method: 'POST', headers: {'Content-Type': 'application/json'}, "
 RUN += "body: JSON.stringify({logical_date: null})}).then((answer) => answer.status)"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with run_browser() as running:
-        expect.set_options(timeout=120_000)
-        yield running
 
 
 @pytest.fixture
@@ -213,15 +206,15 @@ def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_
     scene.produce_text("poisoned", {**good, 9: '{"id": 9, "score": 1.5}'})
     run = scene.find_first_run("tidegate_poisoned")
     assert scene.airflow.await_run("tidegate_poisoned", run, patience=600) == "failed"
-    address = f"{scene.stack.airflow_url}{FRAME}/tidegate/pipelines/poisoned"
+    address = f"{scene.stack.airflow_url}/tidegate/pipelines/poisoned"  # Airflow's frame costs seconds
     with log_in(chromium, scene.stack.airflow_url, "viewer", PASSWORDS["viewer"]) as window:
         window.goto(address)
-        expect(find_frame(window).get_by_text("bin/tidegate skip poisoned --at poisoned:")).to_be_visible()
-        expect(find_frame(window).get_by_role("button", name="Skip this record")).to_have_count(0)
-        expect(find_frame(window).get_by_role("button", name="Pause")).to_have_count(0)
+        expect(window.get_by_text("bin/tidegate skip poisoned --at poisoned:")).to_be_visible()
+        expect(window.get_by_role("button", name="Skip this record")).to_have_count(0)
+        expect(window.get_by_role("button", name="Pause")).to_have_count(0)
 
-    admin.goto(address)
-    page = find_frame(admin)
+    page = admin
+    page.goto(address)
     page.get_by_role("button", name="Skip this record").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Preview")).to_contain_text("score: expected INT, got 1.5")
@@ -255,9 +248,8 @@ def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_
 
 def test_flush_now_tries_at_once_what_waits_for_its_next_try(admin: Page, scene: Scene, waiting_run: str) -> None:
     """Another run would wait until the one under way has ended, and that one waits for minutes in the end."""
-    dag = "tidegate_relayed"
-    admin.goto(f"{scene.stack.airflow_url}{FRAME}/tidegate/pipelines/relayed")
-    page = find_frame(admin)
+    dag, page = "tidegate_relayed", admin
+    page.goto(f"{scene.stack.airflow_url}/tidegate/pipelines/relayed")
     expect(page.get_by_role("button", name="Flush now")).to_be_enabled()
     # from its second failure on it waits for longer than a browser takes
     wait_until(lambda: is_waiting_again(scene, dag, waiting_run), "a task that waits for its third try")

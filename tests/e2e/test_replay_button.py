@@ -1,20 +1,17 @@
 """The buttons that replay dead letters, in a browser without Airflow: none starts a run that nothing would begin."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from e2e.browser import open_static_page
 from playwright.sync_api import Page
 
 PAUSED = "The DAG tidegate_orders_replay is paused: unpause it first"
 
 
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with open_static_page() as opened:
-        opened.evaluate('document.head.innerHTML = \'<meta name="airflow-root" content="/">\'')
-        yield opened
+@pytest.fixture(scope="module", autouse=True)
+def _root_of_airflow(page: Page) -> None:
+    """The address of Airflow, which the page's head has."""
+    page.evaluate('document.head.innerHTML = \'<meta name="airflow-root" content="/">\'')
 
 
 def read_buttons(page: Page, *, paused: bool, waiting: int = 2) -> Any:

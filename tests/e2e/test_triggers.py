@@ -10,6 +10,7 @@ pytestmark = pytest.mark.real
 def test_records_that_wait_start_a_flush_and_fewer_do_not(scene: Scene) -> None:
     dag = "tidegate_counted"
     first = scene.find_first_run(dag)  # the heartbeat's
+    scene.airflow.parse_again(dag)  # by which Airflow begins to watch for records of a DAG that was paused before
     assert scene.airflow.await_run(dag, first) == "success"
     scene.produce("counted", dict.fromkeys(range(900), "few"))
     scene.produce("counted", dict.fromkeys(range(900, 1000), "enough"))
@@ -52,6 +53,7 @@ def test_one_batch_by_hand_and_then_back_to_back_until_current(scene: Scene) -> 
 
 def test_a_deleted_file_stops_its_pipeline_and_the_janitor_tells_what_is_left(scene: Scene) -> None:
     (scene.folder / "include" / "pipelines" / "behind.yaml").unlink()
+    scene.airflow.parse_again("tidegate_counted")  # its DAG comes from the same file of DAGs
     wait_until(lambda: "tidegate_behind" not in scene.airflow.list_dag_ids(), "the DAG to go")
     assert "tidegate_counted" in scene.airflow.list_dag_ids()
     run = scene.find_first_run("tidegate-janitor")

@@ -49,7 +49,8 @@ def test_every_documented_metric_of_a_pipeline_comes_to_a_statsd_server_by_pipel
 
 def test_no_password_stands_in_anything_that_the_runs_left_behind(scene: Scene) -> None:
     """Logs, event logs, tables, and all that Airflow keeps: results, rendered fields, DAGs. Then the page."""
-    scene.airflow.unpause("tidegate_counted")  # the triggerer, too, has looked its connection up
+    scene.airflow.unpause("tidegate_counted")
+    scene.airflow.parse_again("tidegate_counted")  # the triggerer, too, has looked its connection up
     wait_until(lambda: bool(scene.airflow.list_runs("tidegate_counted")), "a run beside the triggerer")
     counted = scene.airflow.list_runs("tidegate_counted")[0]["dag_run_id"]
     assert scene.airflow.await_run("tidegate_counted", counted) == "success"

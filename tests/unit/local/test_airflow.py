@@ -67,6 +67,14 @@ def test_idle_scheduler_looks_ten_times_a_second_or_as_often_as_it_is_told(
     assert read_settings(tmp_path / "told", Shape()).getfloat("scheduler", "scheduler_idle_sleep_time") == 0.4
 
 
+def test_dag_file_is_parsed_again_every_half_minute_or_after_the_interval_of_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert read_settings(tmp_path / "default", Shape()).getint("dag_processor", "min_file_process_interval") == 30
+    monkeypatch.setenv(settings.PARSE_INTERVAL_VARIABLE, "900")
+    assert read_settings(tmp_path / "other", Shape()).getint("dag_processor", "min_file_process_interval") == 900
+
+
 def test_another_version_of_the_product_runs_where_one_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
