@@ -72,7 +72,30 @@ def test_flush_loads_and_commits_a_fixed_number_of_times(workbench, calls: Calls
     assert found[-1] == found[-2]
 
 
-def test_flush_sends_few_requests_to_the_spark_server(workbench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flush_sends_few_requests_to_the_spark_server_and_starts_no_process_for_its_files(
+    workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first flush, which creates all folders, shows the processes, and the second one the requests."""
+    topic = workbench.topic()
+    workbench.pipeline("asked", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value={"schema": "id BIGINT"})
+    workbench.produce(topic, *(({"id": number}, {"id": number}) for number in range(2)))
+    with record_processes(workbench, tmp_path) as commands:
+        workbench.flush("asked")
+    assert {command.split()[0] for command in commands} <= {"rm"}  # Spark's own, for the folder of a session
+    modes = {oct(path.stat().st_mode & 0o777) for path in workbench.list_data_files("shop.asked")}
+    assert modes == {oct(0o644)}
+
+    requests = count_requests(monkeypatch)
+    workbench.produce(topic, ({"id": 1}, {"id": 1}))
+    with requests.watch_calls():
+        flush(workbench.build_ports("asked"))
+    assert set(requests.by_step) == set(MOST_REQUESTS)
+    more = {step: made - Counter(MOST_REQUESTS[step]) for step, made in requests.by_step.items()}
+    assert {step: dict(made) for step, made in more.items() if made} == {}
+
+
+def count_requests(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """Counts the requests of this process to the Spark server from now on."""
     requests = Calls()
     for method, verb in REQUESTS.items():
         original = getattr(SparkConnectClient, method)
@@ -82,27 +105,7 @@ def test_flush_sends_few_requests_to_the_spark_server(workbench, monkeypatch: py
             return _original(self, *given, **named)
 
         monkeypatch.setattr(SparkConnectClient, method, noted)
-    topic = workbench.topic()
-    workbench.pipeline("asked", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value={"schema": "id BIGINT"})
-    for number in range(2):
-        workbench.produce(topic, ({"id": number}, {"id": number}))
-        requests.by_step = {}
-        with requests.watch_calls():
-            flush(workbench.build_ports("asked"))
-    made = {step: dict(counted) for step, counted in requests.by_step.items()}
-    assert set(made) == set(MOST_REQUESTS)
-    assert {step: one for step, one in requests.by_step.items() if one - Counter(MOST_REQUESTS[step])} == {}
-
-
-def test_no_process_is_started_for_the_files_of_a_flush(workbench, tmp_path: Path) -> None:
-    topic = workbench.topic()
-    workbench.pipeline("files", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value={"schema": "id BIGINT"})
-    workbench.produce(topic, *(({"id": number}, {"id": number}) for number in range(2)))
-    with record_processes(workbench, tmp_path) as commands:
-        workbench.flush("files")
-    assert {command.split()[0] for command in commands} <= {"rm"}  # Spark's own, for the folder of a session
-    modes = {oct(path.stat().st_mode & 0o777) for path in workbench.list_data_files("shop.files")}
-    assert modes == {oct(0o644)}
+    return requests
 
 
 @contextmanager

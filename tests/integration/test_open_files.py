@@ -9,7 +9,7 @@ from lake_servers import LakeBench, LakeServers
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.steps.flush import flush
 
-FLUSHES = 4
+FLUSHES = 3
 
 
 def count_open() -> dict[str, int]:

@@ -16,8 +16,8 @@ from spark_counts import SparkServer, find_growth
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
 FLUSHES = int(os.environ.get("SOAK_FLUSHES", "1"))
-SESSIONS = 20
-COMPACTIONS = 10
+SESSIONS = 10
+COMPACTIONS = 6
 POOL = 2  # connections of one JDBC catalog, by Iceberg's default
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
