@@ -14,7 +14,7 @@ from tidegate.spec.formats import ValueFormat
 from tidegate_spark.formats.plain_json import UNUSUAL, can_read_plainly
 from tidegate_spark.stage.job import decode
 
-INPUTS = 3_000
+INPUTS = 600
 COLUMNS = (
     Column("id", "BIGINT"), Column("name", "STRING"), Column("amount", "DECIMAL(12,2)"), Column("at", "TIMESTAMP"),
     Column("day", "DATE"), Column("score", "DOUBLE"), Column("few", "INT"), Column("ratio", "FLOAT"),
@@ -65,25 +65,25 @@ KEYS = [b"7", b'{"id": 7}', b'{"id":7}', b'{"ID":7}', b'"7"', b"7.0", b"", b'{"i
 OUTCOME = ("to_json(key_struct) AS k", "to_json(value_struct) AS v", "op", "fate", "reason")
 
 
-def compare(records: Any) -> tuple[int, int, list[Any]]:
-    """How many records there are, how many are unusual, and those of which a plain pass makes something else."""
+def compare(records: Any) -> tuple[set[int], set[int], list[Any]]:
+    """The offsets of all records, those of unusual ones, and the records of which a plain pass makes something else."""
     table = build_stage_table(ValueFormat("json", timestamp_unit="millis"), COLUMNS, (Column("id", "BIGINT"),))
     assert can_read_plainly(table)
     whole, plain = (
         {
             row[0]: tuple(row)[1:]
-            for row in decode(records, table, is_plain=one).selectExpr("offset", *OUTCOME).collect()
+            for row in decode(records, table, is_plain=is_plain).selectExpr("offset", *OUTCOME).collect()
         }
-        for one in (False, True)
+        for is_plain in (False, True)
     )
     assert whole.keys() == plain.keys()
     judged = {offset: row for offset, row in plain.items() if row[-1] != UNUSUAL}
     wrong = [(whole[offset], row) for offset, row in judged.items() if row != whole[offset]]
-    return len(whole), len(whole) - len(judged), wrong
+    return set(whole), whole.keys() - judged.keys(), wrong
 
 
 def _spell(name: str, token: str) -> bytes:
-    parts = (f'"{one}": {token if one == name else json.dumps(value)}' for one, value in ROW.items())
+    parts = (f'"{column}": {token if column == name else json.dumps(value)}' for column, value in ROW.items())
     return f"{{{', '.join(parts)}}}".encode()
 
 
@@ -99,29 +99,31 @@ def build_frame(spark: Any, given: list[tuple[bytes | None, bytes | None]]) -> A
 
 
 def test_usual_records_are_read_plainly_and_others_are_not_judged(spark: Any) -> None:
+    """All groups in one frame: Spark plans the two ways of reading once."""
     usual = [(b'{"id":7}', json.dumps(row, ensure_ascii=False).encode()) for row in USUAL] + [(b"7", None)]
-    total, unusual, wrong = compare(build_frame(spark, usual))
-    assert (total, unusual, wrong) == (len(usual), 0, [])
-    given = [(b"7", text.encode()) for text in SPELLED]
-    total, unusual, wrong = compare(build_frame(spark, given))
-    assert (total, wrong) == (len(given), [])
-    assert unusual > len(given) // 2
-    names = [column.name for column in COLUMNS]
-    given = [(b"7", _spell(name, token)) for name in names for token in TOKENS]
-    total, unusual, wrong = compare(build_frame(spark, given))
-    assert (total, wrong) == (len(given), [])
-    assert 0 < unusual < total
-    keys = [(key, json.dumps(ROW).encode()) for key in KEYS] + [(None, json.dumps(ROW).encode()), (None, None)]
-    total, unusual, wrong = compare(build_frame(spark, keys))
-    assert (total, wrong) == (len(keys), [])
+    groups = {
+        "usual": usual,
+        "spelled": [(b"7", text.encode()) for text in SPELLED],
+        "tokens": [(b"7", _spell(column.name, token)) for column in COLUMNS for token in TOKENS],
+        "keys": [(key, json.dumps(ROW).encode()) for key in KEYS] + [(None, json.dumps(ROW).encode()), (None, None)],
+    }
+    offsets, unusual, wrong = compare(build_frame(spark, [record for group in groups.values() for record in group]))
+    assert (len(offsets), wrong) == (sum(map(len, groups.values())), [])
+    counts, begin = {}, 0
+    for name, records in groups.items():
+        counts[name] = len(unusual & set(range(begin, begin + len(records))))
+        begin += len(records)
+    assert counts["usual"] == 0
+    assert counts["spelled"] > len(SPELLED) // 2
+    assert 0 < counts["tokens"] < len(groups["tokens"])
 
 
 def test_corrupt_records_are_read_as_by_the_format_itself_or_not_judged(compiling_spark: Any) -> None:
     seeds = [json.dumps(row).encode() for row in USUAL] + [text.encode() for text in SPELLED[:16]]
     bent = corrupt_records(compiling_spark, seeds, "value", INPUTS).drop("key", "key_text")
-    total, unusual, wrong = compare(bent.selectExpr("*", "CAST('7' AS BINARY) AS key", "'7' AS key_text"))
-    assert (total, wrong[:3]) == (INPUTS, [])
-    assert 0 < unusual < INPUTS
+    offsets, unusual, wrong = compare(bent.selectExpr("*", "CAST('7' AS BINARY) AS key", "'7' AS key_text"))
+    assert (len(offsets), wrong[:3]) == (INPUTS, [])
+    assert 0 < len(unusual) < INPUTS
 
 
 @pytest.mark.parametrize("changed", [
