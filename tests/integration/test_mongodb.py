@@ -65,16 +65,19 @@ def convert_like(value: Any, like: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
 
 
-@pytest.mark.parametrize("envelope", [False, True])
-def test_each_wrapper_is_the_value_in_it_or_its_record_is_bad(spark, envelope: bool) -> None:
+def test_each_wrapper_is_the_value_in_it_or_its_record_is_bad(spark) -> None:
     columns = tuple(Column(f"c{number}", kind) for number, (_, kind, _) in enumerate(CASES))
     stage = decoding.build_stage_table(ValueFormat("debezium-json"), columns)
     texts = [f'{{"c{number}": {text}}}' for number, (text, _, _) in enumerate(CASES)]
-    values = [json.dumps(build_debezium_event("u", None, text, envelope=envelope)).encode() for text in texts]
-    found = decoding.decode_values(spark, stage, values)
-    made = [None if reason else ("null" if (value := row[f"c{n}"]) is None else convert_like(value, CASES[n][2]))
-            for n, (reason, row) in enumerate(found)]  # fmt: skip
-    wrong = [(case, one, found[n][0]) for n, (case, one) in enumerate(zip(CASES, made, strict=True)) if case[2] != one]
+    for_each = [(n, is_wrapped) for n in range(len(CASES)) for is_wrapped in (False, True)]
+    events = [build_debezium_event("u", None, texts[n], envelope=is_wrapped) for n, is_wrapped in for_each]
+    decoded = decoding.decode_values(spark, stage, [json.dumps(event).encode() for event in events])
+    wrong = []
+    for (n, is_wrapped), (reason, row) in zip(for_each, decoded, strict=True):
+        expected = CASES[n][2]
+        value = None if reason else "null" if row[f"c{n}"] is None else convert_like(row[f"c{n}"], expected)
+        if value != expected:
+            wrong.append((CASES[n], is_wrapped, value, reason))
     assert wrong == []
 
 
@@ -86,21 +89,23 @@ def test_extended_json_is_read_in_plain_json_too(spark) -> None:
     assert (reason, tuple(row)) == (None, (OID, 5, AT.replace(tzinfo=None)))
 
 
-@pytest.mark.parametrize("fields", [("id",), ("_id",)])
-@pytest.mark.parametrize("envelope", [False, True])
-def test_key_is_the_value_in_its_text(spark, fields: tuple[str], envelope: bool) -> None:
-    def keys(kind: str, *texts: str) -> list[tuple[Any, str | None]]:
-        key = KeyFormat(fields=fields, options={"extended": True})
-        columns = (Column(fields[0], kind),)
-        stage = replace(decoding.build_stage_table(ValueFormat("debezium-json"), columns, columns), key=key)
-        made = [{"schema": {}, "payload": {"id": text}} if envelope else {"id": text} for text in texts]
-        return decoding.decode_keys(spark, stage, [json.dumps(one).encode() for one in made])
+def test_key_is_the_value_in_its_text(spark) -> None:
+    """In an envelope and without; that of a document is flushed under the name `_id` below."""
 
-    first, second, broken = keys("STRING", f'{{"$oid" : "{OID}"}}', '"12 \\" {34"', "abc")
+    def decode_keys(kind: str, *texts: str) -> list[tuple[Any, str | None]]:
+        columns, key = (Column("id", kind),), KeyFormat(fields=("id",), options={"extended": True})
+        stage = replace(decoding.build_stage_table(ValueFormat("debezium-json"), columns, columns), key=key)
+        bare = [{"id": text} for text in texts]
+        keys = [*bare, *({"schema": {}, "payload": each} for each in bare)]
+        decoded = decoding.decode_keys(spark, stage, [json.dumps(each).encode() for each in keys])
+        assert decoded[len(texts) :] == decoded[: len(texts)]
+        return decoded[: len(texts)]
+
+    first, second, broken = decode_keys("STRING", f'{{"$oid" : "{OID}"}}', '"12 \\" {34"', "abc")
     assert (first, second) == ((OID, None), ('12 " {34', None))
     assert broken[1] == "the key is not a JSON object that fits the key columns"
-    assert keys("BIGINT", "1004", '{"$numberLong" : "1005"}') == [(1004, None), (1005, None)]
-    assert keys("STRUCT<a: INT, b: STRING>", '{"a" : 1, "b" : "x"}') == [((1, "x"), None)]
+    assert decode_keys("BIGINT", "1004", '{"$numberLong" : "1005"}') == [(1004, None), (1005, None)]
+    assert decode_keys("STRUCT<a: INT, b: STRING>", '{"a" : 1, "b" : "x"}') == [((1, "x"), None)]
 
 
 MONGODB = {"connector": "mongodb", "collection": "orders"}
@@ -123,8 +128,8 @@ WITHOUT_ROW = [
 def test_event_without_its_row_is_bad(spark) -> None:
     stage = decoding.build_stage_table(ValueFormat("debezium-json"), (Column("n", "BIGINT"),))
     found = decoding.read_reasons(spark, stage, [json.dumps(event).encode() for event, _ in WITHOUT_ROW])
-    told = zip(WITHOUT_ROW, found, strict=True)
-    assert [(part, reason) for (_, part), reason in told if part not in str(reason)] == []
+    pairs = zip(WITHOUT_ROW, found, strict=True)
+    assert [(part, reason) for (_, part), reason in pairs if part not in str(reason)] == []
     (plain,) = decoding.read_reasons(spark, stage, [json.dumps(build_debezium_event("u", None, None)).encode()])
     assert plain == "the change event has no after: op=u", "of a source that is another"
 

@@ -21,6 +21,7 @@ REFUND = {"type": "record", "name": "Refund", "namespace": "shop", "fields": [
     {"name": "id", "type": "long"}, {"name": "cents", "type": "long"}]}  # fmt: skip
 AUDIT = {"type": "record", "name": "Audit", "namespace": "shop", "fields": [{"name": "who", "type": "string"}]}
 UNKNOWN = "which is no version of its subject"
+WIDTHS = ((8, "apicurio"), (4, "confluent"))  # bytes of an id, and the wire format that has so many
 
 
 class Writer:
@@ -186,7 +187,7 @@ def test_apicurios_ids_of_eight_bytes_of_four_and_in_headers(spark, api: int, us
         ]
         bodies = [encode_avro(schema, row) for _, schema, row in rows]
         expected = [(1, None, None), (2, None, "a"), (3, (9,), None)]
-        for width, word in ((8, "apicurio"), (4, "confluent")):
+        for width, word in WIDTHS if (api, use_id) == (3, None) else WIDTHS[:1]:
             heads = [b"\x00" + version[id].to_bytes(width, "big") for version, *_ in rows]
             table = build_table({**options, "wire_format": word})
             values = [head + body for head, body in zip(heads, bodies, strict=True)]
@@ -196,12 +197,16 @@ def test_apicurios_ids_of_eight_bytes_of_four_and_in_headers(spark, api: int, us
             assert found[3] == f"the value has schema id=99, {UNKNOWN}"
             assert found[4].startswith("the value does not begin with the magic byte and a schema id")
             assert found[5] is None
-        table = build_table({**options, "wire_format": "apicurio-header"})
-        for name in ("globalId", "contentId"):
-            headers = [[(f"apicurio.value.{name}", number.to_bytes(8, "big"))] for number in (third[name], 99)]
-            found = decode_values(spark, table, [bodies[2], bodies[2]], headers)
-            told = f"the value has the header apicurio.value.{name}={99:016x}, which names no version of its subject"
-            assert found == [expected[2], told]
+        table, ids = build_table({**options, "wire_format": "apicurio-header"}), ("globalId", "contentId")
+        headers = [
+            [(f"apicurio.value.{name}", number.to_bytes(8, "big"))] for name in ids for number in (third[name], 99)
+        ]
+        reasons = [
+            f"the value has the header apicurio.value.{name}={99:016x}, which names no version of its subject"
+            for name in ids
+        ]
+        found = decode_values(spark, table, [bodies[2]] * len(headers), headers)
+        assert found == [expected[2], reasons[0], expected[2], reasons[1]]
     finally:
         server.close()
 

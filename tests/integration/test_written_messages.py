@@ -81,16 +81,22 @@ def build_part(rows: Any, name: str = "value", **options: Any) -> RecordPart:
 
 def make_rows(spark: Any, kinds: dict[str, list[tuple[str, Any]]]) -> tuple[Any, list[dict[str, Any]]]:
     """A table of a column for each type, and what a reader has of each row."""
-    height, lines, expected = 1 + max(map(len, kinds.values())), [], []
-    for n in range(height):
-        cells = [cases[n] if n < len(cases) else ("NULL", None) for cases in kinds.values()]
-        lines.append(
-            ", ".join(
-                f"CAST({sql} AS {kind}) AS c{i}" for i, ((sql, _), kind) in enumerate(zip(cells, kinds, strict=True))
-            )
-        )
-        expected.append({f"c{i}": value for i, (_, value) in enumerate(cells) if value is not None})
-    return spark.sql(" UNION ALL ".join(f"SELECT {n} AS n, {line}" for n, line in enumerate(lines))), expected
+    height = 1 + max(map(len, kinds.values()))
+    columns = {f"c{i}": (kind, [sql for sql, _ in cases]) for i, (kind, cases) in enumerate(kinds.items())}
+    expected = [
+        {f"c{i}": cases[n][1] for i, cases in enumerate(kinds.values()) if n < len(cases)} for n in range(height)
+    ]
+    cells = {
+        name: " ".join(f"WHEN {n} THEN CAST({sql} AS {kind})" for n, sql in enumerate(texts))
+        for name, (kind, texts) in columns.items()
+    }
+    return build_rows(spark, height, {name: f"CASE n {cases} END" for name, cases in cells.items()}), expected
+
+
+def build_rows(spark: Any, height: int, columns: dict[str, str]) -> Any:
+    """A table of `n`, from 0 on, and of columns that are computed from it."""
+    rows = spark.range(height).selectExpr("CAST(id AS INT) AS n")
+    return rows.selectExpr("n", *(f"{sql} AS {name}" for name, sql in columns.items()))
 
 
 def write(spark: Any, rows: Any, part: RecordPart) -> list[bytes]:
@@ -228,15 +234,17 @@ def check_registered(spark: Any, registry: SchemaRegistry, row: Any, columns: di
     members = [one.name for one in row.field if one.HasField("oneof_index") and not one.proto3_optional]
     kept = {one.name for one in row.field if one.label == one.LABEL_REQUIRED or not (
         one.HasField("oneof_index") or one.type_name or one.label == one.LABEL_REPEATED)}  # fmt: skip
-    lines, expected = [], []
+    height, numbers, expected = len(members) + 1, {c: list[str]() for c in columns}, []
     for n, member in enumerate([*members, None]):
         there = {c for c in columns if c == member or (c not in members and (member is not None or c in kept))}
-        cells = ", ".join(
-            f"CAST({sql if c in there else 'NULL'} AS {kind}) AS {c}" for c, (sql, kind, _) in columns.items()
-        )
-        lines.append(f"SELECT {n} AS n, {cells}")
         expected.append({c: columns[c][2] for c in there})
-    rows = spark.sql(" UNION ALL ".join(lines))
+        for c in there:
+            numbers[c].append(str(n))
+    cells = {
+        c: f"CASE WHEN n IN ({', '.join(numbers[c])}) THEN CAST({sql} AS {kind}) END"
+        for c, (sql, kind, _) in columns.items()
+    }
+    rows = build_rows(spark, height, cells)
     part = build_part(rows, message="shop.Row")
     data = write(spark, rows, part)
     of_message, found = deserialize(registry, part, data, "shop.Row")
