@@ -76,23 +76,17 @@ def test_conditions_choose_rows_and_deletes(workbench) -> None:
     assert (row["read"], row["staged"], row["filtered"]) == (3, 2, 1)
 
 
-def test_nested_values_arrive_unchanged(workbench) -> None:
+def test_nested_values_arrive_unchanged_and_a_value_of_nulls_is_a_row_and_not_a_delete(workbench) -> None:
     topic = workbench.topic()
-    schema = "id BIGINT, tags ARRAY<STRING>, at STRUCT<lat: DOUBLE, day: DATE>, m MAP<STRING, DECIMAL(5,2)>"
+    schema = "tags ARRAY<STRING>, at STRUCT<lat: DOUBLE, day: DATE>, m MAP<STRING, DECIMAL(5,2)>"
     workbench.pipeline("nested", [topic], key=KEY, value={"schema": schema})
-    value = {"id": 1, "tags": ["a", None], "at": {"lat": 1.5, "day": "2026-01-02"}, "m": {"x": 1.25}}
-    workbench.produce(topic, ({"id": 1}, value), ({"id": 2}, {"id": 2, "tags": [], "at": None, "m": {}}))
+    value = {"tags": ["a", None], "at": {"lat": 1.5, "day": "2026-01-02"}, "m": {"x": 1.25}}
+    values = [value, {"tags": [], "at": None, "m": {}}, {"tags": None, "at": None, "m": None}, {}]
+    workbench.produce(topic, *(({"id": id}, value) for id, value in enumerate(values, 1)))
     workbench.flush("nested")
-    one, two = workbench.read_rows("shop.nested")
-    assert (one["tags"], one["at"]["lat"], str(one["at"]["day"])) == (["a", None], 1.5, "2026-01-02")
-    assert [(k, str(v)) for k, v in one["m"]] == [("x", "1.25")]
-    assert (two["tags"], two["at"], two["m"]) == ([], None, [])
-
-
-def test_all_null_value_is_a_row_and_not_a_delete(workbench) -> None:
-    topic = workbench.topic()
-    value = {"schema": "name STRING, n INT"}
-    workbench.pipeline("nulls", [topic], key=KEY, value=value)
-    workbench.produce(topic, ({"id": 1}, {"name": None, "n": None}), ({"id": 2}, {}))
-    workbench.flush("nulls")
-    assert workbench.read_rows("shop.nulls") == [{"id": 1, "name": None, "n": None}, {"id": 2, "name": None, "n": None}]
+    full, empty, of_nulls, without_fields = workbench.read_rows("shop.nested")
+    assert (full["tags"], full["at"]["lat"], str(full["at"]["day"])) == (["a", None], 1.5, "2026-01-02")
+    assert [(k, str(v)) for k, v in full["m"]] == [("x", "1.25")]
+    assert (empty["tags"], empty["at"], empty["m"]) == ([], None, [])
+    nothing = {"tags": None, "at": None, "m": None}
+    assert (of_nulls, without_fields) == ({"id": 3, **nothing}, {"id": 4, **nothing})

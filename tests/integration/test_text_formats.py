@@ -162,12 +162,17 @@ def decode_lines(spark, lines: list[bytes], options: dict[str, str] | None = Non
 
 def test_raw_bytes_and_text_land_as_they_are(workbench) -> None:
     topic, other = workbench.topic(), workbench.topic()
-    workbench.pipeline("bytes", [topic], key={"format": "raw", "fields": ["id"]}, value={"format": "raw"})
-    workbench.pipeline("words", [other], key={"format": "string", "fields": ["id"]}, value={"format": "string"})
+    tables = [
+        {
+            "name": f"lake.shop.{name}", "topics": [own_topic],
+            "key": {"format": word, "fields": ["id"]}, "value": {"format": word},
+        }
+        for name, word, own_topic in (("bytes", "raw", topic), ("words", "string", other))
+    ]  # fmt: skip
+    workbench.pipeline("unread", [topic, other], tables=tables)
     workbench.produce(topic, (b"\x00\xff", b"\xfe\x00"), (b"", b""), (b"gone", b"x"), (b"gone", None))
     workbench.produce(other, ("é'\\", "text"), ("", ""), ("gone", "x"), ("gone", None))
-    workbench.flush("bytes")
-    workbench.flush("words")
+    workbench.flush("unread")
     assert sorted(map(tuple, (r.values() for r in workbench.read_rows("shop.bytes")))) == [
         (b"", b""),
         (b"\x00\xff", b"\xfe\x00"),
