@@ -33,7 +33,12 @@ def look(request: dict[str, Any]) -> dict[str, Any]:
     looks = look_at_members(opened, {})
     spent |= {"all": time.process_time() - before, "wall": time.monotonic() - begun}
     failed = [str(one.error) for one in looks if one.error is not None]
-    return {"spent": spent, "idle": sum(1 for one in looks if one.idle), "looked": len(looks), "failed": failed[:3]}
+    return {
+        "spent": spent,
+        "idle": sum(1 for one in looks if one.idle_reason),
+        "looked": len(looks),
+        "failed": failed[:3],
+    }
 
 
 def copy_tables(request: dict[str, Any]) -> dict[str, Any]:

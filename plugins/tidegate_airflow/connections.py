@@ -112,6 +112,6 @@ def _ask_api_server(conn_id: str) -> Any:
     status, kind = detail.get("status_code"), detail.get("exception_type", answer.error)
     reason = f"status={status}" if status else kind
     raise RetryLater(
-        f"connection={conn_id}: Airflow's API server did not tell it: {reason}; see that server's log, and whether its "
-        "database answers"
+        f"connection={conn_id}: Airflow's API server did not tell it: {reason}; see that server's log, and whether "
+        "its database answers"
     )

@@ -237,8 +237,8 @@ def test_position_that_is_gone_from_beside_a_table_with_rows_is_not_begun_anew(h
     for statement in (f"DELETE FROM {hands.name(positions)} WHERE TRUE", f"DROP TABLE {hands.name(positions)}"):
         hands.sql(statement)
         state = hands.port.tables.read_state(TABLE, PIPELINE)
-        assert (state.position_lost, state.snapshot_id, state.position) == (True, None, None)
-        assert not hands.port.tables.read_state(TABLE, "another").position_lost
+        assert (state.is_position_lost, state.snapshot_id, state.position) == (True, None, None)
+        assert not hands.port.tables.read_state(TABLE, "another").is_position_lost
         hands.port.commits.seed(TABLE, PIPELINE, SECOND)
         assert hands.port.tables.read_state(TABLE, PIPELINE).position == SECOND
         with pytest.raises(CommitRefused, match="has a position already"):
@@ -249,7 +249,7 @@ def test_table_of_that_name_that_was_made_again_is_nobodys(hands: BigQueryHands)
     hands.port.commits.publish(merge_rows(hands))
     hands.replace_table()
     hands.sql(hands.insert([{"id": "x", "n": 1}]))
-    assert not hands.port.tables.read_state(TABLE, PIPELINE).position_lost
+    assert not hands.port.tables.read_state(TABLE, PIPELINE).is_position_lost
 
 
 def test_tables_that_must_stay_lose_the_day_on_which_they_would_expire(hands: BigQueryHands) -> None:

@@ -57,7 +57,7 @@ def test_publish_makes_the_branch_from_main_and_moves_no_other(kit: Kit) -> None
     kit.append("main", [{"id": "later", "n": 0}], {})
     kit.port.commits.publish(kit.merge_branch(second, attempt="m2"))
     assert (read_ids(kit), kit.port.tables.count_rows(TABLE)) == (["later", "theirs"], 3)
-    assert (kit.state().position, kit.state().rolled_back) == (second, False)
+    assert (kit.state().position, kit.state().is_rolled_back) == (second, False)
 
 
 def test_publish_is_refused_when_the_branch_came_or_moved_meanwhile(kit: Kit) -> None:

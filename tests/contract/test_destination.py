@@ -360,13 +360,13 @@ def test_missing_table_has_no_state(kit: Kit) -> None:
 def test_new_table_has_neither_snapshot_nor_position(kit: Kit) -> None:
     kit.create()
     state = kit.state()
-    assert (state.snapshot_id, state.position, state.highest_batch, state.rolled_back) == (None, None, 0, False)
+    assert (state.snapshot_id, state.position, state.highest_batch, state.is_rolled_back) == (None, None, 0, False)
     assert state.columns == kit.columns
 
 
 def test_seeded_table_is_empty_and_carries_the_starting_position_and_a_second_seed_is_refused(kit: Kit) -> None:
     state = kit.seed_table().state()
-    assert (state.position, state.recorded, state.rolled_back) == (START, START, False)
+    assert (state.position, state.recorded_position, state.is_rolled_back) == (START, START, False)
     assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == state.snapshot_id
     assert kit.port.commits.read_head(TABLE, "tidegate_shop_1_a") is None
     with pytest.raises(CommitRefused):
@@ -381,7 +381,7 @@ def test_table_of_others_with_rows_has_no_position_of_ours(kit: Kit) -> None:
     kit.append("main", [{"id": "x", "n": 0}], {})
     state = kit.state()
     assert state.snapshot_id is not None
-    assert (state.position, state.rolled_back) == (None, False)
+    assert (state.position, state.is_rolled_back) == (None, False)
 
 
 # cut
@@ -459,7 +459,7 @@ def test_publish_without_a_tag_moves_main_and_leaves_position_and_tag(kit: Kit) 
     )
     kit.port.commits.publish(other)
     state = kit.state()
-    assert (state.snapshot_id, state.position, state.rolled_back) == (other.head, FIRST, False)
+    assert (state.snapshot_id, state.position, state.is_rolled_back) == (other.head, FIRST, False)
     assert kit.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).snapshot_id == tagged
     assert state.marks == {
         **FIRST.to_properties(PIPELINE),
@@ -562,7 +562,12 @@ def test_rollback_is_noticed_and_the_ancestors_position_told(kit: Kit) -> None:
     kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
     kit.rollback(first)
     state = kit.state()
-    assert (state.rolled_back, state.position, state.recorded, state.highest_batch) == (True, FIRST, SECOND, 2)
+    assert (state.is_rolled_back, state.position, state.recorded_position, state.highest_batch) == (
+        True,
+        FIRST,
+        SECOND,
+        2,
+    )
 
 
 def publish_and_roll_back(kit: Kit) -> tuple[int, int]:
@@ -585,7 +590,7 @@ def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) ->
     assert (rollback.rows_now, rollback.rows_then) == (1, 2)
     commits.undo_rollback(TABLE, PIPELINE, rollback, {f"tidegate.{PIPELINE}.actions": "[]"})
     state = kit.state()
-    assert (state.snapshot_id, state.rolled_back, state.position) == (second, False, SECOND)
+    assert (state.snapshot_id, state.is_rolled_back, state.position) == (second, False, SECOND)
     assert state.marks[f"tidegate.{PIPELINE}.actions"] == "[]"
     assert commits.find_rollback(TABLE, PIPELINE) is None
 
@@ -615,7 +620,7 @@ def test_rollback_is_not_undone_where_the_tag_moved_after_it_was_shown(kit: Kit)
     with pytest.raises(CommitRefused):
         kit.port.commits.undo_rollback(TABLE, PIPELINE, preview, {})
     assert kit.state().snapshot_id == first
-    assert kit.port.commits.find_rollback(TABLE, PIPELINE).tagged == third
+    assert kit.port.commits.find_rollback(TABLE, PIPELINE).tagged_snapshot_id == third
 
 
 @require_branches
@@ -627,7 +632,12 @@ def test_rollback_to_where_no_ancestor_carries_a_position_tells_none(kit: Kit) -
     kit.rollback(foreign)
     kit.expire(seed)
     state = kit.state()
-    assert (state.rolled_back, state.position, state.recorded, state.untraceable) == (True, None, FIRST, False)
+    assert (state.is_rolled_back, state.position, state.recorded_position, state.is_untraceable) == (
+        True,
+        None,
+        FIRST,
+        False,
+    )
 
 
 @require_branches
@@ -636,10 +646,10 @@ def test_history_that_expired_between_main_and_the_tag_tells_no_position_to_go_b
     kit.append("main", [{"id": "f1", "n": 0}], {})
     between = kit.state().snapshot_id
     kit.append("main", [{"id": "f2", "n": 0}], {})
-    assert (kit.state().rolled_back, kit.state().untraceable) == (False, False)
+    assert (kit.state().is_rolled_back, kit.state().is_untraceable) == (False, False)
     kit.expire(between)
     state = kit.state()
-    assert (state.rolled_back, state.position, state.recorded) == (True, None, FIRST)
+    assert (state.is_rolled_back, state.position, state.recorded_position) == (True, None, FIRST)
 
 
 @require_branches
@@ -648,7 +658,7 @@ def test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     kit.forget_properties()
     state = kit.state()
-    assert (state.rolled_back, state.position, state.highest_batch) == (False, FIRST, 1)
+    assert (state.is_rolled_back, state.position, state.highest_batch) == (False, FIRST, 1)
 
 
 @require_branches
@@ -657,7 +667,7 @@ def test_position_survives_the_expiry_of_the_snapshots_that_carried_it(kit: Kit)
     kit.port.commits.publish(kit.merge_branch(FIRST))
     kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
     kit.expire(seed)
-    assert (kit.state().rolled_back, kit.state().position) == (False, SECOND)
+    assert (kit.state().is_rolled_back, kit.state().position) == (False, SECOND)
 
 
 # branches
@@ -721,7 +731,7 @@ def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to
     assert kit.port.commits.drop_branches(TABLE, PIPELINE, 9_999) == 1
     kit.port.history.forget_backfill(TABLE, PIPELINE, "1")
     assert kit.port.commits.read_head(TABLE, stale) is None
-    assert [kit.state(other).rolled_back for other in others] == [False, False]
+    assert [kit.state(other).is_rolled_back for other in others] == [False, False]
 
 
 # evolve

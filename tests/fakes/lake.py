@@ -133,15 +133,15 @@ class MemoryDestination:
             highest_batch=recorded.batch if recorded else 0,
             columns=found.columns,
             schema=_to_struct(found),
-            rolled_back=rolled_back,
-            recorded=recorded,
+            is_rolled_back=rolled_back,
+            recorded_position=recorded,
             snapshot_ms=tagged.ms if tagged else 0,
             marks={
                 k: v
                 for k, v in found.properties.items()
                 if k.startswith(resource_names.name_pipeline_property(pipeline, ""))
             },
-            untraceable=rolled_back and cut_off,
+            is_untraceable=rolled_back and cut_off,
             is_untagged=rolled_back and tagged is None,
             kind=found.properties.get(KIND_PROPERTY, ""),
             total_records=len(found.read_rows(self._written(table))) if self._written(table) in found.refs else 0,
@@ -252,7 +252,7 @@ class MemoryDestination:
     def find_rollback(self, table: str, pipeline: str) -> Rollback | None:
         found, tag = self._table(table), resource_names.name_tag(pipeline)
         state = self.read_state(table, pipeline)
-        if state is None or not state.rolled_back or state.snapshot_id is None or tag not in found.refs:
+        if state is None or not state.is_rolled_back or state.snapshot_id is None or tag not in found.refs:
             return None
         now, then = found.ancestors(self._written(table)), found.ancestors(tag)
         shared = {s.id for s in now} & {s.id for s in then}
@@ -260,8 +260,8 @@ class MemoryDestination:
         return Rollback(
             now[0].id,
             then[0].id,
-            returning=tuple(_build_past_snapshot(found, s) for s in then if s.id not in shared),
-            lost=tuple(_build_past_snapshot(found, s) for s in now if s.id not in shared),
+            returning_snapshots=tuple(_build_past_snapshot(found, s) for s in then if s.id not in shared),
+            discarded_snapshots=tuple(_build_past_snapshot(found, s) for s in now if s.id not in shared),
             is_traceable=bool(shared) or (origins[0] is not None and origins[0] == origins[1]),
             rows_now=len(now[0].rows),
             rows_then=len(then[0].rows),
@@ -270,9 +270,9 @@ class MemoryDestination:
     def undo_rollback(self, table: str, pipeline: str, rollback: Rollback, properties: dict[str, str]) -> None:
         found = self._table(table)
         standing = (found.refs.get(self._written(table)), found.refs.get(resource_names.name_tag(pipeline)))
-        if standing != (rollback.head, rollback.tagged):
+        if standing != (rollback.current_snapshot_id, rollback.tagged_snapshot_id):
             raise CommitRefused(f"table={table}: main or tag has moved")
-        found.refs[self.branches.get(table, "main")] = rollback.tagged
+        found.refs[self.branches.get(table, "main")] = rollback.tagged_snapshot_id
         found.properties |= properties
 
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
@@ -460,7 +460,9 @@ class MemoryDestination:
         counts = {"data_files": files, "small": files, "crowd": files, "rows": len(found.read_rows())}
         deepest = max(depths, default=0)
         oldest = min((s.ms for s in found.ancestors()[:deepest]), default=None)
-        return TableFiles(**counts, snapshots=len(found.snapshots), since_tagged=deepest, tagged_ms=oldest)
+        return TableFiles(
+            **counts, snapshots=len(found.snapshots), snapshots_since_tag=deepest, oldest_tagged_ms=oldest
+        )
 
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         raise AssertionError("nothing was left in a folder")

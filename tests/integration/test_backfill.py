@@ -68,7 +68,7 @@ def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(wor
     assert [(applied["slice"], applied["outcome"]) for applied in slices] == [(2, "published"), (1, "published")]
     assert read_names(workbench, "shop.restored") == {k: v for k, v in EXPECTED.items() if k != (10, "c")}
     after = workbench.build_ports("restored").tables.read_state("lake.shop.restored", "restored")
-    assert (after.position, after.rolled_back) == (before.position, False)
+    assert (after.position, after.is_rolled_back) == (before.position, False)
     assert list_leftovers(workbench, "restored") == []
     history = json.loads(workbench.run_cli("status", "restored", "--json").stdout)["pipelines"][0]["batches"]
     assert len([row for row in history if row["backfill"]]) == 2

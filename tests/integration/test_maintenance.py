@@ -66,7 +66,7 @@ def assert_files_are_those_that_spark_finds(workbench, found: TableFiles) -> Non
     files = workbench.run_spark_sql(f"SELECT content, record_count, file_size_in_bytes FROM {TABLE}.files")
     rows = [file["record_count"] for file in files if file["content"] == 0]
     deleted = [file["record_count"] for file in files if file["content"] != 0]
-    assert (found.data_files, found.rows, found.small) == (len(rows), sum(rows), len(rows))
+    assert (found.data_files, found.rows, found.small_files) == (len(rows), sum(rows), len(rows))
     assert (found.delete_files, found.deleted_rows) == (len(deleted), sum(deleted))
     assert found.data_bytes == sum(file["file_size_in_bytes"] for file in files)
 
@@ -100,7 +100,7 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     assert (report["after"]["delete_files"], files.delete_files, files.rows) == (0, 0, len(rows))
     assert (old.exists(), young.exists()) == (False, True)
     after = read_state(workbench)
-    assert (after.position, after.rolled_back, after.highest_batch) == (before.position, False, 2)
+    assert (after.position, after.is_rolled_back, after.highest_batch) == (before.position, False, 2)
     assert tag in workbench.load_iceberg("shop.m").metadata.refs
     assert (read_names(workbench), list_missing_files(workbench)) == (rows, [])
     put(workbench, topic, k2="later")
@@ -123,13 +123,13 @@ def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workb
     ]  # fmt: skip
     rows, before = read_names(workbench), read_state(workbench)
     [report] = compact(workbench.build_ports("m"), [TABLE])
-    done = report.rewritten
+    done = report.maintenance_report
     assert done is not None
     assert done.before.data_files >= 5
     assert (done.after.data_files, done.after.delete_files) == (1, 0)
     assert list(done.steps) == ["compact"]
     after = read_state(workbench)
-    assert (after.position, after.rolled_back, after.highest_batch) == (before.position, False, 6)
+    assert (after.position, after.is_rolled_back, after.highest_batch) == (before.position, False, 6)
     assert (read_names(workbench), list_missing_files(workbench)) == (rows, [])
     assert compact(workbench.build_ports("m"), [TABLE]) == [CompactionReport(table=TABLE)]
     put(workbench, topic, k2="later")
@@ -147,7 +147,7 @@ def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workb
         workbench.flush("m")
     rows = read_names(workbench)
     [report] = compact(workbench.build_ports("m"), [TABLE])
-    done = report.rewritten
+    done = report.maintenance_report
     assert done is not None
     assert list(done.steps) == ["deletes"]
     assert done.before.data_files == done.after.data_files
@@ -174,7 +174,7 @@ def test_expiry_never_cuts_main_off_from_the_last_published_snapshot(workbench, 
     append_foreign_rows(workbench, 100, 101, 102)
     for _ in range(2):
         maintain(workbench.build_ports("m"), TABLE)
-    assert not read_state(workbench).rolled_back
+    assert not read_state(workbench).is_rolled_back
     put(workbench, topic, k2="b")
     workbench.flush("m")
     assert read_names(workbench) == {1: "a", 2: "b", 100: "foreign", 101: "foreign", 102: "foreign"}
@@ -263,4 +263,4 @@ def test_flushes_beside_a_loop_of_maintenance_all_succeed(workbench, topic) -> N
     assert TABLE in rounds, rounds
     assert read_names(workbench) == {0: "4", 1: "x", 2: "x", 3: "x", 4: "x"}
     assert list_missing_files(workbench) == []
-    assert not read_state(workbench).rolled_back
+    assert not read_state(workbench).is_rolled_back

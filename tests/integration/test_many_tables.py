@@ -82,4 +82,4 @@ def test_two_pipelines_into_one_table_keep_a_position_each(workbench) -> None:
     assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.shared")] == [(1, "a2"), (2, "a"), (3, "b")]
     found = {n: workbench.build_ports(n).tables.read_state("lake.shop.shared", n) for n in ("left", "right")}
     assert [found[n].position.offsets for n in found] == [{one: {0: 3}}, {other: {0: 1}}]
-    assert not any(state.rolled_back for state in found.values())
+    assert not any(state.is_rolled_back for state in found.values())

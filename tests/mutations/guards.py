@@ -135,7 +135,7 @@ GUARDS = [
     Guard(
         "missing rows of an append do not count as no rows",
         "plugins/tidegate/merge/compare_and_swap.py",
-        "    if swap.must_add:\n",
+        "    if swap.min_added_rows:\n",
         "    if False:\n",
         SWAP + "append_that_writes_nothing_does_not_move_the_position",
     ),
@@ -453,7 +453,7 @@ GUARDS = [
     Guard(
         "BigQuery: a pipeline does not start again when its position is lost",
         "plugins/tidegate/progress/position_checks.py",
-        "    if state.position_lost:\n",
+        "    if state.is_position_lost:\n",
         "    if False:\n",
         "tests/unit/tidegate/progress/test_position_checks.py::test_lost_position_is_not_begun_anew_whatever_answers_a_rollback[keep]",
     ),
@@ -622,7 +622,7 @@ GUARDS = [
     Guard(
         "a rebase hides no cut of a partition that it does not name",
         "plugins/tidegate/planning/rebase_target.py",
-        "merge_offsets(moved_epochs, keep_partitions(before.epochs, self.staying))",
+        "merge_offsets(moved_epochs, keep_partitions(before.epochs, self.unchanged_offsets))",
         "log.epochs",
         "tests/unit/tidegate/steps/test_plan_after_elections.py::test_rebase_of_another_partition_hides_no_cut",
     ),
@@ -672,7 +672,7 @@ GUARDS = [
     Guard(
         "an update that changes the key deletes the old row",
         "jobs/tidegate_spark/stage/record_pass.py",
-        "add_old_key_deletes(fated, decoded_value, table) if decoded_value.moved else fated",
+        "add_old_key_deletes(fated, decoded_value, table) if decoded_value.previous_key else fated",
         "fated",
         "tests/integration/test_presence.py::test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row",
     ),
@@ -963,7 +963,7 @@ GUARDS = [
     Guard(
         "if a task is sent twice, the later one continues with the queue",
         "plugins/tidegate/steps/merge_queue.py",
-        "            if len(_find_remaining(ports, queue, checkpoint.awaited)) == len(queue):\n",
+        "            if len(_find_remaining(ports, queue, checkpoint.deferred_job)) == len(queue):\n",
         "            if True:\n",
         "tests/unit/scenarios/test_sent_once_more.py::test_merge_that_is_sent_once_more_is_done_once_and_both_say_so",
     ),

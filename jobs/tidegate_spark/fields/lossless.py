@@ -94,7 +94,7 @@ def render_inner_values(expr: str, data_type: Array | Map | Struct, render: Call
 def _render_leaf_conversion(expr: str, leaf: Primitive, unit: str | None) -> str:
     if leaf.encoding:
         return render_variant_bytes(expr, leaf.encoding)
-    if leaf.lenient:
+    if leaf.is_lenient:
         return render_lenient_number(expr, leaf)
     text = render_text(expr, leaf)
     plain = render_text_conversion(text, leaf, unit)
@@ -141,7 +141,7 @@ def render_has_key_twice(expr: str) -> str:
 
 
 def _render_is_leaf_lossy(expr: str, leaf: Primitive, unit: str | None, text: str | None, value: str | None) -> str:
-    if leaf.lenient or leaf.encoding:
+    if leaf.is_lenient or leaf.encoding:
         value = value or render_conversion(expr, leaf, unit)
         return f"({render_text(expr, leaf)} IS NOT NULL AND ({value}) IS NULL)"
     if leaf.name in CHECKED_TYPES:
@@ -210,7 +210,7 @@ def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
     cast = f"try_cast({text} AS {leaf.name})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
         number, is_counted = f"try_cast({text} AS BIGINT)", unit and unit != DAYS_UNIT
-        whole = render_timestamp(number, unit, "TIMESTAMP", leaf.truncated) if unit and is_counted else "NULL"
+        whole = render_timestamp(number, unit, "TIMESTAMP", leaf.is_truncated) if unit and is_counted else "NULL"
         pattern = render_literal(TIMESTAMP_PATTERN % (ZONE_PATTERN if leaf.name == "TIMESTAMP" else UTC_PATTERN))
         # the usual spelling by its places, without a pattern: a date, a time of day with seconds, and a zone or none
         places = " AND ".join(f"substring({text}, {place}, 1) = ':'" for place in (14, 17))
@@ -268,7 +268,7 @@ def render_is_text_lossy(text: str, leaf: Primitive, unit: str | None, conversio
         return f"NOT {text} RLIKE {usual} AND (({value}) IS NULL OR {_render_decimal_places(text)} > {scale})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
         finer = f" OR length({text}) > {SECONDS_TEXT_LENGTH} AND {text} RLIKE '{NANOS_PATTERN}'"
-        return f"({value}) IS NULL{'' if leaf.truncated else finer}"
+        return f"({value}) IS NULL{'' if leaf.is_truncated else finer}"
     return f"({value}) IS NULL"
 
 
@@ -280,7 +280,7 @@ def _render_decimal_places(text: str) -> str:
 
 
 def _is_variant(leaf: Primitive) -> bool:
-    return leaf.lenient or leaf.encoding is not None or isinstance(leaf, VariantDecimal)
+    return leaf.is_lenient or leaf.encoding is not None or isinstance(leaf, VariantDecimal)
 
 
 def _is_guarded(leaf: Primitive) -> bool:

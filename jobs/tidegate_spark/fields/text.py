@@ -51,5 +51,5 @@ def render_is_lossy(text: str, kind: str, encoding: str | None = None, truncates
         )
         return f"({text} IS NOT NULL AND ({problem} OR {is_beyond} OR {render_is_rounded(text, leaf.name)}))"
     if isinstance(leaf, Primitive) and (leaf.decimal or leaf.name in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")):
-        problem = render_is_text_lossy(text, replace(leaf, truncated=truncates), None)
+        problem = render_is_text_lossy(text, replace(leaf, is_truncated=truncates), None)
     return f"({text} IS NOT NULL AND ({problem}))"

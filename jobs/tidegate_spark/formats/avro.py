@@ -111,10 +111,10 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
         records=records,
         columns=tuple(values),
         reason=render_first_reason(_render_lossy_cases("value", conditions)),
-        lack_reason=render_first_reason(required_cases),
+        null_reason=render_first_reason(required_cases),
         key=f"struct({', '.join(key_values) if has_keys else render_null_fields(keys)})",
         key_reason=f"CASE {_render_lossy_cases('key', key_conditions)} {key_required} END" if has_keys else NO_REASON,
-        key_there=f"{key_at} IS NOT NULL" if has_keys else "false",
+        key_presence=f"{key_at} IS NOT NULL" if has_keys else "false",
     )
 
 

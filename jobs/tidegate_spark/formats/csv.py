@@ -73,10 +73,10 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         records=parsed_records,
         columns=tuple(_render_values(cells)),
         reason=_render_loss_reason("value", "c", cells, line, list_truncated_names(table)),
-        lack_reason=_render_lack_reason("value", cells),
+        null_reason=_render_lack_reason("value", cells),
         key=f"struct({', '.join(_render_values(key_cells)) if has_keys else render_null_fields(keys)})",
         key_reason=_render_reason("value", "c", key_cells, line) if has_keys else "CAST(NULL AS STRING)",
-        key_there="c IS NOT NULL" if has_keys else "false",
+        key_presence="c IS NOT NULL" if has_keys else "false",
     )
 
 

@@ -35,22 +35,23 @@ class DecodedKey:
 
 @dataclass(frozen=True)
 class DecodedValue:
-    """The rows in the value's bytes. Everything but the first two is SQL.
+    """The rows in the value's bytes. Everything but `records` and `has_several_rows` is SQL.
 
-    - `records`: those that were given, with `change` (c, r, u, d, or nothing) and `located_reason` beside them.
-    - `several`: one record may hold more than one row, each with its own key.
-    - `columns`: each value column under its name. `number`: the number of a row within its record.
-    - `reason`: why a row that was found does not fit the columns; it may look at them in `ROW`.
-    - `lack_reason`: which column, or part of one, is NULL in the row and must not be. It does not count for a row that
-      a condition of the pipeline file makes a delete.
-    - `key`, `key_reason`: the key's columns for records whose key has no bytes. `key_there`: the value has them.
-    - `moved`: the struct of the key that the row had before the record gave it another one, NULL where it did not.
-    - `before`: columns of the row that a delete shows.
-    - `absent`: for each column that an update may leave out, the condition that it did.
-    - `truncated`: the condition that the source table was emptied, where the destination is to be emptied too. Such
-      records look like deletes of no row.
-    - `metadata`: the format's own metadata, by its word. `unkept`: for each word, the condition that the record shows a
-      value which the column's type cannot hold.
+    - `records`: the records, with two columns more: `change` (c, r, u, d, or nothing) and `located_reason`.
+    - `has_several_rows`: one record may hold several rows, each with its own key.
+    - `columns`: each value column under its name. `row_number`: the number of a row within its record.
+    - `reason`: why a row does not fit the columns; the SQL may refer to them as `ROW`.
+    - `null_reason`: which column, or part of one, is NULL and must not be. It does not count if a
+      condition of the pipeline file makes the row a delete.
+    - `key`, `key_reason`: the key's columns for records whose key has no bytes. `key_presence`: whether the value has
+      them.
+    - `previous_key`: the struct of the row's former key, if the record changes the key; else NULL.
+    - `columns_before`: columns of the row that a delete shows.
+    - `absent_columns`: for each column that an update may leave out, the condition that it is left out.
+    - `truncate_condition`: true for records that say that the source table was emptied, if the destination is to be
+      emptied too. Such records look like deletes of no row.
+    - `metadata`: the format's own metadata, by its word. `lossy_metadata`: for each word, the condition that the
+      column's type cannot hold the record's value.
     - `add_ordered_row`: adds a struct `ordered_row` to the records: columns of the row, or of the row before a delete,
       where they are parsed for a sequence only.
     """
@@ -60,16 +61,16 @@ class DecodedValue:
     reason: str
     key: str
     key_reason: str
-    key_there: str
-    lack_reason: str = NO_REASON
+    key_presence: str
+    null_reason: str = NO_REASON
     metadata: Mapping[str, str] = field(default_factory=dict)
-    number: str = "0L"
-    before: Mapping[str, str] = field(default_factory=dict)
-    several: bool = False
-    moved: str | None = None
-    absent: Mapping[str, str] = field(default_factory=dict)
-    truncated: str | None = None
-    unkept: Mapping[str, str] = field(default_factory=dict)
+    row_number: str = "0L"
+    columns_before: Mapping[str, str] = field(default_factory=dict)
+    has_several_rows: bool = False
+    previous_key: str | None = None
+    absent_columns: Mapping[str, str] = field(default_factory=dict)
+    truncate_condition: str | None = None
+    lossy_metadata: Mapping[str, str] = field(default_factory=dict)
     add_ordered_row: Callable[[DataFrame, Fields], DataFrame] | None = None
 
 

@@ -101,7 +101,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         return _decode_enveloped(records, table)
     fields, keys = Fields(table.value_columns, get_units(table)), list_key_fields(table)
     if options.get("kinds"):  # a JSON Schema that Kafka Connect wrote says what fields mean
-        fields = ConnectFields(fields.columns, fields.units, beside=keys.columns)
+        fields = ConnectFields(fields.columns, fields.units, other_columns=keys.columns)
         keys = ConnectFields(keys.columns, keys.units)
         records = records.selectExpr("*", f"{fields.render_registered_kinds(options['kinds'], 'value')} AS kinds")
     columns = list_known_fields(table)
@@ -127,10 +127,10 @@ def _build_decoded_value(changes: DataFrame, fields: Fields, keys: Fields, key_r
         records=changes,
         columns=tuple(fields.render_values("row")),
         reason=fields.render_loss_reason("row", "the value", ROW),
-        lack_reason=fields.render_lack_reason("row", "the value"),
+        null_reason=fields.render_lack_reason("row", "the value"),
         key=keys.render_struct("kv"),
         key_reason=key_reason,
-        key_there="kv IS NOT NULL",
+        key_presence="kv IS NOT NULL",
     )
 
 
@@ -146,7 +146,7 @@ def render_key_reason(keys: Fields, struct: str, text: str, places: tuple[str, .
 def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
     """The same in Kafka Connect's envelope: the payload is the row, its schema says what the fields mean."""
     keys = ConnectFields(list_key_fields(table).columns, get_units(table))
-    fields = ConnectFields(table.value_columns, get_units(table), beside=keys.columns)
+    fields = ConnectFields(table.value_columns, get_units(table), other_columns=keys.columns)
     payload = render_part("value_text", "$.payload")
     inside = f"schema: {fields.row_schema}, payload: {fields.text_struct}"
     key_inside = f"payload: {keys.text_struct}" if keys.columns else "payload: STRING"
@@ -242,7 +242,7 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
 def _render_plain_key(key: _KeyObject) -> str | None:
     """`render_plain_key`, None too where the parser reads another type than the column's."""
     is_read_so = not any(
-        isinstance(kind, Primitive) and kind.lenient for kind in map(key.fields.get_type, key.fields.columns)
+        isinstance(kind, Primitive) and kind.is_lenient for kind in map(key.fields.get_type, key.fields.columns)
     )
     return render_plain_key(key.fields.columns, "key_text") if is_read_so else None
 

@@ -43,7 +43,7 @@ def _list_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]
             )
             is_long = f"{file} RLIKE {render_literal(LONG_FILE_NUMBER_PATTERN)}"
             yield f"WHEN change <> '{NO_CHANGE}' AND {is_long} THEN {render_literal(text)}"
-        condition = decoded_value.unkept.get(word.removeprefix("value."))
+        condition = decoded_value.lossy_metadata.get(word.removeprefix("value."))
         if condition is not None:
             ordered_words = "" if name.casefold() in ordering else f"'{DELETE}', "
             text = f"the metadata {word} is not a {METADATA_TYPES[word]} without loss"

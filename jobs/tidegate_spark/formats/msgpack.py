@@ -50,10 +50,10 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         records=changes,
         columns=tuple(fields.render_values("p.row")),
         reason=fields.render_loss_reason("p.row", "the value", ROW),
-        lack_reason=fields.render_lack_reason("p.row", "the value"),
+        null_reason=fields.render_lack_reason("p.row", "the value"),
         key=keys.render_struct("kv.row") if keys.columns else "struct()",
         key_reason=reason if keys.columns else NO_REASON,
-        key_there="value IS NOT NULL" if keys.columns else "false",
+        key_presence="value IS NOT NULL" if keys.columns else "false",
     )
 
 

@@ -70,7 +70,7 @@ def decode_plain_value(records: DataFrame, table: StageTable) -> DecodedValue:
         reason=_render_row_reason(fields),
         key=f"struct({render_null_fields(keys)})",
         key_reason=f"'{UNUSUAL}'",
-        key_there="true",
+        key_presence="true",
     )
 
 

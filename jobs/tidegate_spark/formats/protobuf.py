@@ -58,10 +58,10 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         records=changes,
         columns=tuple(_render_fields("p.row", table.value_columns)),
         reason=NO_REASON,
-        lack_reason=_render_required_reason("value", "p.row", table.value_columns),
+        null_reason=_render_required_reason("value", "p.row", table.value_columns),
         key=f"struct({', '.join(_render_fields('p.row', keys)) if has_keys else render_null_fields(keys)})",
         key_reason=_render_required_reason("key", "p.row", keys, keyless) if has_keys else NO_REASON,
-        key_there="p.row IS NOT NULL" if has_keys else "false",
+        key_presence="p.row IS NOT NULL" if has_keys else "false",
     )
 
 

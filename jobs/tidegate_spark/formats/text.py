@@ -40,7 +40,7 @@ def decode_whole_value(records: DataFrame, table: StageTable, column: str, reaso
         reason=reason,
         key=f"struct({render_null_fields(list_key_fields(table).columns)})",
         key_reason="CAST(NULL AS STRING)",
-        key_there="false",
+        key_presence="false",
     )
 
 

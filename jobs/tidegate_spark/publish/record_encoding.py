@@ -108,7 +108,7 @@ def _render_header_problem(rows: DataFrame, column: str | None) -> str:
 
 
 def _get_type(rows: DataFrame, column: str) -> DataType:
-    """The type of a column, whose name is in whatever letters."""
+    """The type of a column, whose name is compared without case."""
     return next(field.dataType for field in rows.schema if field.name.lower() == column.lower())
 
 

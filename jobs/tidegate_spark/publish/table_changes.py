@@ -123,8 +123,10 @@ def _read_state(spark: SparkSession, job: PublishJob, side: _TableState) -> Data
     is_change = (
         position.origin is not None and position.mode != RunMode.TOPIC and position.joined == position.joined_origin
     )
-    if job.grouped is not None and job.grouped.matched and side.is_limited and is_change:
-        is_same_group = " AND ".join(f"result.{quote(name)} <=> touched.{quote(name)}" for name in job.grouped.matched)
+    if job.grouped is not None and job.grouped.matched_keys and side.is_limited and is_change:
+        is_same_group = " AND ".join(
+            f"result.{quote(name)} <=> touched.{quote(name)}" for name in job.grouped.matched_keys
+        )
         rows = rows.alias("result").join(
             _find_touched_groups(spark, job).alias("touched"), F.expr(is_same_group), "left_semi"
         )
@@ -148,7 +150,7 @@ def _find_touched_groups(spark: SparkSession, job: PublishJob) -> DataFrame:
         f"GROUP BY {render_json('one')} HAVING sum(weight) <> 0)"
     )
     groups = spark.sql(_render_query(spark, job, job.grouped.keys_sql, changed_files, job.position.joined))
-    return groups.select(*map(quote, job.grouped.matched)).distinct()
+    return groups.select(*map(quote, job.grouped.matched_keys)).distinct()
 
 
 def _render_query(spark: SparkSession, job: PublishJob, sql: str, rows: str, joined_snapshots: dict[str, int]) -> str:

@@ -19,20 +19,21 @@ def add_key(decoded_value: DecodedValue, table: StageTable, decode_key: DecodeKe
     """
     if not table.key_columns:
         return decoded_value.records.selectExpr("*", "struct(key AS bytes) AS key_struct", f"{NO_REASON} AS key_reason")
-    if decoded_value.several:  # one record's key cannot be that of all its rows
+    if decoded_value.has_several_rows:  # one record's key cannot be that of all its rows
         keyed = decoded_value.records.selectExpr("*", f"{decoded_value.key} AS key_struct")
         return keyed.selectExpr("*", f"{decoded_value.key_reason} AS key_reason")
     if table.key.from_value:  # what is wrong with the value itself goes before
         keyed = decoded_value.records.selectExpr("*", f"{decoded_value.key} AS key_struct")
         missing = f"CASE WHEN located_reason IS NULL THEN '{KEY_NOT_IN_VALUE_REASON}' END"
         return keyed.selectExpr(
-            "*", f"CASE WHEN {decoded_value.key_there} THEN {decoded_value.key_reason} ELSE {missing} END AS key_reason"
+            "*",
+            f"CASE WHEN {decoded_value.key_presence} THEN {decoded_value.key_reason} ELSE {missing} END AS key_reason",
         )
     decoded_key = (decode_key or get_key_decoder(table))(decoded_value.records, table)
     return decoded_key.records.selectExpr(
         "*",
         f"CASE WHEN key IS NULL THEN {decoded_value.key} ELSE {decoded_key.struct} END AS key_struct",
-        f"CASE WHEN key IS NOT NULL THEN {decoded_key.reason} WHEN {decoded_value.key_there} THEN "
+        f"CASE WHEN key IS NOT NULL THEN {decoded_key.reason} WHEN {decoded_value.key_presence} THEN "
         f"{decoded_value.key_reason} ELSE '{NO_KEY_REASON}' END AS key_reason",
     )
 

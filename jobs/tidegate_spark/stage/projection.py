@@ -119,11 +119,11 @@ def render_misfit_cases(columns: Iterable[Selected]) -> str:
 
 
 def _render_unusable_case(select: Projection, table: StageTable) -> str:
-    if not select.unusable or table.sequence or table.has_history:
+    if not select.unusable_columns or table.sequence or table.has_history:
         return ""
-    names = ", ".join(render_literal(name) for name in select.unusable)
+    names = ", ".join(render_literal(name) for name in select.unusable_columns)
     reason = render_literal(
-        f"select: the event leaves out a value that did not change, and select needs it: {', '.join(select.unusable)}; "
-        "have the source send all columns (REPLICA IDENTITY FULL)"
+        "select: the event leaves out a value that did not change, and select needs it: "
+        f"{', '.join(select.unusable_columns)}; have the source send all columns (REPLICA IDENTITY FULL)"
     )
     return f"WHEN arrays_overlap({RECORD}.{KEPT_COLUMN}, array({names})) THEN {reason}"

@@ -109,7 +109,7 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
         decoded_value = get_value_decoder(table)(add_key_object(normalize_wire_format(records, table), table), table)
     decode_key = decode_plain_key if is_plain else None
     decoded_value = replace(decoded_value, records=ignore_other_schemas(decoded_value.records, table))
-    is_truncate = decoded_value.truncated
+    is_truncate = decoded_value.truncate_condition
     keyed = add_key(decoded_value, table, decode_key)
     decoded = add_sequence(add_value(keyed, decoded_value, table), decoded_value, table)
     decoded = add_limit_reasons(
@@ -124,7 +124,7 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
         f"CASE WHEN change = '{NO_CHANGE}' THEN 'ignored' WHEN reason IS NOT NULL THEN {render_bad_disposition(table)} "
         f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored_case} THEN 'ignored' ELSE 'staged' END AS fate",
     )
-    if decoded_value.several:
+    if decoded_value.has_several_rows:
         judged = _spoil_whole_records(judged)
     fated = judged.selectExpr("*", f"{_render_record_disposition(decoded_value)} AS record_fate")
     if is_truncate:
@@ -134,7 +134,7 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
                 "key_struct": F.expr(f"CASE WHEN NOT {is_truncate} THEN key_struct END"),
             }
         )
-    return add_old_key_deletes(fated, decoded_value, table) if decoded_value.moved else fated
+    return add_old_key_deletes(fated, decoded_value, table) if decoded_value.previous_key else fated
 
 
 def _spoil_whole_records(judged: DataFrame) -> DataFrame:
@@ -150,7 +150,7 @@ def _spoil_whole_records(judged: DataFrame) -> DataFrame:
 
 def _render_record_disposition(decoded_value: DecodedValue) -> str:
     """What is counted: a record of several rows is bad when any of them is, else staged when any of them is."""
-    if not decoded_value.several:
+    if not decoded_value.has_several_rows:
         return "fate"
     rank = "CASE fate WHEN 'staged' THEN 2 WHEN 'filtered' THEN 1 WHEN 'ignored' THEN 0 ELSE 3 END"
     return f"max_by(fate, {rank}) OVER (PARTITION BY {RECORD_PLACE})"

@@ -111,8 +111,8 @@ def _render_shown_column(name: str, decoded_value: DecodedValue) -> str:
     """A column of the row that a record shows: a delete may show the one before it."""
     row = f"row_struct.{quote(name)}"
     return (
-        f"CASE WHEN change = '{DELETE}' THEN {decoded_value.before[name]} ELSE {row} END"
-        if name in decoded_value.before
+        f"CASE WHEN change = '{DELETE}' THEN {decoded_value.columns_before[name]} ELSE {row} END"
+        if name in decoded_value.columns_before
         else row
     )
 

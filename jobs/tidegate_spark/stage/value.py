@@ -57,14 +57,14 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
     decoded = records.selectExpr(
         "*",
         f"CASE WHEN change <> '{DELETE}' THEN struct({', '.join(columns)}) END AS {ROW}",
-        f"{decoded_value.number} AS row_number",
+        f"{decoded_value.row_number} AS row_number",
     ).selectExpr(
         "*",
         f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {reason} ELSE {located} END AS value_reason",
-        f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {decoded_value.lack_reason} END "
+        f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {decoded_value.null_reason} END "
         "AS lack_reason",
     )
-    if decoded_value.moved:
+    if decoded_value.previous_key:
         decoded = _judge_old_keys(decoded, table, metadata)
     return _apply_conditions(decoded, table, metadata)
 

@@ -26,7 +26,7 @@ def propose_discard(ports: Ports, letter_filter: LetterFilter, because: str) -> 
             "tables": [_describe_discard(proposal) for proposal in proposals],
         },
         question="Discard them?",
-        done="they were discarded",
+        success_message="they were discarded",
         perform=partial(discard_dead_letters, ports, proposals, because),
     )
 

@@ -11,22 +11,24 @@ from typing import Any
 class ProposedAction:
     """What a person is asked to confirm.
 
-    `preview` says for people what would be done, `data` for programs; `done` is the sentence afterwards. `perform` does
-    it, by whom its argument names, and refuses where that is no longer what was shown. `pins` are words of the form
-    that ask for the same again where the words that were given may mean something else a moment later. `stands_on` is
-    what else must be as it was shown, by table: offsets can come back to where they were, a batch's number does not.
+    - `preview`, `data`: what would be done, for people and for programs. `success_message`: the sentence afterwards.
+    - `perform`: does it, in the name of its argument. It refuses if the state is no longer the one in the preview.
+    - `pinned_params`: parameters that ask for exactly this action again. The given ones (a time, for instance) may mean
+      something else a moment later.
+    - `expected_batches`: each table's batch number in the preview. Offsets can return to a former value, a batch number
+      cannot.
     """
 
     preview: str
     data: dict[str, Any]
     question: str
-    done: str
+    success_message: str
     perform: Callable[[str], None]
-    pins: dict[str, Any] = field(default_factory=dict)
-    stands_on: dict[str, int] = field(default_factory=dict)
+    pinned_params: dict[str, Any] = field(default_factory=dict)
+    expected_batches: dict[str, int] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
         """Equal for two proposals that would do the same to the same state."""
-        facts = {name: value for name, value in self.data.items() if name not in self.pins}
-        return hashlib.sha256(json.dumps([facts, self.stands_on], sort_keys=True).encode()).hexdigest()[:16]
+        facts = {name: value for name, value in self.data.items() if name not in self.pinned_params}
+        return hashlib.sha256(json.dumps([facts, self.expected_batches], sort_keys=True).encode()).hexdigest()[:16]

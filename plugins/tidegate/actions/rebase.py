@@ -33,10 +33,10 @@ def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedA
         preview="\n".join(text for text in (moves, *beside) if text),
         data={"pipeline": ports.pipeline.name, "to": to, "tables": [_describe_move(one) for one in proposed]},
         question="Move the position?",
-        done="the position was moved",
+        success_message="the position was moved",
         perform=partial(rebase_positions, ports, proposed),
-        pins={"to": to if is_json(to) or to == REMAINING else json.dumps(_join_targets(proposed))},
-        stands_on={one.table.name: one.before.batch for one in proposed},
+        pinned_params={"to": to if is_json(to) or to == REMAINING else json.dumps(_join_targets(proposed))},
+        expected_batches={one.table.name: one.before.batch for one in proposed},
     )
 
 
@@ -112,10 +112,10 @@ def _format_partitions(offsets: dict[int, int]) -> str:
 def format_unpublished(proposed: list[TableMove]) -> str:
     """What a rebase gives up of what is staged; empty where nothing waits."""
     return "\n".join(
-        f"{one.table.name}  batch={one.unpublished} is staged and not published: nothing of it will be; flush first to "
-        "publish it"
+        f"{one.table.name}  batch={one.last_unpublished_batch} is staged and not published: nothing of it will be; "
+        "flush first to publish it"
         for one in proposed
-        if one.unpublished
+        if one.last_unpublished_batch
     )
 
 

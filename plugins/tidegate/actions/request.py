@@ -34,8 +34,8 @@ class ActionKind(StrEnum):
 class ActionForm:
     """The words that an action takes, those that it cannot do without, and how it is proposed from them."""
 
-    takes: tuple[str, ...]
-    needs: tuple[str, ...]
+    params: tuple[str, ...]
+    required_params: tuple[str, ...]
     propose: Callable[[Ports, Mapping[str, Any]], ProposedAction]
 
 
@@ -77,7 +77,7 @@ def refuse_strange_words(given_words: Iterable[str], known: Iterable[str]) -> No
         )
 
 
-WORDS = tuple(dict.fromkeys(word for form in FORMS.values() for word in form.takes))
+WORDS = tuple(dict.fromkeys(word for form in FORMS.values() for word in form.params))
 FORM_WORDS = ("action", "preview", *WORDS, "previewed")
 
 
@@ -88,12 +88,12 @@ def propose_action(ports: Ports, params: Mapping[str, Any]) -> ProposedAction:
     """
     kind = _find_kind(params.get("action"))
     form, words = FORMS[kind], {word: params[word] for word in WORDS if params.get(word)}
-    strange = [f"{word}={words[word]}" for word in words if word not in form.takes]
+    strange = [f"{word}={words[word]}" for word in words if word not in form.params]
     if strange:
         raise ConfigurationError(
-            f"action={kind} does not take {', '.join(strange)}; it takes: {', '.join(form.takes)}; nothing was changed"
+            f"action={kind} does not take {', '.join(strange)}; it takes: {', '.join(form.params)}; nothing was changed"
         )
-    missing = [word for word in form.needs if word not in words]
+    missing = [word for word in form.required_params if word not in words]
     if missing:
         raise ConfigurationError(f"action={kind} needs {', '.join(missing)}; nothing was changed")
     return form.propose(ports, words)

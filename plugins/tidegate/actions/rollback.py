@@ -18,7 +18,7 @@ def propose_undo(ports: Ports, table: str | None = None, *, discard_foreign: boo
         preview="\n".join(map(_format_undo, proposed)),
         data={"pipeline": ports.pipeline.name, "tables": [_describe_undo(undo) for undo in proposed]},
         question="Undo the rollback?",
-        done="the rollback was undone",
+        success_message="the rollback was undone",
         perform=partial(undo_rollbacks, ports, proposed, discard_foreign=discard_foreign),
     )
 
@@ -31,9 +31,9 @@ def propose_answer(ports: Ports, answer: Answer, table: str | None = None) -> Pr
         preview="\n".join(_format_answer(one, answer) for one in proposed),
         data={"pipeline": ports.pipeline.name, "answer": answer, "tables": tables},
         question="Go on so?",
-        done="the rollback was answered; the next flush goes on",
+        success_message="the rollback was answered; the next flush goes on",
         perform=partial(answer_rollbacks, ports, proposed, answer),
-        stands_on={one.move.table.name: one.move.before.batch for one in proposed},
+        expected_batches={one.move.table.name: one.move.before.batch for one in proposed},
     )
 
 
@@ -41,12 +41,12 @@ def _describe_undo(undo: ProposedUndo) -> dict[str, Any]:
     rollback = undo.rollback
     return {
         "table": undo.table.name,
-        "snapshot_id": str(rollback.head),
-        "goes_to_snapshot_id": str(rollback.tagged),
+        "snapshot_id": str(rollback.current_snapshot_id),
+        "goes_to_snapshot_id": str(rollback.tagged_snapshot_id),
         "rows": rollback.rows_now,
         "rows_after": rollback.rows_then,
-        "returning": [_describe_snapshot(snapshot) for snapshot in rollback.returning],
-        "lost": [_describe_snapshot(snapshot) for snapshot in rollback.lost],
+        "returning": [_describe_snapshot(snapshot) for snapshot in rollback.returning_snapshots],
+        "lost": [_describe_snapshot(snapshot) for snapshot in rollback.discarded_snapshots],
     }
 
 
@@ -58,11 +58,11 @@ def _describe_snapshot(snapshot: PastSnapshot) -> dict[str, Any]:
 def _format_undo(undo: ProposedUndo) -> str:
     rollback, name = undo.rollback, undo.table.name
     lines = [
-        f"{name}: snapshot={rollback.head} -> snapshot={rollback.tagged}, "
+        f"{name}: snapshot={rollback.current_snapshot_id} -> snapshot={rollback.tagged_snapshot_id}, "
         f"rows={_format_count(rollback.rows_now)} -> rows={_format_count(rollback.rows_then)}"
     ]
-    lines += [f"  comes back: {_format_snapshot(snapshot)}" for snapshot in rollback.returning]
-    lines += [f"  is lost: {_format_snapshot(snapshot)}" for snapshot in rollback.lost]
+    lines += [f"  comes back: {_format_snapshot(snapshot)}" for snapshot in rollback.returning_snapshots]
+    lines += [f"  is lost: {_format_snapshot(snapshot)}" for snapshot in rollback.discarded_snapshots]
     return "\n".join(lines)
 
 
@@ -81,7 +81,7 @@ def _list_partitions(proposal: ProposedAnswer) -> list[dict[str, Any]]:
     """By partition: the offset that the table holds, and the one that was recorded before the rollback."""
     return [
         {"topic": part.topic, "partition": part.partition, "held": part.after, "recorded": part.before}
-        for part in proposal.undone
+        for part in proposal.undone_moves
     ]
 
 
@@ -90,7 +90,7 @@ def _format_answer(proposal: ProposedAnswer, answer: str) -> str:
     name = proposal.move.table.name
     lines = [
         f"{name}  {part.topic} {part.partition}: offsets [{part.after}, {part.before}) {effect}: {part.read_again}"
-        for part in proposal.undone
+        for part in proposal.undone_moves
     ]
     lines.append(f"{name}  afterwards the rollback can no longer be undone with: tidegate undo-rollback")
     return "\n".join(lines)

@@ -24,6 +24,6 @@ def propose_skip(ports: Ports, at: RecordAddress, table: str | None = None) -> P
             "tables": [verdict.to_dict() for verdict in verdicts],
         },
         question="Set it aside?",
-        done="the next batch sets it aside",
+        success_message="the next batch sets it aside",
         perform=partial(skip_record, ports, proposals),
     )

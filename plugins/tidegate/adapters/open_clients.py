@@ -38,9 +38,12 @@ class SentJob(Protocol):
 
 
 class Watcher(Protocol):
-    """Who is told of named jobs. `awaited` is the id of the one that was waited for elsewhere, empty for none."""
+    """Hears of the named jobs of a task.
 
-    awaited: str
+    `deferred_job_id`: the job for which the task was deferred, empty if it was not.
+    """
+
+    deferred_job_id: str
 
     def report_sent(self, job: SentJob) -> None:
         """A job was sent, or found where an earlier call had sent it."""
@@ -54,7 +57,7 @@ class Watcher(Protocol):
 class NoWatcher:
     """Nobody is told, and jobs are waited for where they were sent."""
 
-    awaited = ""
+    deferred_job_id = ""
 
     def report_sent(self, job: SentJob) -> None:
         """See the protocol."""

@@ -21,7 +21,7 @@ def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
         print("nothing was changed", file=sys.stderr)
         return 1
     action.perform(find_user())
-    print(json.dumps({**action.data, "done": True}) if words.json else action.done)
+    print(json.dumps({**action.data, "done": True}) if words.json else action.success_message)
     return 0
 
 

@@ -72,14 +72,14 @@ def format_plan(plan: Plan) -> str:
     """The next batch of each table."""
     lines = []
     for table in plan.tables:
-        verb = "resumes" if table.resumed else "reads"
+        verb = "resumes" if table.is_resumed else "reads"
         condition = ", the last record of each key" if table.last_per_key else ""
         share = table.superseded_share
         share_text = "" if share is None else f", about {share:.0%} of the records superseded"
         lines.append(f"{table.table}: batch={table.batch} {verb} {table.ranges.span} offsets{condition}{share_text}")
         lines += [f"  {t} {p}: [{start}, {end})" for t, p, start, end in table.ranges if end > start]
     lines += [f"a batch takes less than it may: {plan.size_reason}"] if plan.size_reason else []
-    lines += [f"{refusal.table}: refused: {refusal.message}" for refusal in plan.refused]
+    lines += [f"{refusal.table}: refused: {refusal.message}" for refusal in plan.refusals]
     return "\n".join(lines)
 
 

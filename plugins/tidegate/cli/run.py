@@ -71,7 +71,7 @@ class _Printer:
         if outcome.publication is not None:
             published_run = outcome.publication.to_dict()
             self._print_event(work, "produced", output.format_pairs(published_run), published_run)
-        for report in outcome.maintained:
+        for report in outcome.maintenance_reports:
             self._print_event(work, "maintained", output.format_maintenance(report), report.to_dict())
 
     def report_failure(self, work: Work, streak: FailureStreak) -> None:

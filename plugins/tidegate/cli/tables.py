@@ -35,7 +35,7 @@ def print_plan(plan: Plan) -> None:
     console = _open_console()
     rows: list[Sequence[Cell]] = []
     for table in plan.tables:
-        source = "staged" if table.resumed else "last of each key" if table.last_per_key else "all records"
+        source = "staged" if table.is_resumed else "last of each key" if table.last_per_key else "all records"
         for topic, partition, start, end in table.ranges:
             if end > start:
                 rows.append((table.table, table.batch, source, topic, partition, start, end, end - start))
@@ -44,7 +44,7 @@ def print_plan(plan: Plan) -> None:
         console.print(_build_table(columns, rows))
     if plan.size_reason:
         console.print(f"a batch takes less than it may: {plan.size_reason}", style=WARNING)
-    for refusal in plan.refused:
+    for refusal in plan.refusals:
         console.print(f"{refusal.table}: refused: {refusal.message}", style=BAD)
 
 

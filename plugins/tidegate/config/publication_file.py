@@ -197,7 +197,7 @@ def _to_publication(name: str, model: PublicationModel) -> Publication:
         value=ValueOut(value.format, value.fields_include, _to_options(value)),
         metadata=MetadataOut(model.metadata.headers, model.metadata.timestamp, model.metadata.topic),
         sql=model.sql or EVERYTHING,
-        joined=find_joined_tables(model.sql or ""),
+        joined_tables=find_joined_tables(model.sql or ""),
         grouped=parse_publication_sql(model.sql or EVERYTHING, tuple(key.fields)),
         description=model.description,
         kafka=model.kafka,

@@ -8,7 +8,7 @@ class Check:
     """One check: what it looks at, and what to do where an error does not say it."""
 
     name: str
-    looks_at: str
+    description: str
     advice: str
 
 

@@ -25,13 +25,13 @@ T = TypeVar("T")
 class MemberLook:
     """What a look found of one member: its next batches, why there is none, or why it could not be planned.
 
-    `postponed`: records wait, and too few of them to begin.
+    `is_postponed`: records wait, and too few of them to begin.
     """
 
     name: str
     plan: Plan | None = None
-    idle: str = ""
-    postponed: bool = False
+    idle_reason: str = ""
+    is_postponed: bool = False
     error: Exception | None = None
 
 
@@ -94,9 +94,9 @@ def _plan(observed: _Observed, at_least: int) -> MemberLook:
     try:
         return MemberLook(name, plan=plan_observed(observed.ports, observed.tables, at_least))
     except TooFewRecords as reason:
-        return MemberLook(name, idle=str(reason), postponed=True)
+        return MemberLook(name, idle_reason=str(reason), is_postponed=True)
     except NothingToDo as reason:
-        return MemberLook(name, idle=str(reason))
+        return MemberLook(name, idle_reason=str(reason))
 
 
 def _run_beside_each_other(

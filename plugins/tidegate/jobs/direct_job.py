@@ -46,17 +46,17 @@ class DirectJob:
 class DirectOutcome:
     """What a direct job counted in the pass that wrote the rows; None where Spark lost it.
 
-    `unusual` counts the records that a plain pass could not judge: then the rows are not right, and must not be
-    published.
+    `unusual_records` counts the records that a plain pass cannot decode. If there are any, the rows may be wrong and
+    must not be published.
     """
 
-    counted: StageOutcome | None
-    unusual: int = 0
+    stage_outcome: StageOutcome | None
+    unusual_records: int = 0
 
     def to_json(self) -> str:
         """One line of JSON."""
-        counts: dict[str, Any] | None = None if self.counted is None else self.counted.to_dict()
-        return json.dumps({"counted": counts, "unusual": self.unusual})
+        counts: dict[str, Any] | None = None if self.stage_outcome is None else self.stage_outcome.to_dict()
+        return json.dumps({"counted": counts, "unusual": self.unusual_records})
 
     @classmethod
     def from_json(cls, text: str, place: str) -> "DirectOutcome":

@@ -30,20 +30,21 @@ ATTEMPT_PROPERTY = "tidegate.attempt"
 class Swap:
     """One attempt to publish.
 
-    - `where`: the beginning of its messages.
+    - `message_prefix`: the beginning of its messages.
     - `table`, `state`: the table, and how it was read before anything was written.
     - `branch`, `attempt`: where the rows are written, and the mark by which their snapshot is known.
     - `properties`: set on the table in the commit that publishes. `tag`: moves in that commit, if there is one.
     - `guard`: called with the table as it is found later; raises when this attempt must give way.
     - `summary`: goes into each snapshot that is written.
-    - `audited`: what must hold on the branch before it becomes main.
+    - `audits`: what must hold on the branch before it becomes main.
     - `source`, `conf`: the staged rows that the statements read, and Spark's settings for them.
-    - `must_add`: how many rows the statements add to any table. More than 0 makes a write without a snapshot an error.
+    - `min_added_rows`: how many rows the statements add to any table. More than 0 makes a write without a snapshot an
+      error.
     - `reparenting`: how the branch may be put onto a newer main. None: the statements run again when main has moved.
     """
 
     ports: Ports
-    where: str
+    message_prefix: str
     table: str
     state: TableState
     branch: str
@@ -52,10 +53,10 @@ class Swap:
     guard: Callable[[TableState | None], None]
     summary: dict[str, str] = field(default_factory=dict)
     tag: str | None = None
-    audited: BatchAudits | None = None
+    audits: BatchAudits | None = None
     source: StagedSource | None = None
     conf: dict[str, str] = field(default_factory=dict)
-    must_add: int = 0
+    min_added_rows: int = 0
     reparenting: Reparenting | None = None
 
     @property
@@ -92,20 +93,20 @@ def write_on_branch(swap: Swap, batch: int, *statements: str) -> Head:
     with drop_branch_on_failure(swap):
         cut_branch(swap)
         if statements:
-            audits, conf = swap.audited.request if swap.audited else None, build_write_conf(swap)
+            audits, conf = swap.audits.request if swap.audits else None, build_write_conf(swap)
             swap.ports.engine.run(
                 MergeJob(swap.ports.pipeline.name, batch, statements, conf=conf, audits=audits, table=swap.table)
             )
         head = find_head(swap, is_written=bool(statements))
-        if statements and swap.audited:
-            check_audits(swap.ports.staging, swap.where, swap.audited)
+        if statements and swap.audits:
+            check_audits(swap.ports.staging, swap.message_prefix, swap.audits)
         return head
 
 
 def cut_branch(swap: Swap) -> None:
     """Cut the branch from the snapshot that the table was read at."""
     swap.ports.commits.start_branch(swap.table, swap.state, swap.branch)
-    log.info("cut: %s branch=%s from snapshot=%s", swap.where, swap.branch, swap.state.snapshot_id)
+    log.info("cut: %s branch=%s from snapshot=%s", swap.message_prefix, swap.branch, swap.state.snapshot_id)
 
 
 def build_write_conf(swap: Swap) -> dict[str, str]:
@@ -124,7 +125,9 @@ def find_head(swap: Swap, *, is_written: bool) -> Head:
         commits.append_empty(swap.table, swap.branch, swap.written_summary)
         head = commits.read_head(swap.table, swap.branch)
     if not swap.is_own_head(head, swap.state.snapshot_id):
-        raise RetryLater(f"{swap.where}: branch={swap.branch} is not as this attempt left it; it will be merged again")
+        raise RetryLater(
+            f"{swap.message_prefix}: branch={swap.branch} is not as this attempt left it; it will be merged again"
+        )
     return head
 
 
@@ -133,14 +136,14 @@ def _check_changed_nothing(swap: Swap) -> None:
     elsewhere = swap.ports.commits.find_snapshots(swap.table, swap.attempt)
     if elsewhere:
         raise GiveUp(
-            f"{swap.where}: Spark wrote snapshot={elsewhere[0]} outside of branch={swap.branch}, as it does when "
-            "spark.wap.id is set and the table has write.wap.enabled=true; nothing was published; remove spark.wap.* "
-            "from the settings of Spark's sessions and server, then flush again"
+            f"{swap.message_prefix}: Spark wrote snapshot={elsewhere[0]} outside of branch={swap.branch}, as it does "
+            "when spark.wap.id is set and the table has write.wap.enabled=true; nothing was published; remove "
+            "spark.wap.* from the settings of Spark's sessions and server, then flush again"
         )
-    if swap.must_add:
+    if swap.min_added_rows:
         raise RetryLater(
-            f"{swap.where}: Spark wrote no snapshot for staged={swap.must_add} rows; nothing was published; "
-            "it will be merged again"
+            f"{swap.message_prefix}: Spark wrote no snapshot for staged={swap.min_added_rows} rows; nothing was "
+            "published; it will be merged again"
         )
 
 
@@ -156,7 +159,7 @@ def drop_branch_on_failure(swap: Swap) -> Iterator[None]:
         try:
             swap.ports.commits.drop_branch(swap.table, swap.branch)
         except Exception as error:  # the failure that led here is the one to report
-            log.warning("branch not dropped, clean_up will: %s branch=%s: %s", swap.where, swap.branch, error)
+            log.warning("branch not dropped, clean_up will: %s branch=%s: %s", swap.message_prefix, swap.branch, error)
         raise
 
 
@@ -192,7 +195,7 @@ def publish_head(swap: Swap, head: Head) -> Head:
                 return _read_published_head(swap, head)
             if pause:
                 swap.ports.pause(pause)
-        raise RetryLater(f"{swap.where}: the catalog refused the publish each time; it will be tried again")
+        raise RetryLater(f"{swap.message_prefix}: the catalog refused the publish each time; it will be tried again")
 
 
 def _read_published_head(swap: Swap, head: Head) -> Head:
@@ -207,7 +210,7 @@ def build_commit(swap: Swap, head: Head) -> TableCommit:
     """The compare-and-swap that makes `head` main."""
     state = swap.state
     if state.snapshot_id is None:
-        raise CommitRefused(f"{swap.where}: no snapshot to cut from")
+        raise CommitRefused(f"{swap.message_prefix}: no snapshot to cut from")
     return TableCommit(
         table=swap.table,
         uuid=state.uuid,
@@ -227,15 +230,15 @@ def build_commit(swap: Swap, head: Head) -> TableCommit:
 
 def _find_publish_audits(swap: Swap, head: Head) -> tuple[tuple[str, str], ...]:
     """The audits, if the publish itself must ask them: in a destination without branches."""
-    if swap.audited is None or not head.statements:
+    if swap.audits is None or not head.statements:
         return ()
-    return tuple(zip(swap.audited.request.questions, swap.audited.texts, strict=True))
+    return tuple(zip(swap.audits.request.questions, swap.audits.texts, strict=True))
 
 
 def _read_state(swap: Swap) -> TableState:
     state = swap.ports.tables.read_state(swap.table, swap.ports.pipeline.name)
     if state is None:
-        raise CommitRefused(f"{swap.where}: the table is gone")
+        raise CommitRefused(f"{swap.message_prefix}: the table is gone")
     return state
 
 
@@ -245,7 +248,7 @@ def _has_main_moved(table_commit: TableCommit, state: TableState) -> bool:
 
 def _reparent_branch(swap: Swap, table_commit: TableCommit, state: TableState) -> Head | None:
     """Put the written rows onto the newer main. None if main moved again; `CommitRefused` asks for another merge."""
-    merge_again = CommitRefused(f"{swap.where}: main moved to snapshot={state.snapshot_id}")
+    merge_again = CommitRefused(f"{swap.message_prefix}: main moved to snapshot={state.snapshot_id}")
     if swap.reparenting is None or state.snapshot_id is None or not _is_same_except_main(swap.state, state):
         raise merge_again
     try:
@@ -253,18 +256,18 @@ def _reparent_branch(swap: Swap, table_commit: TableCommit, state: TableState) -
     except CommitRefused:
         return None
     except Exception as error:  # whatever failed, a merge onto the newer main still works
-        log.warning("not put onto a newer main: %s: %s", swap.where, error)
+        log.warning("not put onto a newer main: %s: %s", swap.message_prefix, error)
         raise merge_again from error
     if not swap.is_own_head(head, state.snapshot_id):
         raise merge_again
-    log.info("put onto a newer main: %s snapshot=%s parent=%s", swap.where, head.snapshot_id, head.parent_id)
+    log.info("put onto a newer main: %s snapshot=%s parent=%s", swap.message_prefix, head.snapshot_id, head.parent_id)
     return head
 
 
 def _is_same_except_main(before: TableState, now: TableState) -> bool:
-    if now.rolled_back or before.rolled_back:
+    if now.is_rolled_back or before.is_rolled_back:
         return False
-    return (before.uuid, before.schema_id, before.recorded) == (now.uuid, now.schema_id, now.recorded)
+    return (before.uuid, before.schema_id, before.recorded_position) == (now.uuid, now.schema_id, now.recorded_position)
 
 
 def _carries_commit(swap: Swap, table_commit: TableCommit, state: TableState) -> bool:

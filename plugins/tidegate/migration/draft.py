@@ -14,7 +14,7 @@ class ConnectionNote:
     """An Airflow connection that the user must create, and what it has to hold. Never a secret itself."""
 
     id: str
-    holds: str
+    content: str
 
 
 @dataclass(frozen=True, kw_only=True)

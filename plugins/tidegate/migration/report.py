@@ -69,7 +69,7 @@ def _describe_connections(draft: Draft) -> list[dict[str, Any]]:
     """Each connection once, with all that it has to hold."""
     holds: dict[str, list[str]] = {}
     for connection in draft.connections:
-        holds.setdefault(connection.id, []).append(connection.holds)
+        holds.setdefault(connection.id, []).append(connection.content)
     return [{"connection": name, "variable": name_variable(name), "holds": texts} for name, texts in holds.items()]
 
 

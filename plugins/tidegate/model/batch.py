@@ -61,7 +61,8 @@ class PlannedBatch:
     - `watermark`: how the table stands to the others that read the log.
     - `last_per_key`: of each raw key's records only the last is decoded and staged.
     - `superseded_share`: about how many of the records have a later one of their key, by a sample; None without one.
-    - `direct`: nothing is staged; one job reads the records and merges them. `refused`: it was to be, and could not.
+    - `direct`: nothing is staged; one job reads the records and merges them. `is_direct_refused`: it was planned as a
+      direct batch, and the direct job refused its records.
     """
 
     table: str
@@ -73,7 +74,7 @@ class PlannedBatch:
     last_per_key: bool = False
     superseded_share: float | None = None
     direct: bool = False
-    refused: bool = False
+    is_direct_refused: bool = False
 
     @property
     def keys_differ(self) -> bool:
@@ -81,7 +82,7 @@ class PlannedBatch:
         return self.last_per_key or self.superseded_share is not None
 
     @property
-    def resumed(self) -> bool:
+    def is_resumed(self) -> bool:
         """Whether the batch is staged already and only waits to be published."""
         return self.attempt is not None
 
@@ -127,7 +128,7 @@ class Plan:
     """The batches of one run and the log they were cut from.
 
     - `tables`: for each table that has work, the batches in its queue, oldest first, then the new one.
-    - `wait_reason`: why no table gets a new batch. `refused`: the tables that cannot go on, and why.
+    - `wait_reason`: why no table gets a new batch. `refusals`: the tables that cannot go on, and why.
     - `offsets_left`: the offsets that no batch reaches, of the table that is farthest behind.
     - `size_reason`: why a batch takes less than the pipeline file allows.
     """
@@ -136,7 +137,7 @@ class Plan:
     cluster_id: str
     topic_ids: dict[str, str]
     wait_reason: str = ""
-    refused: tuple[Refusal, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     offsets_left: int = 0
     size_reason: str = ""
     epochs: Offsets = field(default_factory=dict)
@@ -148,7 +149,7 @@ class Plan:
             "cluster_id": self.cluster_id,
             "topic_ids": self.topic_ids,
             "held": self.wait_reason,
-            "refused": [asdict(refusal) for refusal in self.refused],
+            "refused": [asdict(refusal) for refusal in self.refusals],
             "left": self.offsets_left,
             "sized": self.size_reason,
             **({"epochs": self.epochs} if self.epochs else {}),
@@ -161,7 +162,7 @@ class Plan:
         refusals = tuple(Refusal(**refusal) for refusal in data["refused"])
         counts = {"offsets_left": data["left"], "size_reason": data["sized"]}
         counts["epochs"] = parse_offsets(data.get("epochs", {}))
-        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refused=refusals, **counts)
+        return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refusals=refusals, **counts)
 
 
 @dataclass(frozen=True)

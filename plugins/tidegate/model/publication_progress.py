@@ -99,12 +99,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class PartProgress:
-    """Where all parts stand: `raw` is the newest record of each as it is in the state topic, None without one.
+    """The positions of all parts. `raw_records`: each part's newest record in the state topic, None without one.
 
     `key_forms` are the headers of these records that say how keys were written; older versions wrote none.
     """
 
-    raw: tuple[str | None, ...]
+    raw_records: tuple[str | None, ...]
     key_forms: tuple[str, ...] = ()
 
     def get_key_form(self, number: int) -> str:
@@ -114,33 +114,33 @@ class PartProgress:
     @property
     def parts(self) -> tuple[Progress | None, ...]:
         """The positions, by part."""
-        return tuple(None if text is None else Progress.from_bytes(text.encode()) for text in self.raw)
+        return tuple(None if text is None else Progress.from_bytes(text.encode()) for text in self.raw_records)
 
     @property
     def is_new(self) -> bool:
         """Whether nothing was ever produced."""
-        return all(part is None for part in self.raw)
+        return all(part is None for part in self.raw_records)
 
     @property
-    def known(self) -> tuple[Progress, ...]:
+    def recorded_parts(self) -> tuple[Progress, ...]:
         """The positions of the parts that have one."""
         return tuple(part for part in self.parts if part is not None)
 
     @property
-    def last(self) -> Progress | None:
+    def last_position(self) -> Progress | None:
         """The position that was recorded last; None before the first."""
-        return max(self.known, key=lambda part: part.order, default=None)
+        return max(self.recorded_parts, key=lambda part: part.order, default=None)
 
     @property
     def next_number(self) -> int:
         """The number of the next run."""
-        return max((part.number for part in self.known), default=0) + 1
+        return max((part.number for part in self.recorded_parts), default=0) + 1
 
     @property
-    def settled(self) -> Progress | None:
+    def common_position(self) -> Progress | None:
         """The position, where all parts have the same one; behind a comparison with the topic, if all were compared."""
-        known_parts, last = self.known, self.last
-        if last is None or last.state is None or len(known_parts) < len(self.raw):
+        known_parts, last = self.recorded_parts, self.last_position
+        if last is None or last.state is None or len(known_parts) < len(self.raw_records):
             return None
         is_one = all((part.state, part.identity) == (last.state, last.identity) for part in known_parts)
         return (
@@ -150,12 +150,12 @@ class PartProgress:
         )
 
     @property
-    def unfinished(self) -> Progress | None:
+    def unfinished_run(self) -> Progress | None:
         """The run that was recorded last, where the parts do not stand together; None where they do."""
-        return None if self.settled is not None else self.last
+        return None if self.common_position is not None else self.last_position
 
     @property
-    def newest(self) -> tuple[Progress, ...]:
+    def parts_of_last_run(self) -> tuple[Progress, ...]:
         """What the parts say of the run that was recorded last; none before the first."""
-        last = self.last
-        return tuple(part for part in self.known if last is not None and part.run == last.run)
+        last = self.last_position
+        return tuple(part for part in self.recorded_parts if last is not None and part.run == last.run)

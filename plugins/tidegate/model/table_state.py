@@ -20,21 +20,22 @@ NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what brokers tell that do not know the
 class TableState:
     """A destination table as one load of its metadata shows it.
 
-    - `recorded`: the position that the pipeline published last. `position`: where the table stands; after a rollback
-      that of the newest ancestor of main that carries one.
-    - `rolled_back`: the last published snapshot is not an ancestor of main. `untraceable`: nobody can tell, as the
-      snapshots that would tell a rollback from another writer's work have expired. `is_untagged`: the tag on the last
-      published snapshot is gone. `picked_batch`: a batch that was rolled back and whose rows somebody has picked onto
-      main since, by itself; then `position` is not known.
-    - `position_lost`: the pipeline has written the table's rows, and its position beside the table is gone.
+    - `recorded_position`: the position that the pipeline published last. `position`: where the table stands; after a
+      rollback that of the newest ancestor of main that carries one.
+    - `is_rolled_back`: the last published snapshot is not an ancestor of main. `is_untraceable`: that is not known,
+      because the snapshots that would show it have expired. `is_untagged`: the tag on the last published snapshot is
+      missing.
+    - `cherry_picked_batch`: a batch that was rolled back, and whose snapshot alone was cherry-picked onto main since;
+      then `position` is not known.
+    - `is_position_lost`: the pipeline has written rows into the table, and the record of its position is missing.
     - `highest_batch`: the highest batch number that was used; it never falls.
     - `marks`: the table's properties that belong to the pipeline (`tidegate.<pipeline>.`).
-    - `emptied`: paths of columns that somebody dropped and added again, and that nobody has filled since.
+    - `emptied_columns`: paths of columns that were dropped and added again, and that no batch has filled since.
     - `has_maps`: False where the destination has no maps, and a column holds their entries.
     - `kind`: of a table of the product's own, which is no destination; empty for others.
     - `total_records`: the rows in its data files, deleted ones included; None where unknown.
     - `rewrites_files`: a merge replaces whole files.
-    - `lost_partition`: a partition of its files whose column was dropped.
+    - `dropped_partition`: a partition of its files whose column was dropped.
     - `reserved_columns`: names, without case, that no column may have in a table that is merged into.
     """
 
@@ -44,21 +45,21 @@ class TableState:
     position: Position | None
     highest_batch: int
     columns: tuple[Column, ...]
-    rolled_back: bool = False
-    recorded: Position | None = None
+    is_rolled_back: bool = False
+    recorded_position: Position | None = None
     snapshot_ms: int = 0
     marks: dict[str, str] = field(default_factory=dict)
-    untraceable: bool = False
+    is_untraceable: bool = False
     is_untagged: bool = False
-    picked_batch: int | None = None
-    position_lost: bool = False
+    cherry_picked_batch: int | None = None
+    is_position_lost: bool = False
     schema: Struct | None = None
-    emptied: frozenset[tuple[str, ...]] = frozenset()
+    emptied_columns: frozenset[tuple[str, ...]] = frozenset()
     has_maps: bool = True
     kind: str = ""
     total_records: int | None = None
     rewrites_files: bool = False
-    lost_partition: str = ""
+    dropped_partition: str = ""
     reserved_columns: tuple[str, ...] = ()
 
     @property
@@ -72,32 +73,33 @@ class TableFiles:
     """What a table consists of, by its current snapshot.
 
     - `data_bytes`: the size of all files, of rows and of deletes.
-    - `small`: files below three quarters of the target size. `crowd`: the most of them in one partition.
+    - `small_files`: files below three quarters of the target size. `max_small_files_per_partition`: the most of them in
+      one partition.
     - `full_manifests`: those near the size that manifests are written with.
-    - `since_tagged`: snapshots of main down to the farthest one that a pipeline has tagged as its last.
-    - `tagged_ms`: the oldest time of the snapshots that lead from any branch to such a tag. `branch_age_ms`: the
+    - `snapshots_since_tag`: snapshots of main down to the farthest one that a pipeline has tagged as its last.
+    - `oldest_tagged_ms`: the oldest time of the snapshots that lead from any branch to such a tag. `branch_age_ms`: the
       shortest age at which such a branch lets its own snapshots expire.
     - `is_local`: the files lie in a file system, not in an object store.
-    - `inside`: other tables whose files lie below this table's location.
-    - `keeps_files`: the table's properties forbid to delete files.
+    - `nested_tables`: other tables whose files lie below this table's location.
+    - `forbids_file_deletion`: the table's properties forbid to delete files.
     """
 
     data_files: int = 0
     data_bytes: int = 0
     rows: int = 0
-    small: int = 0
-    crowd: int = 0
+    small_files: int = 0
+    max_small_files_per_partition: int = 0
     delete_files: int = 0
     deleted_rows: int = 0
     manifests: int = 0
     full_manifests: int = 0
     snapshots: int = 0
-    since_tagged: int = 0
-    tagged_ms: int | None = None
+    snapshots_since_tag: int = 0
+    oldest_tagged_ms: int | None = None
     branch_age_ms: int | None = None
     is_local: bool = True
-    inside: tuple[str, ...] = ()
-    keeps_files: bool = False
+    nested_tables: tuple[str, ...] = ()
+    forbids_file_deletion: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,23 +183,26 @@ class PastSnapshot(NamedTuple):
 class Rollback:
     """What lies between a table that was rolled back and the last snapshot that a pipeline published.
 
-    `head` is where the table stands, `tagged` that last snapshot. `returning` are the snapshots that lead to `tagged`
-    and not to `head`, `lost` those that lead to `head` only; newest first both. `is_traceable`: the two lines meet, so
-    that nothing is unknown between them. `rows_now` and `rows_then` count the rows of the two, None where not exact.
+    - `current_snapshot_id`: the head of main. `tagged_snapshot_id`: the last published snapshot.
+    - `returning_snapshots`: those that come back if the rollback is undone, newest first: ancestors of the tagged
+      snapshot that are not ancestors of the current one.
+    - `discarded_snapshots`: those that are discarded then, newest first: the other way round.
+    - `is_traceable`: the two have a common ancestor, so that no snapshot between them is unknown.
+    - `rows_now`, `rows_then`: the rows of the current and of the tagged snapshot, None where not exact.
     """
 
-    head: int
-    tagged: int
-    returning: tuple[PastSnapshot, ...]
-    lost: tuple[PastSnapshot, ...]
+    current_snapshot_id: int
+    tagged_snapshot_id: int
+    returning_snapshots: tuple[PastSnapshot, ...]
+    discarded_snapshots: tuple[PastSnapshot, ...]
     is_traceable: bool = True
     rows_now: int | None = None
     rows_then: int | None = None
 
     @property
-    def lost_changes(self) -> tuple[PastSnapshot, ...]:
-        """Those of `lost` that changed rows, or do not tell: a compaction did not."""
-        return tuple(snapshot for snapshot in self.lost if snapshot.rows != 0)
+    def discarded_changes(self) -> tuple[PastSnapshot, ...]:
+        """Those of `discarded_snapshots` that changed rows, or whose writer does not say. A compaction changes none."""
+        return tuple(snapshot for snapshot in self.discarded_snapshots if snapshot.rows != 0)
 
 
 class WaitingLetter(NamedTuple):

@@ -133,7 +133,7 @@ def describe_group_retention(ports: Ports) -> GroupRetention:
 def find_warnings(ports: Ports) -> list[str]:
     """What may go wrong soon: hanging transactions, and records that wait until they expire."""
     progress = read_pipeline_progress(ports)
-    return find_risks(progress.ports, progress.log, progress.published)
+    return find_risks(progress.ports, progress.log, progress.published_offsets)
 
 
 def read_batch_history(ports: Ports, limit: int) -> PastBatches:
@@ -191,7 +191,7 @@ def _describe_storage(ports: Ports, name: str, kind: str, destination: str | Non
         "files": files.data_files,
         "bytes": files.data_bytes,
         "rows": files.rows,
-        "small_files": files.small,
+        "small_files": files.small_files,
         "delete_files": files.delete_files,
         "snapshots": files.snapshots,
         "maintained": maintained is not None,

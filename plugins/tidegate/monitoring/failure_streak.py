@@ -43,7 +43,7 @@ class Failure:
     identity: str
     reason: str
     inputs: str = ""
-    failed: tuple[FailedTask, ...] = ()
+    failed_tasks: tuple[FailedTask, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, n
         streak = replace(streak, runs=streak.runs + 1, run_id=run_id)
     pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(max(streak.runs - 2, 0), 10))
     retry_at = now + pause if failure.inputs else 0.0
-    failed_tasks = tuple(replace(task, message=task.message[:MAX_REASON_CHARACTERS]) for task in failure.failed)
+    failed_tasks = tuple(replace(task, message=task.message[:MAX_REASON_CHARACTERS]) for task in failure.failed_tasks)
     return replace(
         streak, retry_at=retry_at, inputs=failure.inputs, has_earlier=has_earlier, failed=failed_tasks, failed_at=now
     )

@@ -53,7 +53,7 @@ def read_status(ports: Ports) -> PipelineStatus:
     progress = read_pipeline_progress(ports)
     ports, pipeline = progress.ports, progress.ports.pipeline
     tables = [_describe_table(ports, table_progress) for table_progress in progress.tables]
-    warnings = find_risks(ports, progress.log, progress.published)
+    warnings = find_risks(ports, progress.log, progress.published_offsets)
     history = resource_names.name_control_table(pipeline)
     batches = _read_part(lambda: [format_batch(row) for row in ports.history.read_history(history, MAX_BATCHES)])
     backfills = _read_part(lambda: _describe_backfills(progress))
@@ -126,7 +126,7 @@ def _describe_table(ports: Ports, progress: TableProgress) -> TableStatus:
         "valid_through": format_time_ms(progress.valid_through_ms),
         "rows": rows,
         "lag": progress.lag,
-        "rolled_back": state.rolled_back if state else False,
+        "rolled_back": state.is_rolled_back if state else False,
         "open_batches": [s.batch for s in staged_batches if s.batch > published_batch],
         "actions": describe_actions(ports, state),
         "problem": problem,

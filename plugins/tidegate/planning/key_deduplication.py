@@ -47,7 +47,7 @@ def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
         and table.route is None
         and table.naming is None
         and table.delete_when is None
-        and pipeline.source.errors.set_aside is None
+        and pipeline.source.errors.max_dead_letters is None
         and not pipeline.source.verify_integrity
     )
 

@@ -24,10 +24,10 @@ TARGET_FORMS = f"write earliest, latest, group, a time like {EXAMPLE}, or offset
 
 @dataclass(frozen=True)
 class RebaseTarget:
-    """Where a position comes to stand. `staying` are the partitions that stay because the target does not name them."""
+    """The position after a move. `unchanged_offsets`: the partitions that the target does not name, which stay."""
 
     offsets: Offsets
-    staying: Offsets = field(default_factory=dict)
+    unchanged_offsets: Offsets = field(default_factory=dict)
 
     def choose_epochs(self, before: Position, log: Log) -> Offsets:
         """The leaders' epochs of the new position: the newest, and of partitions that stay the recorded ones.
@@ -38,10 +38,10 @@ class RebaseTarget:
         if _is_another_cluster(before, log):
             return log.epochs
         moved_epochs = {
-            topic: {p: epoch for p, epoch in parts.items() if p not in self.staying.get(topic, {})}
+            topic: {p: epoch for p, epoch in parts.items() if p not in self.unchanged_offsets.get(topic, {})}
             for topic, parts in log.epochs.items()
         }
-        return merge_offsets(moved_epochs, keep_partitions(before.epochs, self.staying))
+        return merge_offsets(moved_epochs, keep_partitions(before.epochs, self.unchanged_offsets))
 
 
 def resolve_target(ports: Ports, before: Position, lasting: Offsets, to: str, log: Log) -> RebaseTarget:

@@ -38,12 +38,14 @@ class PartitionProgress(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class TableProgress(TableWithLog):
-    """One table with `following`, its next offsets; `valid_through_ms` is the time up to which everything is in it.
+    """How far one table has read the log.
 
-    Of a table that could not be read, `following` is where the consumer group stands.
+    - `next_offsets`: for each partition, the first offset that the table does not hold. If the table could not be read,
+      the offsets of the consumer group.
+    - `valid_through_ms`: the table holds all records up to this time.
     """
 
-    following: Offsets
+    next_offsets: Offsets
     valid_through_ms: int | None
 
     @property
@@ -54,7 +56,7 @@ class TableProgress(TableWithLog):
     def iterate_next(self) -> Iterator[PartitionProgress]:
         """Each partition of the log with the table's next offset, at most its end."""
         for topic, partition, end in iterate_offsets(self.log.end):
-            next_offset = min(get_offset(self.following, topic, partition) or 0, end)
+            next_offset = min(get_offset(self.next_offsets, topic, partition) or 0, end)
             yield PartitionProgress(topic, partition, next_offset, end)
 
 
@@ -71,12 +73,12 @@ class PipelineProgress:
 
     def iterate_published(self) -> Iterator[PartitionProgress]:
         """Each partition of the log with the smallest of the tables' next offsets."""
-        published_offsets = merge_offsets(self.log.begin, find_lowest(*(table.following for table in self.tables)))
+        published_offsets = merge_offsets(self.log.begin, find_lowest(*(table.next_offsets for table in self.tables)))
         for topic, partition, end in iterate_offsets(self.log.end):
             yield PartitionProgress(topic, partition, get_offset(published_offsets, topic, partition) or 0, end)
 
     @property
-    def published(self) -> Offsets:
+    def published_offsets(self) -> Offsets:
         """The smallest offset of each partition that all tables have come to."""
         offsets: Offsets = {}
         for topic, partition, offset, _ in self.iterate_published():
@@ -139,7 +141,7 @@ def _measure_table(ports: Ports, observed: TableWithLog, connector_ms: int | Non
     if observed.error is None:
         observed = _check_start(ports, observed)
     following = _find_next_offsets(ports, observed)
-    table = TableProgress(**vars(observed), following=following, valid_through_ms=None)
+    table = TableProgress(**vars(observed), next_offsets=following, valid_through_ms=None)
     return replace(table, valid_through_ms=_compute_valid_through_ms(table, connector_ms))
 
 

@@ -33,7 +33,7 @@ def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None)
     """
     if state is None:
         return None
-    if state.position_lost:
+    if state.is_position_lost:
         raise PositionLost(
             f"pipeline={pipeline.name} table={table.name}: the table has rows of this pipeline, and its position is "
             f"gone: {name_positions_table(table.name)} was dropped or has expired, or the pipeline's row in it "
@@ -41,10 +41,10 @@ def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None)
             "nothing is read again from the start, which would bring rows in twice; say where to go on, e.g. where the "
             f"consumer group stands: tidegate rebase {name_moved(pipeline, table)} --to group"
         )
-    if not state.rolled_back:
+    if not state.is_rolled_back:
         return state.position
     if pipeline.on_rollback == RollbackPolicy.KEEP:
-        return state.recorded
+        return state.recorded_position
     if pipeline.on_rollback == RollbackPolicy.REWIND and state.position is not None:
         return state.position
     raise PositionLost(describe_rollback(pipeline, table, state, name_moved(pipeline, table)))
@@ -72,7 +72,7 @@ def check_not_overtaken(pipeline: Pipeline, table: Table, state: TableState | No
 
 
 def _describe_overtaken(state: TableState | None) -> str:
-    return "the table was rolled back meanwhile" if state and state.rolled_back else "another run published first"
+    return "the table was rolled back meanwhile" if state and state.is_rolled_back else "another run published first"
 
 
 class _Where(NamedTuple):

@@ -15,21 +15,21 @@ def describe_rollback(pipeline: Pipeline, table: Table, state: TableState, move_
 
     Without a tag nothing can be undone, and where rows were picked onto the branch no position can be gone back to.
     """
-    table_words, recorded = f"{pipeline.name} --table {table.name}", _format_position(state.recorded)
+    table_words, recorded = f"{pipeline.name} --table {table.name}", _format_position(state.recorded_position)
     keep, rebase = f"tidegate answer-rollback {table_words} --keep", f"tidegate rebase {move_words} --to earliest"
     if state.is_untagged:
         return _describe_lost_tag(pipeline, table, state, move_words)
-    if state.untraceable:
+    if state.is_untraceable:
         return (
             f"pipeline={pipeline.name} table={table.name}: the snapshots between {table.branch} and the last published "
             f"one have expired, so nobody can tell whether the table was rolled back behind position={recorded}; if it "
             f"was not, go on with: {keep}; if it was, move the position, e.g. with: {rebase}"
         )
-    if state.picked_batch is not None:
+    if state.cherry_picked_batch is not None:
         return (
             f"table={table.name} was rolled back behind position={recorded} of pipeline={pipeline.name}, and the rows "
-            f"of batch={state.picked_batch} were picked onto {table.branch} since (cherrypick_snapshot), so that "
-            "records that are read again may be there already; undo both with: "
+            f"of batch={state.cherry_picked_batch} were picked onto {table.branch} since (cherrypick_snapshot), so "
+            "that records that are read again may be there already; undo both with: "
             f"tidegate undo-rollback {table_words} --discard-foreign; or go on after the position with: {keep}; or "
             f"move it, e.g. with: {rebase}"
         )
@@ -50,7 +50,7 @@ def describe_rollback(pipeline: Pipeline, table: Table, state: TableState, move_
 
 def _describe_lost_tag(pipeline: Pipeline, table: Table, state: TableState, move_words: str) -> str:
     """Somebody dropped the tag. If the branch carries the recorded position, no published row is missing."""
-    table_words, recorded, carried = f"{pipeline.name} --table {table.name}", state.recorded, state.position
+    table_words, recorded, carried = f"{pipeline.name} --table {table.name}", state.recorded_position, state.position
     keep = f"tidegate answer-rollback {table_words} --keep"
     place = (
         f"pipeline={pipeline.name} table={table.name}: the tag {resource_names.name_tag(pipeline.name)} of its last "
@@ -92,7 +92,7 @@ def list_rolled_back_tables(ports: Ports, name: str | None) -> list[tuple[Table,
     """Each of them that was rolled back, as it stands; `NothingToDo` where none was."""
     tables = select_tables(ports, name)
     states = [(table, ports.tables.read_state(table.name, ports.pipeline.name)) for table in tables]
-    rolled_back = [(table, state) for table, state in states if state is not None and state.rolled_back]
+    rolled_back = [(table, state) for table, state in states if state is not None and state.is_rolled_back]
     if not rolled_back:
         names = format_names([table.name for table in tables])
         raise NothingToDo(f"pipeline={ports.pipeline.name} tables={names}: none was rolled back; nothing was changed")
@@ -101,7 +101,7 @@ def list_rolled_back_tables(ports: Ports, name: str | None) -> list[tuple[Table,
 
 def refuse_rolled_back(ports: Ports, name: str, state: TableState | None) -> None:
     """`GiveUp` for a table that was rolled back: a note beside its recorded position would silently answer that."""
-    if state is not None and state.rolled_back:
+    if state is not None and state.is_rolled_back:
         table_words = f"{ports.pipeline.name} --table {name}"
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={name}: it was rolled back, and nothing was changed; answer that "
@@ -112,5 +112,5 @@ def refuse_rolled_back(ports: Ports, name: str, state: TableState | None) -> Non
 
 def check_not_rolled_back(ports: Ports, name: str, state: TableState) -> None:
     """`CommitRefused`, which asks for another look, where the table was rolled back since the last one."""
-    if state.rolled_back:
+    if state.is_rolled_back:
         raise CommitRefused(f"pipeline={ports.pipeline.name} table={name}: it was rolled back meanwhile")

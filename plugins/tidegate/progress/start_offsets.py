@@ -26,7 +26,9 @@ def _check_new_partitions(pipeline: Pipeline, observed: TableWithLog, position: 
     new = {(t, p): o for t, p, o in iterate_offsets(observed.log.begin) if t in position and p not in position[t] and o}
     if new and pipeline.on_incomplete_start == RiskPolicy.FAIL:
         table, ((topic, partition), begin) = observed.table, next(iter(new.items()))
-        is_rewound = observed.state is not None and observed.state.rolled_back  # a move begins at the recorded position
+        is_rewound = (
+            observed.state is not None and observed.state.is_rolled_back
+        )  # a move begins at the recorded position
         to = "earliest" if is_rewound else f"'{json.dumps(group_by_topic(new))}'"
         raise PositionLost(
             f"pipeline={pipeline.name} table={table.name}: topic={topic} partition={partition} is new, and its log "

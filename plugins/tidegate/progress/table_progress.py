@@ -22,15 +22,16 @@ from tidegate.spec.table import Table
 class ObservedTable:
     """One table as the catalog shows it.
 
-    `staged` are all batches in its intermediate table, None where its position is refused already; `queue` are those of
-    them that lead on from `position`, oldest first. With an `error` it cannot go on: `position` is then the one
-    that was recorded last, and `queue` is empty. `is_read` is false where only the error is known.
+    - `staged_batches`: all batches in its intermediate table; None if its position was refused before they were read.
+    - `queue`: those of them that continue from `position`, oldest first.
+    - `error`: why the table cannot go on. Then `position` is the last recorded one, and `queue` is empty.
+    - `is_read`: False if the table could not be read, and only `error` is known.
     """
 
     table: Table
     state: TableState | None = None
     position: Position | None = None
-    staged: tuple[StagedBatch, ...] | None = None
+    staged_batches: tuple[StagedBatch, ...] | None = None
     queue: tuple[StagedBatch, ...] = ()
     error: GiveUp | RetryLater | None = None
     is_read: bool = True
@@ -80,8 +81,8 @@ def _observe_table(ports: Ports, table: Table) -> ObservedTable:
     observed = ObservedTable(table=table, state=state)
     try:
         position = resolve_position(ports.pipeline, table, state)
-        observed = replace(observed, staged=read_staged(ports, observed))
-        queue = select_queue(ports, table, state, position, observed.staged or ())
+        observed = replace(observed, staged_batches=read_staged(ports, observed))
+        queue = select_queue(ports, table, state, position, observed.staged_batches or ())
     except (GiveUp, RetryLater) as error:
         return refuse_table(observed, error)
     return replace(observed, position=position, queue=queue)
@@ -89,8 +90,8 @@ def _observe_table(ports: Ports, table: Table) -> ObservedTable:
 
 def read_staged(ports: Ports, observed: ObservedTable) -> tuple[StagedBatch, ...]:
     """All batches in the table's intermediate table; read now where nobody has needed them yet."""
-    if observed.staged is not None:
-        return observed.staged
+    if observed.staged_batches is not None:
+        return observed.staged_batches
     intermediate = resource_names.name_intermediate_table(ports.pipeline, observed.table)
     return tuple(ports.staging.list_staged(intermediate, observed.table.name))
 
@@ -101,7 +102,7 @@ def refuse_table(observed: ObservedTable, error: GiveUp | RetryLater) -> Observe
 
 
 def _get_recorded(state: TableState | None) -> Position | None:
-    return state.recorded if state else None
+    return state.recorded_position if state else None
 
 
 def attach_log(
@@ -128,7 +129,7 @@ def _attach_table_log(ports: Ports, observed: ObservedTable, log: Log, missing: 
         return logged_table
     if missing is not None:
         return replace(logged_table, error=missing)
-    rewound = observed.state is not None and observed.state.rolled_back
+    rewound = observed.state is not None and observed.state.is_rolled_back
     try:
         if observed.position is not None:
             check_log(ports.pipeline, observed.table, replace(observed.position, offsets={}), log, rewound=rewound)

@@ -12,7 +12,7 @@ Snapshots = Mapping[str, int]
 def read_joined_snapshots(ports: PublicationPorts) -> dict[str, int]:
     """The current snapshot id of each joined table, by its name; NothingToDo while one of them has none."""
     snapshot_ids: dict[str, int] = {}
-    for name in ports.publication.joined:
+    for name in ports.publication.joined_tables:
         table = ports.snapshots.read_table(name)
         if table is None or table.snapshot_id is None:
             raise NothingToDo(f"publication={ports.publication.name}: joined table={name} does not exist yet")

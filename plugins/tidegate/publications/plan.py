@@ -19,18 +19,18 @@ class PlannedRun:
 
     position: Progress
     parts: tuple[KeyPart, ...]
-    touched: TouchedFiles | None
+    touched_files: TouchedFiles | None
     topics: FoundTopics
-    resumed: bool = False
+    is_resumed: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """For people and programs."""
-        files = None if self.touched is None else len(self.touched.old) + len(self.touched.new)
+        files = None if self.touched_files is None else len(self.touched_files.old) + len(self.touched_files.new)
         return {
             "from_snapshot_id": self.position.origin,
             "to_snapshot_id": self.position.to,
             "compared_with": self.position.mode,
-            "resumed": self.resumed,
+            "resumed": self.is_resumed,
             "parts": len(self.parts),
             "touched_files": files,
         }
@@ -53,7 +53,7 @@ def plan_run(ports: PublicationPorts, resynchronise: bool = False) -> PlannedRun
         if progress.is_new:
             return _plan_next(ports, progress, topics, table)
         group = _find_next_group(ports, progress, topics, table)
-        position = group.position if group else progress.settled
+        position = group.position if group else progress.common_position
         if (
             position is not None
             and _is_compatible(ports, topics, table, position)
@@ -84,21 +84,21 @@ def refuse_lost_progress(ports: PublicationPorts, progress: PartProgress, topics
 
 
 def _find_mismatch(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow) -> str | None:
-    publication, last = ports.publication, progress.last
+    publication, last = ports.publication, progress.last_position
     if last is None:
         is_lost = publication.start.kind == "full" and topics.holds_records
         problem = f"no progress is recorded, and topics={', '.join(sorted(topics.ids))} hold records"
         return f"{problem} (if not by the partitioner of Java's client, publish to a new topic)" if is_lost else None
-    if not any(_is_compatible(ports, topics, table, part, same_table=False) for part in progress.known):
+    if not any(_is_compatible(ports, topics, table, part, same_table=False) for part in progress.recorded_parts):
         if last.digest != publication.digest:
             return "its file has changed what the topic's records look like since the last run"
         topic = next(topic for topic in publication.topics if last.topic_ids.get(topic) != topics.ids.get(topic))
         return f"topic={topic} was deleted or made anew since the last run"
     if publication.on_expired == "fail":
-        if not any(_is_compatible(ports, topics, table, part) for part in progress.known):
+        if not any(_is_compatible(ports, topics, table, part) for part in progress.recorded_parts):
             return f"table={publication.table} was replaced by another of that name since the last run"
         group = _find_next_group(ports, progress, topics, table)
-        position = group.position if group else progress.settled
+        position = group.position if group else progress.common_position
         missing_snapshot = None if position is None else _find_missing_snapshot(ports, position, group)
         if missing_snapshot is not None:
             return f"{missing_snapshot}, which was published last, has expired"
@@ -151,7 +151,7 @@ def _refuse_growth(ports: PublicationPorts, progress: PartProgress, topics: Foun
 
 
 def _plan_next(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow) -> PlannedRun:
-    publication, settled_run = ports.publication, progress.settled
+    publication, settled_run = ports.publication, progress.common_position
     origin = settled_run.to if settled_run else _find_start_snapshot(ports)
     to = table.snapshot_id
     joined_snapshots, before = read_joined_snapshots(ports), settled_run.joined if settled_run else {}
@@ -163,7 +163,7 @@ def _plan_next(ports: PublicationPorts, progress: PartProgress, topics: FoundTop
     if mode == RunMode.CHANGES:
         position = replace(position, joined=joined_snapshots, joined_origin=joined_snapshots if is_same else before)
     following = plan_all_parts(ports, progress, topics, position)
-    if following.touched == TouchedFiles() and settled_run is not None:
+    if following.touched_files == TouchedFiles() and settled_run is not None:
         raise NothingToDo(f"publication={publication.name}: no row has changed since snapshot={origin}")
     return following
 
@@ -207,7 +207,7 @@ def plan_all_parts(
     nothing.
     """
     parts = tuple(
-        KeyPart(number, raw, key_form=progress.get_key_form(number)) for number, raw in enumerate(progress.raw)
+        KeyPart(number, raw, key_form=progress.get_key_form(number)) for number, raw in enumerate(progress.raw_records)
     )
     position = replace(position, number=progress.next_number)
     return PlannedRun(position, parts, _find_touched_files(ports, position), topics)
@@ -237,5 +237,7 @@ def _plan_group(
         )
         after, counts = (part.after or "", part.counts) if part is not None and is_on_the_way else ("", {})
         form = progress.get_key_form(number)
-        parts.append(KeyPart(number=number, expected=progress.raw[number], after=after, counts=counts, key_form=form))
-    return PlannedRun(position, tuple(parts), _find_touched_files(ports, position), topics, resumed=True)
+        parts.append(
+            KeyPart(number=number, expected=progress.raw_records[number], after=after, counts=counts, key_form=form)
+        )
+    return PlannedRun(position, tuple(parts), _find_touched_files(ports, position), topics, is_resumed=True)

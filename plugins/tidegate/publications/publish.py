@@ -81,7 +81,7 @@ def publish_changes(
             pins.setdefault(table, set()).add(format_pin_name(publication.name, snapshot))
         progress = _produce_round(ports, planned_run)
         counts.update(_count_changes(ports, planned_run, progress))
-        if (settled_run := progress.settled) is not None:
+        if (settled_run := progress.common_position) is not None:
             _release_pins(ports, settled_run, pins)
             changes, topics = {name: counts[name] for name in COUNT_NAMES}, [*publication.topics]
             return PublicationResult(
@@ -136,7 +136,7 @@ def build_publish_job(ports: PublicationPorts, planned_run: PlannedRun) -> Publi
         transaction_records=publication.transaction_records,
         position=planned_run.position,
         parts=planned_run.parts,
-        touched=planned_run.touched,
+        touched=planned_run.touched_files,
         grouped=publication.grouped,
         ranges=planned_run.topics.ranges if planned_run.position.mode == RunMode.TOPIC else None,
     )
@@ -173,8 +173,8 @@ def _count_changes(ports: PublicationPorts, planned_run: PlannedRun, progress: P
 
 def _read_pins(ports: PublicationPorts, before: PartProgress) -> dict[str, set[str]]:
     """The publication's pins, by table; also of tables that its SQL joins no more."""
-    was_joined = (name for part in before.known for name in (*part.joined, *part.joined_origin))
-    names = dict.fromkeys((ports.publication.table, *ports.publication.joined, *was_joined))
+    was_joined = (name for part in before.recorded_parts for name in (*part.joined, *part.joined_origin))
+    names = dict.fromkeys((ports.publication.table, *ports.publication.joined_tables, *was_joined))
     prefix = format_pin_prefix(ports.publication.name)
     existing = [name for name in names if ports.snapshots.read_table(name) is not None]
     return {

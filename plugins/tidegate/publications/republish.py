@@ -51,7 +51,7 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
     refuse_lost_progress(ports, progress, topics, table)
     if progress.is_new:
         raise NothingToDo(f"publication={publication.name}: nothing was published yet, so nothing is produced again")
-    settled_run = progress.settled
+    settled_run = progress.common_position
     if settled_run is None:
         raise GiveUp(
             f"publication={publication.name}: a run is unfinished; finish it by `bin/tidegate publish "
@@ -76,7 +76,7 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
         joined_origin=settled_run.joined,
     )
     run = plan_all_parts(ports, progress, topics, position)
-    if run.touched == TouchedFiles():
+    if run.touched_files == TouchedFiles():
         bounds = f"from={request.begin} to={request.end}"
         raise NothingToDo(f"publication={publication.name}: no row changed between {bounds}")
     return run

@@ -81,7 +81,7 @@ def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
     publication = ports.publication
     progress, table = ports.topics.read_progress(publication), ports.snapshots.read_table(publication.table)
     is_waiting, problem = _plan_next_run(ports)
-    position, current = progress.settled or progress.unfinished, table.snapshot_id if table else None
+    position, current = progress.common_position or progress.unfinished_run, table.snapshot_id if table else None
     behind = _measure_lag(ports, position) if is_waiting or problem else SnapshotLag()
     age = None if behind.since_ms is None else max(0.0, (ports.now_ms() - behind.since_ms) / 1000)
     last = describe_last_run(progress)
@@ -91,13 +91,13 @@ def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
         table=publication.table,
         topics=publication.topics,
         delivery=publication.delivery,
-        published_snapshot_id=progress.settled.to if progress.settled else None,
+        published_snapshot_id=progress.common_position.to if progress.common_position else None,
         published_at_ms=last.at_ms if last else None,
         table_snapshot_id=current,
         snapshots_behind=behind.snapshots,
         rows_behind=behind.rows,
         behind_seconds=age if behind.snapshots else 0.0,
-        unfinished=progress.unfinished is not None,
+        unfinished=progress.unfinished_run is not None,
         waiting=is_waiting,
         last_run=last,
         problem=problem,
@@ -108,7 +108,7 @@ def _measure_lag(ports: PublicationPorts, position: Progress | None) -> Snapshot
     """What the table and those that the SQL joins have come to since."""
     before = {ports.publication.table: position.to, **position.joined} if position else {}
     lags = []
-    for name in (ports.publication.table, *ports.publication.joined):
+    for name in (ports.publication.table, *ports.publication.joined_tables):
         table = ports.snapshots.read_table(name)
         if table is not None and table.snapshot_id is not None:
             lags.append(ports.snapshots.measure_lag(name, before.get(name), table.snapshot_id))
@@ -128,7 +128,7 @@ def _plan_next_run(ports: PublicationPorts) -> tuple[PlannedRun | None, str | No
 
 def describe_last_run(progress: PartProgress) -> LastRun | None:
     """What the run did that was recorded last; None before the first."""
-    parts: tuple[Progress, ...] = progress.newest
+    parts: tuple[Progress, ...] = progress.parts_of_last_run
     if not parts:
         return None
     return LastRun(

@@ -33,7 +33,7 @@ def find_next_group(
     3. Parts without a position: they begin where the others began.
     4. Parts that stay behind: from their state to the newest one that any part is in.
     """
-    if progress.settled is not None and fits(progress.settled):
+    if progress.common_position is not None and fits(progress.common_position):
         return None
     return (
         _find_not_compared(ports, progress, fits)
@@ -46,12 +46,12 @@ def find_next_group(
 def _find_not_compared(
     ports: PublicationPorts, progress: PartProgress, fits: Callable[[Progress], bool]
 ) -> UnfinishedGroup | None:
-    last, good = progress.last, [part for part in progress.known if fits(part)]
+    last, good = progress.last_position, [part for part in progress.recorded_parts if fits(part)]
     if last is None or not good:
         return None
     compared = [part for part in good if part.mode == RunMode.TOPIC]
     is_begun = last.mode == RunMode.TOPIC or any(part.state is None for part in compared)
-    if not is_begun and len(good) == len(progress.known):
+    if not is_begun and len(good) == len(progress.recorded_parts):
         return None
     goal = _find_newest(ports, compared or good)
     finished_target = (RunMode.TOPIC, goal.target) if is_begun else None
@@ -67,7 +67,7 @@ def _find_not_compared(
 
 
 def _find_in_progress(ports: PublicationPorts, progress: PartProgress) -> UnfinishedGroup | None:
-    begun_parts = [part for part in progress.known if part.state is None]
+    begun_parts = [part for part in progress.recorded_parts if part.state is None]
     if not begun_parts:
         return None
     goal = _find_newest(ports, begun_parts)
@@ -93,17 +93,17 @@ def _is_origin(ports: PublicationPorts, part: Progress, run: Progress) -> bool:
 
 def _find_not_begun(ports: PublicationPorts, progress: PartProgress) -> UnfinishedGroup | None:
     numbers = tuple(number for number, part in enumerate(progress.parts) if part is None)
-    if not numbers or not progress.known:
+    if not numbers or not progress.recorded_parts:
         return None
-    goal = _find_newest(ports, progress.known)
+    goal = _find_newest(ports, progress.recorded_parts)
     return UnfinishedGroup(goal, numbers)
 
 
 def _find_behind(ports: PublicationPorts, progress: PartProgress) -> UnfinishedGroup | None:
-    if not progress.known:
+    if not progress.recorded_parts:
         return None
-    goal = _find_newest(ports, progress.known)
-    stays = next((part for part in progress.known if part.target != goal.target), None)
+    goal = _find_newest(ports, progress.recorded_parts)
+    stays = next((part for part in progress.recorded_parts if part.target != goal.target), None)
     if stays is None:
         return None
     numbers = tuple(n for n, part in enumerate(progress.parts) if part is not None and part.target == stays.target)
@@ -123,7 +123,9 @@ def _find_newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress
             targets.append(part.target)
     if len(targets) == 1:
         return max(parts, key=lambda part: part.order)
-    ages = {name: _read_snapshot_ages(ports, name) for name in (ports.publication.table, *ports.publication.joined)}
+    ages = {
+        name: _read_snapshot_ages(ports, name) for name in (ports.publication.table, *ports.publication.joined_tables)
+    }
 
     def measure_age(part: Progress) -> tuple[int, ...]:
         snapshot_ids = {ports.publication.table: part.to, **part.joined}

@@ -18,10 +18,10 @@ Answer = Literal["rewind", "keep"]
 
 @dataclass(frozen=True)
 class ProposedAnswer:
-    """One table that was rolled back: the `move` that answers it, and offsets that the table lacks, `undone`."""
+    """One table that was rolled back: the `move` that answers it. `undone_moves`: the offsets that the table lacks."""
 
     move: TableMove
-    undone: tuple[PartitionMove, ...]
+    undone_moves: tuple[PartitionMove, ...]
 
 
 def propose_answers(ports: Ports, answer: Answer, name: str | None) -> list[ProposedAnswer]:
@@ -35,7 +35,7 @@ def propose_answers(ports: Ports, answer: Answer, name: str | None) -> list[Prop
 
 
 def _propose_rewind(ports: Ports, table: Table, state: TableState) -> ProposedAnswer:
-    if state.position is None or state.untraceable:
+    if state.position is None or state.is_untraceable:
         pipeline = ports.pipeline.name
         raise GiveUp(
             f"pipeline={pipeline} table={table.name}: no snapshot of {table.branch} has a position to rewind to; go "
@@ -68,8 +68,8 @@ def _propose_answer(table: Table, state: TableState, after: Position) -> Propose
 
 
 def _require_recorded(state: TableState) -> Position:
-    assert state.recorded is not None  # a rollback is detected by it
-    return state.recorded
+    assert state.recorded_position is not None  # a rollback is detected by it
+    return state.recorded_position
 
 
 def answer_rollbacks(ports: Ports, proposed: list[ProposedAnswer], answer: Answer, by: str) -> None:

@@ -45,7 +45,7 @@ def merge_slice(table_slice: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
     Main moved, by a flush or by others: back to 1, so that a newer record is never overwritten.
     """
     return retry_commits(
-        table_slice.ports, table_slice.where, partial(_merge_round, table_slice, table_slice.ports.now_ms())
+        table_slice.ports, table_slice.message_prefix, partial(_merge_round, table_slice, table_slice.ports.now_ms())
     )
 
 
@@ -88,7 +88,7 @@ def _merge_and_publish(slice_round: _SliceRound) -> AppliedSlice:
     ranges = slice_round.staged.ranges.to_dict()
     swap = Swap(
         ports=ports,
-        where=table_slice.where,
+        message_prefix=table_slice.message_prefix,
         table=table_slice.table.name,
         state=slice_round.state,
         branch=branch,
@@ -110,7 +110,7 @@ def _merge_and_publish(slice_round: _SliceRound) -> AppliedSlice:
     head = publish_head(swap, head)
     with suppress(CommitRefused, RetryLater, GiveUp):  # without it, or its table, the slice is applied once more
         ports.history.mark_applied(table_slice.intermediate, table_slice.number)
-    log.info("applied: %s snapshot=%s", table_slice.where, head.snapshot_id)
+    log.info("applied: %s snapshot=%s", table_slice.message_prefix, head.snapshot_id)
     return _build_result(table_slice, head, slice_round.staged, slice_round.started_ms, PublishOutcome.PUBLISHED)
 
 
@@ -118,8 +118,8 @@ def _check_same_table(slice_round: _SliceRound, state: TableState | None) -> Non
     """Raise when the branch was cut from another table than the one that is there."""
     if state is None or state.uuid != slice_round.state.uuid:
         raise PositionLost(
-            f"{slice_round.slice.where}: the table was dropped, or replaced by another of the same name, during the "
-            "backfill; nothing of this slice was applied; flush, then begin the backfill again"
+            f"{slice_round.slice.message_prefix}: the table was dropped, or replaced by another of the same name, "
+            "during the backfill; nothing of this slice was applied; flush, then begin the backfill again"
         )
 
 

@@ -41,14 +41,14 @@ class BackfillRequest:
 
 @dataclass(frozen=True)
 class BackfillPart:
-    """One partition of one table in a backfill; `later` offsets must be read to decide what may be written."""
+    """One partition of one table in a backfill. `later_offsets` after `end` are read too, for later records."""
 
     table: str
     topic: str
     partition: int
     start: int
     end: int
-    later: int
+    later_offsets: int
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class ProposedBackfill:
 
     backfill: Backfill
     parts: tuple[BackfillPart, ...]
-    resumed: bool
+    is_resumed: bool
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: for each table its ranges, records at most, batches, and later offsets to read."""
@@ -70,10 +70,10 @@ class ProposedBackfill:
                     "ranges": table.ranges.to_dict(),
                     "records": table.ranges.span,
                     "batches": len(self.backfill.slices(table.table)),
-                    "later": sum(part.later for part in table_parts),
+                    "later": sum(part.later_offsets for part in table_parts),
                 }
             )
-        return {"backfill": self.backfill.id, "resumed": self.resumed, "tables": tables}
+        return {"backfill": self.backfill.id, "resumed": self.is_resumed, "tables": tables}
 
     def to_batches(self) -> list[dict[str, Any]]:
         """One entry for each batch in the order in which they are applied: its number, and a line that tells of it."""
@@ -165,7 +165,7 @@ def _list_parts(ports: Ports, backfill: Backfill, positions: Mapping[str, Positi
         tail = find_missing_ranges(backfill_table.ranges.end, positions[backfill_table.table].offsets)
         later = {(t, p): end - start for t, p, start, end in tail} if needs_later_records(table) else {}
         parts += [
-            BackfillPart(table=backfill_table.table, topic=t, partition=p, start=s, end=e, later=later.get((t, p), 0))
+            BackfillPart(backfill_table.table, topic=t, partition=p, start=s, end=e, later_offsets=later.get((t, p), 0))
             for t, p, s, e in backfill_table.ranges
             if e > s
         ]
@@ -244,7 +244,7 @@ def require_position(ports: Ports, table: Table, state: TableState | None) -> Po
     position = resolve_position(ports.pipeline, table, state)
     if state is None or position is None:
         raise GiveUp(f"{place}: the table has no position yet, so nothing can be applied again; flush first")
-    if state.rolled_back:  # a flush without new records answers nothing
+    if state.is_rolled_back:  # a flush without new records answers nothing
         way = f"tidegate answer-rollback {ports.pipeline.name} --table {table.name} --{ports.pipeline.on_rollback}"
         raise GiveUp(f"{place}: the table was rolled back and no flush has answered that yet; flush first, or: {way}")
     return position

@@ -57,7 +57,7 @@ class Slice:
         return self.backfill.slices(self.table.name)
 
     @property
-    def where(self) -> str:
+    def message_prefix(self) -> str:
         """For messages."""
         return (
             f"pipeline={self.ports.pipeline.name} table={self.table.name} backfill={self.backfill.id} "
@@ -115,8 +115,8 @@ class Slice:
             reached_offset = get_offset(position.offsets, topic, partition) or 0
             if reached_offset < end and start < end:
                 raise GiveUp(
-                    f"{self.where} topic={topic} partition={partition}: position={reached_offset} lies before the "
-                    f"end={end} of this slice: the table was rewound since the backfill was planned, and the flush "
+                    f"{self.message_prefix} topic={topic} partition={partition}: position={reached_offset} lies before "
+                    f"the end={end} of this slice: the table was rewound since the backfill was planned, and the flush "
                     "will read these records; flush the pipeline, then give the same command again"
                 )
         return position
@@ -126,8 +126,8 @@ class Slice:
         for topic, planned_id in self.backfill.topic_ids.items():
             if topic_ids.get(topic, planned_id) != planned_id:
                 raise PositionLost(
-                    f"{self.where}: topic={topic} was deleted and created again since this backfill was planned: "
-                    f"topic_id={topic_ids[topic]} planned={planned_id}; give it up with: "
+                    f"{self.message_prefix}: topic={topic} was deleted and created again since this backfill was "
+                    f"planned: topic_id={topic_ids[topic]} planned={planned_id}; give it up with: "
                     f"tidegate backfill {self.ports.pipeline.name} --abandon {self.backfill.id}"
                 )
 
@@ -167,7 +167,9 @@ def stage_missing_slice(table_slice: Slice, position: Offsets) -> Staging:
         if staging is not None and not _find_missing_pieces(table_slice, position, staging):
             return staging
         stage_missing([(table_slice, position)])
-    raise RetryLater(f"{table_slice.where}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again")
+    raise RetryLater(
+        f"{table_slice.message_prefix}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again"
+    )
 
 
 def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging | None) -> list[StagePiece]:
@@ -216,7 +218,13 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
         tables=tuple(stage_tables),
     )
     content = "keys" if stage_piece.keys_only else "records"
-    log.info("staging: %s batch=%s offsets=%s of %s", first.where, stage_piece.number, stage_piece.ranges.span, content)
+    log.info(
+        "staging: %s batch=%s offsets=%s of %s",
+        first.message_prefix,
+        stage_piece.number,
+        stage_piece.ranges.span,
+        content,
+    )
     for batch, table in zip(planned_batches, run_or_take_over(ports, job), strict=True):
         read_staged_batch(ports, batch, table)
 
@@ -224,6 +232,6 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
 def _check_log(table_slice: Slice, stage_piece: StagePiece, topic_log: Log) -> None:
     content = "later offsets, which decide what may be written" if stage_piece.keys_only else "offsets"
     for topic, partition, start, end in stage_piece.ranges:
-        place = f"{table_slice.where} topic={topic} partition={partition}: {content} [{start}, {end})"
+        place = f"{table_slice.message_prefix} topic={topic} partition={partition}: {content} [{start}, {end})"
         begin = get_offset(topic_log.begin, topic, partition) or 0
         check_log_holds(place, start=start, end=end, begin=begin)

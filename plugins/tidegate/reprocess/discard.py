@@ -76,7 +76,7 @@ def discard_dead_letters(ports: Ports, discards: list[ProposedDiscard], because:
 
 def _note_discard(ports: Ports, discard: ProposedDiscard, because: str, by: str) -> None:
     state = ports.tables.read_state(discard.table.name, ports.pipeline.name)
-    if state is None or state.recorded is None or state.rolled_back:
+    if state is None or state.recorded_position is None or state.is_rolled_back:
         return  # no position to note it beside; the rows tell of it
     details = f"dead_letters={len(discard.letters)} because: {because}"
 
@@ -84,4 +84,4 @@ def _note_discard(ports: Ports, discard: ProposedDiscard, because: str, by: str)
         check_not_rolled_back(ports, discard.table.name, state)
         return add_action(ports, state, ACTION, by, details)
 
-    move_position(ports, TableMove(discard.table, state.recorded, state.recorded), note)
+    move_position(ports, TableMove(discard.table, state.recorded_position, state.recorded_position), note)

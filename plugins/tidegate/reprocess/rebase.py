@@ -65,14 +65,14 @@ class OldTopic:
 class TableMove:
     """One table's position as it stands, and as it will stand; what the move leaves behind of deleted topics.
 
-    `unpublished` is the highest batch that is staged and not published yet, which the move gives up; 0 for none.
+    `last_unpublished_batch` is the highest batch that is staged and not published; the move discards it. 0 for none.
     """
 
     table: Table
     before: Position
     after: Position
     old_topics: tuple[OldTopic, ...] = ()
-    unpublished: int = 0
+    last_unpublished_batch: int = 0
 
     @property
     def moves(self) -> list[PartitionMove]:
@@ -112,7 +112,7 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
         before=before,
         after=after,
         old_topics=_find_old_topics(ports, table, before, ids),
-        unpublished=_find_unpublished(ports, table, state, before),
+        last_unpublished_batch=_find_unpublished(ports, table, state, before),
     )
 
 
@@ -216,7 +216,7 @@ def move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableSta
     mark = json.dumps({"from": move.before.offsets, "to": move.after.offsets})
     swap = Swap(
         ports=ports,
-        where=_describe_table(ports, move),
+        message_prefix=_describe_table(ports, move),
         table=move.table.name,
         state=state,
         branch=resource_names.name_branch(name, state.highest_batch, attempt),
@@ -231,7 +231,9 @@ def move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableSta
 
 def _check_unmoved(place: str, before: Position, state: TableState | None) -> None:
     if state is None or _get_position(state) != before:
-        recorded_offsets = format_offsets(state.recorded.offsets) if state and state.recorded else None
+        recorded_offsets = (
+            format_offsets(state.recorded_position.offsets) if state and state.recorded_position else None
+        )
         raise RetryLater(
             f"{place}: another writer was faster, this position was not moved: found={recorded_offsets} "
             f"shown={format_offsets(before.offsets)}; look at the status and run the command again"
@@ -240,7 +242,7 @@ def _check_unmoved(place: str, before: Position, state: TableState | None) -> No
 
 def _require_state(ports: Ports, table: Table) -> TableState:
     state = ports.tables.read_state(table.name, ports.pipeline.name)
-    if state is None or (state.recorded is None and not state.position_lost):
+    if state is None or (state.recorded_position is None and not state.is_position_lost):
         raise ConfigurationError(
             f"pipeline={ports.pipeline.name} table={table.name}: no position yet, so there is none to move; "
             "set source.start instead"
@@ -249,4 +251,4 @@ def _require_state(ports: Ports, table: Table) -> TableState:
 
 
 def _get_position(state: TableState) -> Position:
-    return state.recorded or Position({})
+    return state.recorded_position or Position({})

@@ -113,22 +113,22 @@ def _finish(work: Replay, attempt: str) -> ReplayResult:
 
 def _check_known(work: Replay, mark: str | None) -> None:
     """Refuse where a replay was published and it is no longer known which dead letters it has brought in."""
-    if mark is None or mark.startswith(BEGUN) or work.chosen.places:
+    if mark is None or mark.startswith(BEGUN) or work.letter_filter.places:
         return
     staging = work.read_staging()  # behind the mark
     state = work.ports.tables.read_state(work.table.name, work.ports.pipeline.name)
     if state is None or state.marks.get(work.mark) != mark or (staging and staging.batches[0].attempt == mark):
-        raise RetryLater(f"{work.where}: another replay ends at this moment; run it again")
+        raise RetryLater(f"{work.message_prefix}: another replay ends at this moment; run it again")
     raise GiveUp(
-        f"{work.where}: attempt={mark} has brought dead letters in, and it is no longer known which; look for them in "
-        "the table's snapshot of this tidegate.attempt, then replay those that are not there by their places "
+        f"{work.message_prefix}: attempt={mark} has brought dead letters in, and it is no longer known which; look for "
+        "them in the table's snapshot of this tidegate.attempt, then replay those that are not there by their places "
         "(--offsets), and discard the others"
     )
 
 
 def _begin(work: Replay) -> Replay:
     """Note in a commit to the table that this replay goes on from here, and that no other one publishes any more."""
-    return retry_commits(work.ports, work.where, partial(_begin_once, work))
+    return retry_commits(work.ports, work.message_prefix, partial(_begin_once, work))
 
 
 def _begin_once(work: Replay) -> Replay:
@@ -139,7 +139,7 @@ def _begin_once(work: Replay) -> Replay:
     assert state is not None
     swap = Swap(
         ports=ports,
-        where=work.where,
+        message_prefix=work.message_prefix,
         table=work.table.name,
         state=state,
         branch=resource_names.name_backfill_branch(name, REPLAY_ID, number=1, attempt=attempt),
@@ -159,15 +159,17 @@ def _build_summary(work: Replay) -> dict[str, str]:
 def _check_is_newest(work: Replay, state: TableState | None) -> None:
     """Raise where another replay has begun, or ended, since this one has left its mark."""
     if work.checks_mark and (state is None or state.marks.get(work.mark) != work.own_mark):
-        raise RetryLater(f"{work.where}: another replay has begun meanwhile; let one run at a time, and run it again")
+        raise RetryLater(
+            f"{work.message_prefix}: another replay has begun meanwhile; let one run at a time, and run it again"
+        )
 
 
 def _replay_group(work: Replay, letters: LetterGroup) -> tuple[ReplayResult, Replay]:
     ports = work.ports
     _check_mode(work, work.table)
     ports.tables.claim(work.letters, describe_dead_letters(ports.pipeline))
-    retry_commits(ports, work.where, partial(add_later_columns, ports, work.letters))
-    attempt, head = retry_commits(ports, work.where, partial(_replay_round, work, letters))
+    retry_commits(ports, work.message_prefix, partial(add_later_columns, ports, work.letters))
+    attempt, head = retry_commits(ports, work.message_prefix, partial(_replay_round, work, letters))
     if head is not None and work.checks_mark:
         work = replace(work, own_mark=attempt)
     return _mark_replayed(work, attempt, head)
@@ -176,8 +178,8 @@ def _replay_group(work: Replay, letters: LetterGroup) -> tuple[ReplayResult, Rep
 def _check_mode(work: Replay, table: Table) -> None:
     if table.mode == TableMode.DELETE:
         raise ConfigurationError(
-            f"{work.where}: a table with deletes and without upserts keeps several rows of a key, and which of them "
-            "follow a dead letter is not known; insert its dead letters by hand, and delete them"
+            f"{work.message_prefix}: a table with deletes and without upserts keeps several rows of a key, and which "
+            "of them follow a dead letter is not known; insert its dead letters by hand, and delete them"
         )
 
 
@@ -203,7 +205,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
     branch = resource_names.name_backfill_branch(name, REPLAY_ID, number=staged.batch, attempt=attempt)
     swap = Swap(
         ports=ports,
-        where=work.where,
+        message_prefix=work.message_prefix,
         table=table.name,
         state=state,
         branch=branch,
@@ -212,14 +214,14 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
         guard=partial(_check_undisturbed, work, staged.attempt, state),
         summary={**_build_summary(work), resource_names.REPLAY_PROPERTY: staged.attempt},
         source=StagedSource(work.intermediate, staged.batch, staged.attempt),
-        must_add=staged.counts.staged if work.is_append else 0,
+        min_added_rows=staged.counts.staged if work.is_append else 0,
     )
     current = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     head = write_on_branch(
         swap, staged.batch, *render_replay_statements(ports, current, staged, branch, work.intermediate)
     )
     head = publish_head(swap, head)
-    log.info("replayed: %s snapshot=%s", work.where, head.snapshot_id)
+    log.info("replayed: %s snapshot=%s", work.message_prefix, head.snapshot_id)
     return staged.attempt, head
 
 
@@ -229,8 +231,8 @@ def _check_undisturbed(work: Replay, attempt: str, before: TableState, state: Ta
     """
     if state is None or state.uuid != before.uuid:
         raise PositionLost(
-            f"{work.where}: the table was dropped, or replaced by another of the same name, during the replay; "
-            "nothing was applied; flush, then replay again"
+            f"{work.message_prefix}: the table was dropped, or replaced by another of the same name, during the "
+            "replay; nothing was applied; flush, then replay again"
         )
     _check_is_newest(work, state)
     _read_own_staging(work, attempt)
@@ -241,8 +243,8 @@ def _read_own_staging(work: Replay, attempt: str) -> Staging:
     staging = work.read_staging()
     if staging is None or staging.batches[0].attempt != attempt:
         raise RetryLater(
-            f"{work.where}: what attempt={attempt} staged was taken away, as another replay of the pipeline does; let "
-            "one run at a time, and run it again"
+            f"{work.message_prefix}: what attempt={attempt} staged was taken away, as another replay of the pipeline "
+            "does; let one run at a time, and run it again"
         )
     return staging
 
@@ -255,7 +257,7 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
     result = ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head)))
     result = replace(result, snapshot_id=head.snapshot_id if head else None)
     work.report(result)
-    is_of_version_before = retry_commits(ports, work.where, partial(add_later_columns, ports, work.letters))
+    is_of_version_before = retry_commits(ports, work.message_prefix, partial(add_later_columns, ports, work.letters))
     render = partial(
         ports.sql_for(work.letters).render,
         "replayed_dead_letters",

@@ -66,13 +66,13 @@ class Replay:
 
     ports: Ports
     table: Table
-    chosen: LetterFilter = ALL_LETTERS
+    letter_filter: LetterFilter = ALL_LETTERS
     own_mark: str | None = None
     checks_mark: bool = False
     report: Callable[[ReplayResult], None] = lambda _: None
 
     @property
-    def where(self) -> str:
+    def message_prefix(self) -> str:
         """For messages."""
         return f"pipeline={self.ports.pipeline.name} table={self.table.name} replay"
 
@@ -137,7 +137,7 @@ def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
     ids, groups = find_known_topic_ids(position.topic_ids), dict[_GroupKey, list[WaitingLetter]]()
     run = 0
     for letter in sorted(work.ports.dead_letters.list_waiting_letters(work.letters, work.table.name), key=_get_place):
-        if not work.chosen.matches(letter):
+        if not work.letter_filter.matches(letter):
             run += 1
             continue
         is_old = letter.topic_id is not None and letter.topic_id != ids.get(letter.topic)
@@ -145,10 +145,10 @@ def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
             old_topic, topic_id = (letter.topic, letter.topic_id or "") if is_old else ("", "")
             key = _GroupKey(old_topic, topic_id, has_id=bool(letter.topic_id), run=run)
             groups.setdefault(key, []).append(letter)
-    if work.chosen.is_given and len(groups) > MAX_CHOSEN_GROUPS:
+    if work.letter_filter.is_given and len(groups) > MAX_CHOSEN_GROUPS:
         raise GiveUp(
-            f"{work.where}: the chosen dead letters lie in groups={len(groups)} between others, and each is merged by "
-            f"itself: choose at most {MAX_CHOSEN_GROUPS} at once, or replay all"
+            f"{work.message_prefix}: the chosen dead letters lie in groups={len(groups)} between others, and each is "
+            f"merged by itself: choose at most {MAX_CHOSEN_GROUPS} at once, or replay all"
         )
     return [
         LetterGroup(
@@ -188,7 +188,9 @@ def stage_missing_letters(work: Replay, letters: LetterGroup, position: Position
             return staging
         for number, ranges in pieces:
             _stage_piece(work, number, ranges, letters, position)
-    raise RetryLater(f"{work.where}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again")
+    raise RetryLater(
+        f"{work.message_prefix}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again"
+    )
 
 
 def _find_missing_pieces(
@@ -228,7 +230,7 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
         )
     )
     if not are_letters:
-        check_same_topics(ports, work.where, ranges, position.cluster_id, position.topic_ids)
+        check_same_topics(ports, work.message_prefix, ranges, position.cluster_id, position.topic_ids)
     read_staged_batch(ports, planned_batch, stage_table)
 
 
@@ -243,7 +245,7 @@ def _check_log(work: Replay, ranges: Ranges) -> None:
         first = get_offset(begin, topic, partition) or 0
         if start < end and start < first:
             raise PositionLost(
-                f"{work.where} topic={topic} partition={partition}: the log starts at offset={first}, so the records "
-                f"[{start}, {min(first, end)}) are gone that would tell whether a dead letter is the newest of its "
-                "key; nothing was replayed; bring these in by hand, and delete them from the dead letters"
+                f"{work.message_prefix} topic={topic} partition={partition}: the log starts at offset={first}, so the "
+                f"records [{start}, {min(first, end)}) are gone that would tell whether a dead letter is the newest of "
+                "its key; nothing was replayed; bring these in by hand, and delete them from the dead letters"
             )

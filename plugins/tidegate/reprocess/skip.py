@@ -35,7 +35,7 @@ ACTION = "skip"
 class ProposedSkip:
     """One table for which the record is bad, and the topic's id by which it is told from a later one at its place."""
 
-    at: RecordAddress
+    address: RecordAddress
     verdict: Verdict
     topic_id: str
 
@@ -60,7 +60,7 @@ def propose_skips(ports: Ports, at: RecordAddress, name: str | None = None) -> l
 
 def _has_passed(ports: Ports, at: RecordAddress, name: str) -> bool:
     state = ports.tables.read_state(name, ports.pipeline.name)
-    if state is None or state.rolled_back or state.position is None:
+    if state is None or state.is_rolled_back or state.position is None:
         return False
     return at.offset < (get_offset(state.position.offsets, at.topic, at.partition) or 0)
 
@@ -68,7 +68,7 @@ def _has_passed(ports: Ports, at: RecordAddress, name: str) -> bool:
 def _check_ahead(ports: Ports, at: RecordAddress, name: str) -> None:
     pipeline, table = ports.pipeline, find_table(ports, name)
     place = f"pipeline={pipeline.name} table={name} {at.words}"
-    if table.errors.set_aside is not None:
+    if table.errors.max_dead_letters is not None:
         raise GiveUp(f"{place}: errors.tolerance=all sets bad records aside already; flush the pipeline")
     state = ports.tables.read_state(name, pipeline.name)
     refuse_rolled_back(ports, name, state)
@@ -92,12 +92,12 @@ def _note_skip(ports: Ports, skip: ProposedSkip, by: str) -> None:
     name, pipeline = skip.verdict.table, ports.pipeline
     table = find_table(ports, name)
     state = ports.tables.read_state(name, pipeline.name)
-    if state is None or state.recorded is None:
+    if state is None or state.recorded_position is None:
         state = _create_table(ports, name)
-    _check_ahead(ports, skip.at, name)
-    if _build_record(skip) in list_skipped_records(pipeline.name, state) or state.recorded is None:
+    _check_ahead(ports, skip.address, name)
+    if _build_record(skip) in list_skipped_records(pipeline.name, state) or state.recorded_position is None:
         return
-    move = TableMove(table, state.recorded, state.recorded)
+    move = TableMove(table, state.recorded_position, state.recorded_position)
     move_position(ports, move, partial(_build_properties, skip=skip, by=by))
 
 
@@ -124,16 +124,16 @@ def _create_table(ports: Ports, name: str) -> TableState:
 
 def _build_properties(ports: Ports, state: TableState, skip: ProposedSkip, by: str) -> dict[str, str]:
     check_not_rolled_back(ports, skip.verdict.table, state)
-    pipeline, position = ports.pipeline.name, state.recorded.offsets if state.recorded else {}
+    pipeline, position = ports.pipeline.name, state.recorded_position.offsets if state.recorded_position else {}
     skipped_records = add_skipped_record(list_skipped_records(pipeline, state), _build_record(skip), position)
     if skipped_records is None:
         raise GiveUp(
             f"pipeline={pipeline} table={skip.verdict.table}: {MAX_SKIPPED_RECORDS} records ahead are skipped already; "
             "correct the schema in the pipeline file, or set errors.tolerance: all"
         )
-    details = f"{skip.at.words} reason={json.dumps(skip.verdict.reason)}"
+    details = f"{skip.address.words} reason={json.dumps(skip.verdict.reason)}"
     return {**build_property(pipeline, skipped_records), **add_action(ports, state, ACTION, by, details)}
 
 
 def _build_record(skip: ProposedSkip) -> SkippedRecord:
-    return SkippedRecord(*skip.at, skip.topic_id)
+    return SkippedRecord(*skip.address, skip.topic_id)

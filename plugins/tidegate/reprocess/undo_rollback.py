@@ -50,7 +50,7 @@ def _propose_undo(ports: Ports, table: Table) -> ProposedUndo:
     place, rollback = _describe_table(ports, table), ports.commits.find_rollback(table.name, ports.pipeline.name)
     if rollback is None:
         state = ports.tables.read_state(table.name, ports.pipeline.name)
-        if state is not None and not state.rolled_back:
+        if state is not None and not state.is_rolled_back:
             raise RetryLater(f"{place}: another writer was faster, it is rolled back no more; look at the status")
         raise GiveUp(
             f"{place}: nothing to go back to: the tag {resource_names.name_tag(ports.pipeline.name)} is gone, or "
@@ -58,9 +58,10 @@ def _propose_undo(ports: Ports, table: Table) -> ProposedUndo:
         )
     if not rollback.is_traceable:
         raise GiveUp(
-            f"{place}: the last published snapshot={rollback.tagged} and {table.branch} at snapshot={rollback.head} "
-            "share no snapshot that is still there: the table was replaced, or expiry took what lay between them; so "
-            f"nobody can tell what would be lost; {_name_other_ways(ports, table)}"
+            f"{place}: the last published snapshot={rollback.tagged_snapshot_id} and {table.branch} at "
+            f"snapshot={rollback.current_snapshot_id} share no snapshot that is still there: the table was replaced, "
+            "or expiry took what lay between them; so nobody can tell what would be lost; "
+            f"{_name_other_ways(ports, table)}"
         )
     return ProposedUndo(table, rollback)
 
@@ -88,7 +89,7 @@ def undo_rollbacks(ports: Ports, undos: list[ProposedUndo], by: str, *, discard_
 
 
 def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
-    lost_changes = undo.rollback.lost_changes
+    lost_changes = undo.rollback.discarded_changes
     if lost_changes:
         counts = [snapshot.rows for snapshot in lost_changes if snapshot.rows is not None]
         rows = f"up to rows={sum(counts)}" if len(counts) == len(lost_changes) else "rows that nobody has counted"
@@ -105,21 +106,22 @@ def _undo_rollback(ports: Ports, undo: ProposedUndo, by: str) -> None:
     """One try; `CommitRefused` asks for another look at the table."""
     name, pipeline, previewed = undo.table.name, ports.pipeline.name, undo.rollback
     found_rollback, state = ports.commits.find_rollback(name, pipeline), ports.tables.read_state(name, pipeline)
-    if state is not None and state.snapshot_id == previewed.tagged:
+    if state is not None and state.snapshot_id == previewed.tagged_snapshot_id:
         return  # also by somebody else, since the look before this one
     if (
         state is None
         or found_rollback is None
-        or (found_rollback.head, found_rollback.tagged) != (previewed.head, previewed.tagged)
+        or (found_rollback.current_snapshot_id, found_rollback.tagged_snapshot_id)
+        != (previewed.current_snapshot_id, previewed.tagged_snapshot_id)
     ):
         raise RetryLater(
             f"{_describe_table(ports, undo.table)}: another writer was faster, nothing was undone: "
-            f"found={found_rollback and found_rollback.head} shown={previewed.head}; look at the status and undo the "
-            "rollback again"
+            f"found={found_rollback and found_rollback.current_snapshot_id} shown={previewed.current_snapshot_id}; "
+            "look at the status and undo the rollback again"
         )
-    details = f"snapshot={previewed.head} -> snapshot={previewed.tagged}"
-    if previewed.lost_changes:
-        details += f" discarded={','.join(str(snapshot.snapshot_id) for snapshot in previewed.lost_changes)}"
+    details = f"snapshot={previewed.current_snapshot_id} -> snapshot={previewed.tagged_snapshot_id}"
+    if previewed.discarded_changes:
+        details += f" discarded={','.join(str(snapshot.snapshot_id) for snapshot in previewed.discarded_changes)}"
     try:
         ports.commits.undo_rollback(name, pipeline, found_rollback, add_action(ports, state, ACTION, by, details))
     except OutcomeUnknown as error:

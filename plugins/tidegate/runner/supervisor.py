@@ -102,7 +102,9 @@ class Supervisor:
         return sorted({file.stem for folder in folders for file in list_named_files(folder)})
 
     def _start_watches(self) -> None:
-        clusters = [flush_work.watched[0] for flush_work in self._list_flushes() if flush_work.watched]
+        clusters = [
+            flush_work.monitored_backlog[0] for flush_work in self._list_flushes() if flush_work.monitored_backlog
+        ]
         wanted_clusters = {json.dumps(kafka, sort_keys=True): kafka for kafka in clusters}
         for old_key in self._watches.keys() - wanted_clusters.keys():
             self._watches.pop(old_key).retire()
@@ -119,7 +121,7 @@ class Supervisor:
     def _list_calls(self, key: str) -> Mapping[MonitoredPipeline, Callable[[], None]]:
         calls = dict[MonitoredPipeline, Callable[[], None]]()
         for worker in list(self._workers.values()):
-            watched_pipeline = worker.work.watched if isinstance(worker.work, Flush) else None
+            watched_pipeline = worker.work.monitored_backlog if isinstance(worker.work, Flush) else None
             if watched_pipeline is not None and json.dumps(watched_pipeline[0], sort_keys=True) == key:
                 calls[watched_pipeline[1]] = worker.call
         return calls

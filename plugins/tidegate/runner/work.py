@@ -46,7 +46,7 @@ class RunOutcome:
 
     batches: tuple[PublishedBatch, ...] = ()
     publication: PublicationResult | None = None
-    maintained: tuple[MaintenanceReport, ...] = ()
+    maintenance_reports: tuple[MaintenanceReport, ...] = ()
     is_behind: bool = False
 
 
@@ -84,8 +84,8 @@ class Work(Protocol):
 class Flush:
     """The flushes of a pipeline, and the compaction behind every tenth one.
 
-    `watched` is what to look at of its backlog, and by which Kafka connection; None where no number of records starts a
-    flush. The schedule is to be read first.
+    `monitored_backlog`: the Kafka connection, and what to monitor there; None if no number of records starts a flush.
+    `read_schedule` sets it.
     """
 
     def __init__(self, place: Place, pipeline: str) -> None:
@@ -94,13 +94,15 @@ class Flush:
         self.shared_files = (place.include / DEFAULTS_FILE,)
         self._clients = OpenClients()
         self._is_planned = False  # in the last run: what fails before costs no Spark job
-        self.watched: tuple[str | dict[str, str], MonitoredPipeline] | None = None
+        self.monitored_backlog: tuple[str | dict[str, str], MonitoredPipeline] | None = None
 
     def read_schedule(self) -> Schedule:
         """See the protocol."""
         pipeline = self._place.files.load(self._pipeline)
         is_watched = pipeline.merge.records_threshold > 0
-        self.watched = (pipeline.source.kafka, MonitoredPipeline.from_pipeline(pipeline)) if is_watched else None
+        self.monitored_backlog = (
+            (pipeline.source.kafka, MonitoredPipeline.from_pipeline(pipeline)) if is_watched else None
+        )
         return build_flush_schedule(pipeline)
 
     def run(self, at_least: int) -> RunOutcome:
@@ -112,7 +114,7 @@ class Flush:
         self._is_planned = True
         result = flush_planned(ports, expanded_ports, flush_plan, self._place.merges_at_once)
         if ports.pipeline.maintenance.follows_flushes:
-            compact(ports, [report.table for report in result.cleaned if report.needs_compaction])
+            compact(ports, [report.table for report in result.clean_up_reports if report.needs_compaction])
         return RunOutcome(result.published, is_behind=result.offsets_left > 0)
 
     def digest_inputs(self) -> str:
@@ -146,7 +148,7 @@ class Maintain:
         ports = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve)
         maintained = list[MaintenanceReport]()
         maintain_all(ports, list_maintained_tables(ports), maintained.append)
-        return RunOutcome(maintained=tuple(maintained))
+        return RunOutcome(maintenance_reports=tuple(maintained))
 
     def digest_inputs(self) -> str:
         """See the protocol: it is seldom tried."""
@@ -156,20 +158,21 @@ class Maintain:
 class Publish:
     """The runs of a publication.
 
-    `awaited` are the tables whose publish calls for a run; none where it is timed. The schedule is to be read first.
+    `awaited_tables`: the tables whose publish starts a run; empty if the publication has an interval. `read_schedule`
+    sets it.
     """
 
     def __init__(self, place: Place, publication: str) -> None:
         self.name, self._place, self._publication = f"publication={publication}", place, publication
         self.file = find_file(place.include, "publication", publication)
         self.shared_files = tuple[Path, ...]()
-        self.awaited = tuple[str, ...]()
+        self.awaited_tables = tuple[str, ...]()
 
     def read_schedule(self) -> Schedule:
         """See the protocol."""
         publication = self._place.publications.load(self._publication)
         is_timed = publication.interval_seconds > 0 or not publication.on_table_change
-        self.awaited = () if is_timed else (publication.table, *publication.joined)
+        self.awaited_tables = () if is_timed else (publication.table, *publication.joined_tables)
         return build_publication_schedule(publication)
 
     def run(self, at_least: int) -> RunOutcome:
@@ -183,4 +186,4 @@ class Publish:
 
     def follows(self, is_published: Callable[[str], bool]) -> bool:
         """Whether it is to run when certain tables were published: asked behind each flush, and so without its file."""
-        return any(map(is_published, self.awaited))
+        return any(map(is_published, self.awaited_tables))

@@ -287,7 +287,7 @@ def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
     if keyless_records and not key.from_value and not table.value.format.holds_several_rows:
         checks.append(PlacedCheck("key", f"{keyless_records} of {count(len(sample.records), 'record')} have no key"))
     distinct = len({record.key for record in records})
-    is_log = not (table.value.format.is_change_event or table.tombstones or sample.compacted)
+    is_log = not (table.value.format.is_change_event or table.tombstones or sample.is_compacted)
     if is_log and 0 < distinct < len(records):
         problem = f"{len(records)} records have {distinct} keys, and upsert keeps the last of each"
         checks.append(

@@ -30,13 +30,13 @@ class SampleLimits:
 
 @dataclass(frozen=True)
 class TopicSample:
-    """Some of a topic's records. `begin` and `end` are those of the log, by partition; `compacted` is its policy."""
+    """Some of a topic's records. `begin` and `end` of the log are by partition; `is_compacted` is its policy."""
 
     topic: str
     records: tuple[KafkaRecord, ...]
     begin: dict[int, int] = field(default_factory=dict)
     end: dict[int, int] = field(default_factory=dict)
-    compacted: bool = False
+    is_compacted: bool = False
     stopped_by: str = ""  # the limit that ended the sampling, empty where all that was asked for was read
 
     @property

@@ -19,15 +19,16 @@ class MaxLength:
 class Primitive:
     """A type without parts; `name` as Spark spells it, e.g. ``BIGINT`` or ``DECIMAL(12, 2)``.
 
-    `lenient` numbers may be sent as text; `encoding` says how bytes are written, where not in base64; of `truncated`
-    times what is finer than a microsecond is cut off. `form` is what a table holds where Spark has no type for it:
-    texts that are a UUID, bytes of that number, texts or bytes of a greatest length; decimals of any smaller scale too.
+    - `is_lenient`: a number may be written as text. `encoding`: how bytes are written, if not in base64.
+    - `is_truncated`: what is finer than a microsecond is cut off a time.
+    - `form`: a table's type that Spark lacks: texts that are a UUID, bytes of a fixed number, texts or bytes of a
+      greatest length, and decimals of any smaller scale.
     """
 
     name: str
-    lenient: bool = False
+    is_lenient: bool = False
     encoding: str | None = None
-    truncated: bool = False
+    is_truncated: bool = False
     form: str | int | MaxLength | None = None
 
     @property
@@ -60,15 +61,15 @@ class Map:
 class Struct:
     """Named fields in order; `required` are never NULL, `aliases` other names that a field is known by.
 
-    `identifying` are the required fields that are, or hold, a table's identifier fields: they can never be optional.
-    `defaulted` are those that the table itself fills in a new row that does not name them.
+    `identifier_fields` are the required fields that are, or hold, a table's identifier fields: they can never be
+    optional. `defaulted_fields` are those that the table itself fills in a new row that does not name them.
     """
 
     fields: tuple[tuple[str, "DataType"], ...]
     required: frozenset[str] = frozenset()
     aliases: tuple[tuple[str, str], ...] = ()
-    identifying: frozenset[str] = frozenset()
-    defaulted: frozenset[str] = frozenset()
+    identifier_fields: frozenset[str] = frozenset()
+    defaulted_fields: frozenset[str] = frozenset()
 
     def find_name(self, name: str) -> str | None:
         """The field that goes by this name, without case: its own name before any other."""
@@ -91,7 +92,7 @@ BINARY_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE")  # 
 
 def make_lenient(data_type: DataType) -> DataType:
     """The type with numbers that may be sent as text, at every depth."""
-    return replace_leaves(data_type, lambda leaf: replace(leaf, lenient=leaf.name in BINARY_NUMBERS))
+    return replace_leaves(data_type, lambda leaf: replace(leaf, is_lenient=leaf.name in BINARY_NUMBERS))
 
 
 def make_encoded(data_type: DataType, encoding: str) -> DataType:
@@ -101,7 +102,7 @@ def make_encoded(data_type: DataType, encoding: str) -> DataType:
 
 def make_truncated(data_type: DataType) -> DataType:
     """The type with times that may be finer than it, at every depth."""
-    return replace_leaves(data_type, lambda leaf: replace(leaf, truncated=leaf.name in MOMENTS))
+    return replace_leaves(data_type, lambda leaf: replace(leaf, is_truncated=leaf.name in MOMENTS))
 
 
 def replace_leaves(data_type: DataType, substitute: Callable[[Primitive], Primitive]) -> DataType:

@@ -111,7 +111,7 @@ def find_schema_changes(
     compared, expected_struct = _Compared(table, rules), to_struct(columns)
     changes = tuple(_compare_structs(compared, (), current, expected_struct))
     filled_columns = {current.find_name(name) for name, _ in expected_struct.fields}
-    for name in sorted(current.required - current.defaulted - filled_columns):
+    for name in sorted(current.required - current.defaulted_fields - filled_columns):
         raise _check_unfilled(compared, (name,), current, "make it optional, or add it to value.schema")
     return changes
 
@@ -130,7 +130,7 @@ def _compare_structs(
         is_relaxed = (
             own_name in current.required
             and name not in expected_struct.required
-            and own_name not in current.identifying
+            and own_name not in current.identifier_fields
         )
         if is_relaxed and compared.rules.relax:
             yield SchemaChange(ChangeKind.RELAX, field_path, format_type(types[own_name]))
@@ -138,7 +138,7 @@ def _compare_structs(
         current.required - {current.find_name(name) for name, _ in expected_struct.fields} if path else frozenset()
     )
     for own_name in sorted(missing):
-        if own_name in current.identifying or not compared.rules.relax:
+        if own_name in current.identifier_fields or not compared.rules.relax:
             raise _check_unfilled(compared, (*path, own_name), current, "make it optional, or allow evolve.relax")
         yield SchemaChange(ChangeKind.RELAX, (*path, own_name), format_type(types[own_name]))
 
@@ -173,7 +173,7 @@ def _check_added(compared: _Compared, path: Path, data_type: DataType) -> Schema
 
 
 def _check_unfilled(compared: _Compared, path: Path, current: Struct, remedy: str) -> IncompatibleSchema:
-    if path[-1] not in current.identifying:
+    if path[-1] not in current.identifier_fields:
         return compared.build_error(path, "required, and the pipeline does not fill it", remedy)
     problem = "one of the table's identifier fields, so it is required, and the pipeline does not fill it"
     return compared.build_error(path, problem, "add it to value.schema, or drop the table's identifier fields")

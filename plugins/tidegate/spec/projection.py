@@ -56,7 +56,7 @@ class Item:
     type: str = ""
     is_checked: bool = False
     reads: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
+    excluded_columns: tuple[str, ...] = ()
     is_joined: bool = False
 
 
@@ -106,7 +106,7 @@ class Projection:
     columns: tuple[Selected, ...]
     keys: tuple[tuple[str, str | None], ...] = ()
     dimensions: tuple[Dimension, ...] = ()
-    unusable: tuple[str, ...] = ()
+    unusable_columns: tuple[str, ...] = ()
 
 
 def parse_projection(data: dict) -> Projection:  # type: ignore[type-arg]
@@ -118,7 +118,7 @@ def parse_projection(data: dict) -> Projection:  # type: ignore[type-arg]
         columns=tuple(Selected(**{**column, "reads": tuple(column["reads"])}) for column in data["columns"]),
         keys=tuple((name, part) for name, part in data["keys"]),
         dimensions=dimensions,
-        unusable=tuple(data["unusable"]),
+        unusable_columns=tuple(data["unusable"]),
     )
 
 
@@ -144,7 +144,7 @@ def list_record_fields(record: Sequence[Field]) -> tuple[Field, ...]:
 
 def _resolve_item(select: Select, item: Item, record: Sequence[Field], place: str) -> Iterable[Selected]:
     if item.name is None:
-        left_out = {name.casefold() for name in item.left_out}
+        left_out = {name.casefold() for name in item.excluded_columns}
         unknown = left_out - {c.name.casefold() for c in record}
         if unknown:
             raise ConfigurationError(f"{place}: EXCEPT ({', '.join(sorted(unknown))}) are no columns of the record")
@@ -188,7 +188,7 @@ def list_passed_columns(select: Select, record: Sequence[Field]) -> set[str]:
     names: set[str] = set()
     for item in select.items:
         if item.name is None:
-            names |= {c.name.casefold() for c in record} - {name.casefold() for name in item.left_out}
+            names |= {c.name.casefold() for c in record} - {name.casefold() for name in item.excluded_columns}
         elif _is_passed(select, item):
             names.add(item.path[0].casefold())
     return names

@@ -73,12 +73,12 @@ class Grouped:
     """How the groups of aggregating SQL are told: `keys_sql` gives the keys of the groups that some rows are in, and
     maybe other columns.
 
-    A group is found by the key columns in `matched`: those that follow from each of its rows alone. A session window
-    does not, as a row may join two of them.
+    A group is found by the key columns in `matched_keys`: those that follow from each of its rows alone. A session
+    window does not, as a row may join two of them.
     """
 
     keys_sql: str
-    matched: tuple[str, ...]
+    matched_keys: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Publication:
     """One publication file.
 
     - `topics`: all topics that a record may go to; one, unless `metadata.topic` is set.
-    - `joined`: the other tables of the SQL.
+    - `joined_tables`: the other tables of the SQL.
     - `parallelism`: into how many parts the keys are divided. Each part has its own progress and, with exactly-once,
       its own transactional producer.
     - `interval_seconds`: below 1 the tables' assets, or a person, start a run.
@@ -99,7 +99,7 @@ class Publication:
     value: ValueOut = ValueOut()
     metadata: MetadataOut = MetadataOut()
     sql: str = EVERYTHING
-    joined: tuple[str, ...] = ()
+    joined_tables: tuple[str, ...] = ()
     grouped: Grouped | None = None
     description: str = ""
     kafka: str | dict[str, str] = "kafka_default"

@@ -34,7 +34,7 @@ class Errors:
     topic: str | None = None
 
     @property
-    def set_aside(self) -> int | None:
+    def max_dead_letters(self) -> int | None:
         """The most bad records of one batch that are set aside, None where the first one fails the batch."""
         return self.max_per_batch if self.tolerance == "all" else None
 

@@ -165,10 +165,10 @@ def _commit_registry_advance(ports: Ports, plan: Plan, planned_batch: PlannedBat
         ports.commits.seed(table.name, name, start)
         state = ports.tables.read_state(table.name, name)
     if state is None:
-        raise RetryLater(f"pipeline={name} table={table.name}: it was created and is not there; stage again")
+        raise RetryLater(f"pipeline={name} table={table.name}: it was created, and the catalog lacks it; stage again")
     swap = Swap(
         ports=ports,
-        where=f"pipeline={name} table={table.name} batch={planned_batch.batch}",
+        message_prefix=f"pipeline={name} table={table.name} batch={planned_batch.batch}",
         table=table.name,
         state=state,
         branch=resource_names.name_branch(name, planned_batch.batch, attempt),

@@ -66,7 +66,7 @@ def build_stage_table(
         check_compatible(ports.pipeline, table, state, planned.ranges)
     is_flush_or_backfill = not intermediate or bool(note)  # not a replay of dead letters, nor a look at one record
     skips = None
-    if is_flush_or_backfill and table.errors.set_aside is None:
+    if is_flush_or_backfill and table.errors.max_dead_letters is None:
         skips = find_skipped_places(ports.pipeline.name, state, planned.ranges, plan.topic_ids)
     staged_table = table if skips is None else make_room_for_letters(table)
     attempt = ports.new_attempt()
@@ -82,11 +82,13 @@ def build_stage_table(
         summary=_build_summary(ports, staged_batch, attempt) | format_pins(table.select),
         property=names.name_counted_property(attempt),
         create=() if folder is not None else create,
-        tries_plain=folder is None and not planned.refused and _tries_plain(current_properties, planned.batch),
+        tries_plain=folder is None
+        and not planned.is_direct_refused
+        and _tries_plain(current_properties, planned.batch),
         marks=_mark_refused(planned),
         folder=folder or "",
         last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(ports.pipeline, table),
-        set_aside=staged_table.errors.set_aside,
+        set_aside=staged_table.errors.max_dead_letters,
         skips=skips,
     )
 
@@ -95,7 +97,7 @@ def drops_queue(ports: Ports, planned: PlannedBatch) -> bool:
     """Whether staging this batch would drop older ones that wait: the table is made anew, to skip a record."""
     state, metadata = ports.tables.read_state(planned.table, ports.pipeline.name), ports.pipeline.source.metadata
     table = pin_dimensions(ports, resolve_columns(find_table(ports, planned.table), metadata, state))
-    if table.errors.set_aside is not None or not list_skipped_records(ports.pipeline.name, state):
+    if table.errors.max_dead_letters is not None or not list_skipped_records(ports.pipeline.name, state):
         return False
     intermediate = names.name_intermediate_table(ports.pipeline, table)
     current = ports.tables.claim(intermediate, describe_intermediate(ports.pipeline, table)) or {}
@@ -105,7 +107,7 @@ def drops_queue(ports: Ports, planned: PlannedBatch) -> bool:
 def _mark_refused(planned: PlannedBatch) -> dict[str, str]:
     """Marks of a batch with odd records: the next batches are neither direct nor read in a plain pass."""
     marks = (REFUSED_BATCH_PROPERTY, UNUSUAL_BATCH_PROPERTY)
-    return dict.fromkeys(marks, str(planned.batch)) if planned.refused else {}
+    return dict.fromkeys(marks, str(planned.batch)) if planned.is_direct_refused else {}
 
 
 def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
@@ -144,7 +146,7 @@ def build_direct_table(ports: Ports, table: Table, batch: StagedBatch) -> StageT
     planned = PlannedBatch(batch.table, batch.batch, batch.ranges)
     return replace(
         _describe_records(ports, table, planned, batch.attempt),
-        set_aside=table.errors.set_aside,
+        set_aside=table.errors.max_dead_letters,
         tries_plain=True,
         last_per_raw_key=batch.last_per_key and can_keep_last_per_key(ports.pipeline, table),
     )
@@ -188,7 +190,7 @@ def _render_table_creation(
         "sequence": list_sequence_columns(table, ports.pipeline.source.metadata),
         "shape": shape,
         "batch": batch,
-        "dead_letters": table.errors.set_aside is not None,
+        "dead_letters": table.errors.max_dead_letters is not None,
         "properties": properties,
         "own": own,
         "kept": stages_kept_columns(table),

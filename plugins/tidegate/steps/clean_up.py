@@ -21,11 +21,12 @@ FORGET_SHARE = 7  # a seventh of tombstone_retention (a day by default) lies bet
 
 @dataclass(frozen=True)
 class CleanUpReport:
-    """What was removed for one table; None where there was nothing to look for, or a failure came first.
+    """What was removed for one table. A field is None if there was nothing to do for it, or an earlier part failed.
 
-    `published` is the batch up to which was cleaned. `removed` counts what went from the intermediate table, by kind.
-    `needs_compaction` says that so many batches were published that the table's files should be looked at: see compact.
-    `unknown_valid_through` names the pipelines for which nobody can tell which deletes may still be needed.
+    - `published`: the newest published batch; what it and the batches before it left behind was removed.
+    - `removed`: what was removed from the intermediate table, counted by kind.
+    - `needs_compaction`: enough batches were published since the last look that compact should measure the files.
+    - `unknown_valid_through`: pipelines whose time is not known; because of them no remembered delete was forgotten.
     """
 
     table: str
@@ -55,7 +56,7 @@ def clean_up(ports: Ports) -> list[CleanUpReport]:
     """Remove, for each table, what its published batches have left; return what was removed.
 
     1. Send the dead letters of batches up to the one published for that table to `errors.topic`, if there is one.
-    2. Remove those batches from its intermediate table, and attempts that a bad record has ended, which never merge.
+    2. Remove those batches from its intermediate table, and attempts that failed for a bad record.
     3. Drop this pipeline's branches of the published batches.
     4. Forget deletes that have been remembered long enough.
 
@@ -67,7 +68,7 @@ def clean_up(ports: Ports) -> list[CleanUpReport]:
 
 
 class _TableCleaning:
-    """The cleaning of one table; `report` tells what is done so far, also where the next thing fails."""
+    """The cleaning of one table. `report` holds what is done so far, also if the next part fails."""
 
     def __init__(self, ports: Ports, table: Table) -> None:
         self._ports, self._table = ports, table
@@ -87,11 +88,11 @@ class _TableCleaning:
     def _clean(self) -> None:
         ports, table = self._ports, self._table
         state = ports.tables.read_state(table.name, ports.pipeline.name)
-        if state is None or state.recorded is None:
+        if state is None or state.recorded_position is None:
             intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
             self._note(removed=ports.staging.clean_up(intermediate, 0))
             return
-        batch = state.recorded.batch
+        batch = state.recorded_position.batch
         self._note(published=batch)
         if table.errors.topic:  # first: batches that are still staged may have letters that were not sent
             self._note(sent_dead_letters=send_dead_letters(ports, table, batch))
@@ -123,16 +124,17 @@ def _count_direct_batches(ports: Ports, table: Table, state: TableState) -> int:
 
 
 def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:
-    """By the records' own time, not by the clock: a pipeline that stood still forgets nothing that may still come.
+    """Forget deletes that are older than `tombstone_retention`.
 
-    The memory is shared by all pipelines that publish into the table, so the one that is farthest behind decides.
+    The records' own time counts, not the clock: a pipeline that stood still may yet read older records. Several
+    pipelines may publish into the table and share the memory, so the one that is farthest behind decides.
     """
     times = {ports.pipeline.name: _read_valid_through_ms(state)}
     for other_pipeline in ports.tables.list_pipelines(table.name):
         other_state = (
             ports.tables.read_state(table.name, other_pipeline) if other_pipeline != ports.pipeline.name else None
         )
-        if other_state is not None and other_state.recorded is not None:
+        if other_state is not None and other_state.recorded_position is not None:
             times[other_pipeline] = _read_valid_through_ms(other_state)
     known_times = [ms for ms in times.values() if ms is not None]
     if len(known_times) < len(times):
@@ -145,5 +147,5 @@ def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[s
 
 
 def _read_valid_through_ms(state: TableState) -> int | None:
-    """None also where the table was rolled back: what the answer to that reads again is older."""
-    return state.recorded.valid_through_ms if state.recorded and not state.rolled_back else None
+    """None also for a table that was rolled back: its pipeline may read older records again."""
+    return state.recorded_position.valid_through_ms if state.recorded_position and not state.is_rolled_back else None

@@ -1,7 +1,7 @@
-"""compact: rewrite what flushes have worn, right behind them, as soon as it is measured and not when the clock says so.
+"""compact: rewrite small files and deleted rows right after a flush, if the measured files call for it.
 
-Between two flushes of a pipeline nothing else writes its tables, so that a rewrite is not overtaken. What is dear, or
-better done seldom (snapshots, files that nothing refers to, large files with few deletes), is left to maintain.
+Between two flushes a pipeline does not write its tables, so a rewrite is not overtaken. Work that is expensive, or
+better done seldom (snapshots, unreferenced files, large files with few deletes), is left to maintain.
 """
 
 import logging
@@ -29,21 +29,21 @@ DISABLED_COUNT = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class CompactionReport:
-    """What became of `table`, its full name: `rewritten`, None where no file had to be, or why it `failed`."""
+    """What was done for `table`, its full name. `maintenance_report`: None if nothing was. `failed`: why it failed."""
 
     table: str
-    rewritten: MaintenanceReport | None = None
+    maintenance_report: MaintenanceReport | None = None
     failed: str | None = None
 
     @property
-    def compacted(self) -> bool:
+    def is_compacted(self) -> bool:
         """Whether data files were rewritten."""
-        return self.rewritten is not None and self.rewritten.compacted
+        return self.maintenance_report is not None and self.maintenance_report.compacted
 
     def to_dict(self) -> dict[str, Any]:
         """As a task's result: with the report of what was rewritten, and only what is known."""
-        if self.rewritten is not None:
-            return self.rewritten.to_dict()
+        if self.maintenance_report is not None:
+            return self.maintenance_report.to_dict()
         failure = {} if self.failed is None else {"failed": self.failed}
         return {"table": self.table, "compacted": False, **failure}
 
@@ -74,7 +74,7 @@ def _compact_table(ports: Ports, table: str) -> CompactionReport:
         statements = _render_compaction(ports, table, files) if files and is_rewritten(ports, table) else {}
         if not files or not statements:
             return CompactionReport(table=table)
-        return CompactionReport(table=table, rewritten=rewrite_table(ports, table, files, statements))
+        return CompactionReport(table=table, maintenance_report=rewrite_table(ports, table, files, statements))
     except Exception as error:  # whatever it is, rows are published and must not be held up by how they are stored
         reason = f"{type(error).__name__}: {error}"
         log.warning("not compacted, a later look will: pipeline=%s table=%s: %s", ports.pipeline.name, table, reason)
@@ -86,7 +86,10 @@ def _render_compaction(ports: Ports, table: str, files: TableFiles) -> dict[str,
     if is_worn(files):
         statements["compact"] = render("compact", delete_files=DISABLED_COUNT, deleted_share=DELETED_SHARE)
     # one for each data file is what Spark keeps by itself; where all files are rewritten none is left
-    if files.delete_files >= MIN_SMALL_FILES and files.delete_files > files.data_files > files.crowd:
+    if (
+        files.delete_files >= MIN_SMALL_FILES
+        and files.delete_files > files.data_files > files.max_small_files_per_partition
+    ):
         statements["deletes"] = render("deletes")
     if has_many_manifests(files):
         statements["manifests"] = render("manifests")

@@ -46,7 +46,7 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
             )
         if recorded.valid_through_ms < through:
             log.info(
-                "%s: pipeline=%s writes it too, and holds hours back: it is complete to less", place, other_pipeline
+                "%s: pipeline=%s writes it too and is farther behind: fewer hours are complete", place, other_pipeline
             )
         begin_ms, through = max(begin_ms, _find_greatest_time(recorded)), min(through, recorded.valid_through_ms)
     now = ports.now_ms()
@@ -72,8 +72,8 @@ def _iterate_others(ports: Ports, table: str) -> Iterator[tuple[str, Position | 
     """The other pipelines that have published into the table, by name; without a position where it was rolled back."""
     for other_pipeline in ports.tables.list_pipelines(table):
         state = ports.tables.read_state(table, other_pipeline) if other_pipeline != ports.pipeline.name else None
-        if state is not None and state.recorded is not None:
-            yield other_pipeline, None if state.rolled_back else state.recorded
+        if state is not None and state.recorded_position is not None:
+            yield other_pipeline, None if state.is_rolled_back else state.recorded_position
 
 
 def _knows_every_partition(position: Position, progress: TableProgress) -> bool:

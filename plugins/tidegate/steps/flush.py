@@ -32,7 +32,7 @@ class FlushResult:
 
     published: tuple[PublishedBatch, ...]
     failures: tuple[tuple[str, TidegateError], ...] = ()
-    cleaned: tuple[CleanUpReport, ...] = ()
+    clean_up_reports: tuple[CleanUpReport, ...] = ()
     offsets_left: int = 0
 
 
@@ -45,8 +45,8 @@ def flush(
     """Run plan, stage, merge, commit_offsets, clean_up and heartbeat once.
 
     Nothing is read beyond `stop_offsets`, by topic and partition. `report` gets the plan before the work begins.
-    `merges_at_once` tables are merged in parallel, each by its own thread. A repeat call goes on with what the one
-    before has left: staged batches are published first, and what is published is not read again.
+    `merges_at_once` tables are merged in parallel, each by its own thread. A repeat call continues where the one
+    before it ended: it publishes staged batches first, and reads no published record again.
 
     - A table that fails keeps its staged batches, one that plan or stage refuses stays as it is, and the others go on;
       `SomeTables` is raised at the end.
@@ -80,7 +80,7 @@ def flush_planned(ports: Ports, expanded_ports: Ports, flush_plan: Plan, merges_
     except GiveUp:
         _clean_up_behind_failure(expanded_ports)  # attempts that nobody will merge
         raise
-    refusals = [*flush_plan.refused, *refused_staging]
+    refusals = [*flush_plan.refusals, *refused_staging]
     ports = (
         expanded_ports
         if {batch.table for batch in staged_batches} <= {t.name for t in expanded_ports.pipeline.tables}
@@ -91,17 +91,17 @@ def flush_planned(ports: Ports, expanded_ports: Ports, flush_plan: Plan, merges_
         if flushed.published:
             with suppress(NothingToDo):  # a table that has not begun may keep the group where it is
                 commit_offsets(ports)
-        flushed = replace(flushed, cleaned=tuple(clean_up(ports)))
+        flushed = replace(flushed, clean_up_reports=tuple(clean_up(ports)))
         heartbeat(ports)
     except TidegateError:
-        _raise_failures(ports, flushed, refusals)  # those of tables first: they tell what is published, too
+        _raise_failures(ports, flushed, refusals)  # those of tables go first: they also name what is published
         raise
     _raise_failures(ports, flushed, refusals)
     return flushed
 
 
 def _clean_up_behind_failure(ports: Ports) -> None:
-    """What clean_up and heartbeat can do; the failure that led here is the one to report."""
+    """Run clean_up and heartbeat after a failure. Their own failures are only logged: the first one is reported."""
     clean_up(ports)
     try:
         heartbeat(ports)
@@ -138,7 +138,7 @@ def _raise_failures(ports: Ports, flushed: FlushResult, refusals: Sequence[Refus
     failures = [error for _, error in flushed.failures]
     lost_only = all(isinstance(error, PublishedElsewhere) for error in failures)
     if failures and lost_only and flushed.published and not refusals:
-        log.info("left to another run: %s", "; ".join(map(str, failures)))
+        log.info("another run published first; nothing needs repair: %s", "; ".join(map(str, failures)))
         return
     if failures and not refusals and (not ports.pipeline.has_several or lost_only):
         raise failures[0]

@@ -24,9 +24,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class HeartbeatResult:
-    """What a heartbeat committed, as next offsets; where one was due, also what it told of each table, and warnings.
+    """What a heartbeat did.
 
-    `sent` counts the records that were produced to `heartbeat.topic`.
+    - `committed`: the next offsets that it committed to the consumer group.
+    - `due`: the interval was over. Only then are there `tables`, one report for each, and `warnings`.
+    - `sent`: how many records were produced to `heartbeat.topic`.
     """
 
     committed: Offsets
@@ -45,16 +47,16 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
     """Commit again what is published, and once per `heartbeat.interval` report how the pipeline stands.
 
     1. Read each table: once, for all that follows.
-    2. Commit what is published, and the ends of ignored topics, with the hook's say. Brokers forget a committed offset
-       some days after its own last commit (`offsets.retention.minutes`), so quiet partitions need this too. Never
-       beyond what is published: a partition's offset is the low watermark or, for topics that carry no rows, the end
-       of the log. Of a topic from which no table has read, `start: latest` and `group` are held here. One that is empty
-       everywhere gets its end, unless something is committed for it.
-    3. If the interval is over, it begins anew, whatever comes of the rest.
-    4. Look for dangers, and send heartbeat records, if asked. A failure here is a warning: everything is published.
+    2. Commit the low watermark, which is never beyond what is published, and for ignored topics the end of the log. The
+       hook may change these offsets. Brokers forget a committed offset some days after its last commit
+       (`offsets.retention.minutes`), so quiet partitions are committed too. For a topic that no table has read yet, the
+       start of `start: latest` or `group` is committed. An empty topic gets its end, unless an offset is committed.
+    3. If the interval is over, begin the next one, even if the rest fails.
+    4. Look for risks, and send heartbeat records if `heartbeat.produce` is set. A failure here is only a warning.
 
     A repeat call commits the same again; within the interval it reports nothing. If no table can be read, raises the
-    error of the first. If the hook goes too far, its offsets are not used, and `GiveUp` is raised at the end.
+    error of the first. If the hook asks for offsets that are not published, they are not used, and `GiveUp` is raised
+    at the end.
     """
     ports = expand_template(ports)
     tables = observe_tables(ports)
@@ -71,7 +73,7 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
 
 def _is_due(ports: Ports, before_ms: int | None) -> bool:
     interval_ms = ports.pipeline.heartbeat.interval_seconds * 1000
-    # a time to come was noted before the clock was set back
+    # a time in the future was stored before the clock was set back
     return interval_ms > 0 and (before_ms is None or not 0 <= ports.now_ms() - before_ms < interval_ms)
 
 
@@ -110,13 +112,13 @@ def _report_tables(ports: Ports, tables: Sequence[ObservedTable], offsets: Offse
     try:
         progress = measure_progress(ports, tables)
         records = build_heartbeat_records(progress)
-        warnings += find_risks(ports, progress.log, progress.published)
+        warnings += find_risks(ports, progress.log, progress.published_offsets)
         if ports.pipeline.heartbeat.produce and records:
             messages = encode_records((record.key, record.to_dict()) for record in records)
             ports.broker.send(ports.pipeline.heartbeat.topic, messages)
             sent_records = len(records)
     except TidegateError as reason:
-        warnings.append(f"pipeline={ports.pipeline.name}: this heartbeat could not tell everything: {reason}")
+        warnings.append(f"pipeline={ports.pipeline.name}: the report of this heartbeat is incomplete: {reason}")
     for warning in warnings:
         log.warning(warning)
     return HeartbeatResult(

@@ -160,11 +160,11 @@ def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str
         return orphans
     # Expiry must not cut a branch off from a tagged snapshot: that could not be told from a rollback any more. How many
     # snapshots others add before it runs, behind a long compaction, cannot be known; that they are newer can.
-    kept_ms = None if files.tagged_ms is None else files.tagged_ms - CLOCK_SKEW_MS
+    kept_ms = None if files.oldest_tagged_ms is None else files.oldest_tagged_ms - CLOCK_SKEW_MS
     expire = render(
         "expire",
         older_than=format_time_before(settings.keep_snapshots_for_seconds, kept_ms),
-        retain_last=max(settings.keep_snapshots, files.since_tagged + EXPECTED_COMMITS_MEANWHILE),
+        retain_last=max(settings.keep_snapshots, files.snapshots_since_tag + EXPECTED_COMMITS_MEANWHILE),
     )
     rewrites = _render_rewrites(render, settings, files) if is_rewritten(ports, table) else {}
     return {**rewrites, **({"expire": expire} if _may_expire(ports, table, files) else {}), **orphans}
@@ -172,11 +172,11 @@ def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str
 
 def _may_expire(ports: Ports, table: str, files: TableFiles) -> bool:
     """Whether a branch's own retention, which goes before what expiry is asked for, keeps the tagged snapshots."""
-    if files.keeps_files:
+    if files.forbids_file_deletion:
         return False
-    if files.tagged_ms is None or files.branch_age_ms is None:
+    if files.oldest_tagged_ms is None or files.branch_age_ms is None:
         return True
-    if files.tagged_ms - CLOCK_SKEW_MS > ports.now_ms() - files.branch_age_ms + MAX_EXPIRY_AGE_MS:
+    if files.oldest_tagged_ms - CLOCK_SKEW_MS > ports.now_ms() - files.branch_age_ms + MAX_EXPIRY_AGE_MS:
         return True
     log.warning(
         "nothing expires: pipeline=%s table=%s: a branch has max_snapshot_age_ms=%s, by which the last published "
@@ -188,19 +188,19 @@ def _may_expire(ports: Ports, table: str, files: TableFiles) -> bool:
 
 def _may_remove_orphans(ports: Ports, table: str, files: TableFiles) -> bool:
     """Whether nobody else's files lie below the table's location: nothing of this table refers to them."""
-    if files.keeps_files:
+    if files.forbids_file_deletion:
         log.warning(
             "no snapshot expires, orphans stay: pipeline=%s table=%s: its property gc.enabled says that other tables "
             "may use its files; set it to true if none does",
             ports.pipeline.name, table,
         )  # fmt: skip
         return False
-    if not files.inside:
+    if not files.nested_tables:
         return True
     log.warning(
         "orphans stay: pipeline=%s table=%s: tables=%s have their files below its location, as a table that was "
         "renamed has; they would be taken for unused; give the table, or the others, a location of its own",
-        ports.pipeline.name, table, ", ".join(files.inside),
+        ports.pipeline.name, table, ", ".join(files.nested_tables),
     )  # fmt: skip
     return False
 
@@ -244,7 +244,7 @@ def needs_compaction(settings: Maintenance, files: TableFiles) -> bool:
 
 def is_worn(files: TableFiles) -> bool:
     """Whether a partition has enough small files, or the table enough deleted rows, that rewriting them pays."""
-    return files.crowd >= MIN_SMALL_FILES or files.deleted_rows > DELETED_SHARE * files.rows
+    return files.max_small_files_per_partition >= MIN_SMALL_FILES or files.deleted_rows > DELETED_SHARE * files.rows
 
 
 def has_many_manifests(files: TableFiles) -> bool:

@@ -45,7 +45,7 @@ class MergeContext:
     marks: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def where(self) -> str:
+    def message_prefix(self) -> str:
         """For messages."""
         return f"pipeline={self.ports.pipeline.name} table={self.table.name} batch={self.staged.batch}"
 
@@ -74,7 +74,7 @@ def merge(ports: Ports, staged_batch: StagedBatch, marks: Mapping[str, str] | No
     """
     table = find_table(ports, staged_batch.table)
     work = MergeContext(ports=ports, table=table, staged=staged_batch, started_ms=ports.now_ms(), marks=marks or {})
-    return retry_commits(ports, work.where, partial(_run_round, work))
+    return retry_commits(ports, work.message_prefix, partial(_run_round, work))
 
 
 def _run_round(work: MergeContext) -> PublishedBatch:
@@ -87,7 +87,7 @@ def _run_round(work: MergeContext) -> PublishedBatch:
     try:
         return _cut_merge_publish(work, state)
     except (RetryLater, AuditFailed):
-        # the winner of a race removes the loser's branch: what Spark says of that would hide the reason
+        # another run that published first removes this run's branch, and Spark's error would hide that
         if (now := _read_state(work)) and (
             published_batch := find_published(work, now)
         ):  # by this very task, sent twice
@@ -100,17 +100,17 @@ def _check_still_staged(work: MergeContext) -> None:
     intermediate = resource_names.name_intermediate_table(work.ports.pipeline, work.table)
     if work.ports.staging.read_staged_outcome(intermediate, work.staged.attempt) is None:
         raise GiveUp(
-            f"{work.where}: the staged rows are gone from intermediate={intermediate} attempt={work.staged.attempt}; "
-            "nothing was merged; the next flush stages them again"
+            f"{work.message_prefix}: the staged rows are gone from intermediate={intermediate} "
+            f"attempt={work.staged.attempt}; nothing was merged; the next flush stages them again"
         )
 
 
 def prepare_table(work: MergeContext) -> TableState:
-    """1. The table as it stands, created, evolved and with at least one snapshot."""
+    """Step 1 of `merge`: create the table if it is missing, evolve its schema, give it a snapshot; return its state."""
     ports, table, name, state = work.ports, work.table, work.ports.pipeline.name, _read_state(work)
     _check_same_table(work, state)
-    check_is_destination(work.where, state)
-    resolve_position(work.ports.pipeline, work.table, state)  # nothing is touched in a table that was rolled back
+    check_is_destination(work.message_prefix, state)
+    resolve_position(ports.pipeline, table, state)  # refuses a table that was rolled back, before anything is changed
     if state is None:
         _create_table(work, "create_namespace", "create_table", "order_table")
         state = _read_state(work)
@@ -118,13 +118,13 @@ def prepare_table(work: MergeContext) -> TableState:
         _create_table(work, "order_table")
         state = _read_state(work)
     if state is None:
-        raise RetryLater(f"{work.where}: the table was created and is not there; it will be tried again")
+        raise RetryLater(f"{work.message_prefix}: the catalog lacks the table that was created; it will be tried again")
     table = resolve_columns(table, work.ports.pipeline.source.metadata, state)
     check_mergeable(work.ports.pipeline, table, state)
     columns = list_destination_columns(table, work.ports.pipeline.source.metadata)
     if ports.tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
         state = _read_state(work) or state
-    evolve_memory(ports, work.where, replace(table, target_schema=state.struct))
+    evolve_memory(ports, work.message_prefix, replace(table, target_schema=state.struct))
     if state.snapshot_id is None:
         start = replace(work.staged.compute_end_position(None), offsets=work.staged.ranges.start, staged_attempt="")
         start = replace(start, batch=state.highest_batch, timestamps={})
@@ -147,7 +147,9 @@ def _is_unordered(work: MergeContext, state: TableState) -> bool:
 def _create_table(work: MergeContext, *statement_names: str) -> None:
     table, pipeline = work.table, work.ports.pipeline
     if not table.create.enabled:
-        raise GiveUp(f"{work.where}: the table does not exist and create.enabled=false; create it and run again")
+        raise GiveUp(
+            f"{work.message_prefix}: the table does not exist and create.enabled=false; create it and run again"
+        )
     values = {
         "table": table.name,
         "parent": table.name.rsplit(".", 1)[0],
@@ -163,7 +165,7 @@ def _create_table(work: MergeContext, *statement_names: str) -> None:
         statements = tuple(statement for statement in rendered if statement)
         work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements, table=table.name))
     except RetryLater:
-        if _read_state(work) is None:  # else another first run was faster, and its table is as good
+        if _read_state(work) is None:  # else another first run has created the table
             raise
 
 
@@ -183,13 +185,14 @@ def _check_same_table(work: MergeContext, state: TableState | None) -> None:
     staged_for, current_uuid = work.staged.table_uuid, state.uuid if state else None
     if staged_for is not None and staged_for != current_uuid:
         raise PositionLost(
-            f"{work.where}: the table was dropped, or replaced by another of the same name: uuid={current_uuid} "
-            f"staged_for={staged_for}; nothing was merged; the next flush plans anew for the table as it is then"
+            f"{work.message_prefix}: the table was dropped, or replaced by another of the same name: "
+            f"uuid={current_uuid} staged_for={staged_for}; nothing was merged; the next flush plans anew for the table "
+            "as it is then"
         )
-    if work.staged.follows and (state is None or state.recorded is None):
+    if work.staged.follows and (state is None or state.recorded_position is None):
         raise PositionLost(
-            f"{work.where}: the table has no position, and this batch follows attempt={work.staged.follows}, which is "
-            "not published there; nothing was merged; the next flush plans anew for the table as it is then"
+            f"{work.message_prefix}: the table has no position, and this batch follows attempt={work.staged.follows}, "
+            "which is not published there; nothing was merged; the next flush plans anew for the table as it is then"
         )
 
 
@@ -211,7 +214,7 @@ def find_published(work: MergeContext, state: TableState) -> PublishedBatch | No
 
 def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
     ports, staged_batch = work.ports, work.staged
-    write_mode.check_is_sole_writer(ports, work.where, staged_batch)
+    write_mode.check_is_sole_writer(ports, work.message_prefix, staged_batch)
     table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
     attempt = ports.new_attempt()
     branch = resource_names.name_branch(ports.pipeline.name, staged_batch.batch, attempt)
@@ -220,16 +223,18 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
     plan = _choose_write_plan(work, table, state, values)
     swap = replace(
         build_swap(work, Cut(table=table, state=state, plan=plan, branch=branch, attempt=attempt)),
-        audited=prepare_audits(ports, table, staged_batch, branch, attempt),
+        audits=prepare_audits(ports, table, staged_batch, branch, attempt),
         source=StagedSource(intermediate, staged_batch.batch, staged_batch.attempt),
         conf=write_mode.choose_spark_conf(staged_batch, plan),
         reparenting=write_mode.plan_reparenting(table, staged_batch, values),
-        must_add=staged_batch.counts.staged if write_mode.is_always_written(table, staged_batch) else 0,
+        min_added_rows=staged_batch.counts.staged if write_mode.is_always_written(table, staged_batch) else 0,
     )
     rows = render_merge_statements(ports, table, staged_batch, branch, plan) if staged_batch.counts.staged else ()
     letters = render_dead_letter_statements(ports, staged_batch, state.highest_batch, intermediate)
     head = write_on_branch(swap, staged_batch.batch, *letters, *rows)
-    log.info("%s: %s snapshot=%s rows=%s", plan.written_as, work.where, head.snapshot_id, staged_batch.counts.staged)
+    log.info(
+        "%s: %s snapshot=%s rows=%s", plan.written_as, work.message_prefix, head.snapshot_id, staged_batch.counts.staged
+    )
     return publish_batch(work, swap, head)
 
 
@@ -239,7 +244,7 @@ def build_swap(work: MergeContext, branch_cut: Cut) -> Swap:
     numbered = replace(position, batch=max(work.staged.batch, branch_cut.state.highest_batch)).to_properties(name)
     return Swap(
         ports=work.ports,
-        where=work.where,
+        message_prefix=work.message_prefix,
         table=work.table.name,
         state=branch_cut.state,
         branch=branch_cut.branch,
@@ -258,7 +263,7 @@ def _compute_position(work: MergeContext, state: TableState) -> Position:
 def publish_batch(work: MergeContext, swap: Swap, head: Head) -> PublishedBatch:
     """Make the written branch main, and say what that changed."""
     published_head, position = publish_head(swap, head), _compute_position(work, swap.state)
-    log.info("published: %s position=%s", work.where, format_offsets(position.offsets))
+    log.info("published: %s position=%s", work.message_prefix, format_offsets(position.offsets))
     return build_result(work, published_head, position, PublishOutcome.PUBLISHED)
 
 

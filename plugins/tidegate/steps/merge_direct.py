@@ -48,15 +48,18 @@ log = logging.getLogger(__name__)
 
 
 class _MustBeStaged(Exception):
-    """The batch needs more than a direct job can decide; nothing was published. `is_odd`: because of its records."""
+    """A direct job cannot decide this batch, so it must be staged; nothing was published.
 
-    def __init__(self, reason: str, *, is_odd: bool = False) -> None:
+    `has_unusual_records`: the reason is one of its records.
+    """
+
+    def __init__(self, reason: str, *, has_unusual_records: bool = False) -> None:
         super().__init__(reason)
-        self.is_odd = is_odd
+        self.has_unusual_records = has_unusual_records
 
 
 class _CountsLost(Exception):
-    """The server wrote the rows and did not tell what it counted."""
+    """The Spark server wrote the rows, and its counts of them were lost."""
 
 
 def merge_direct(ports: Ports, direct: StagedBatch) -> tuple[StagedBatch, PublishedBatch]:
@@ -70,16 +73,16 @@ def merge_direct(ports: Ports, direct: StagedBatch) -> tuple[StagedBatch, Publis
        pipeline file has changed, or another writer moved main.
     5. Give the branch's snapshot the position, with the times that were counted, and publish as `merge` does.
 
-    A repeat call for a batch that is published says so. One whose topics were created again is refused: nothing is
-    staged that would tell their records from the new ones.
+    A repeat call for a batch that is published returns ALREADY_PUBLISHED. A batch whose topics were created again is
+    refused: nothing is staged by which the old records could be told from the new ones.
     """
     table = find_table(ports, direct.table)
     work = MergeContext(ports=ports, table=table, staged=direct, started_ms=ports.now_ms())
     try:
         return _merge_until_counted(work)
     except _MustBeStaged as reason:
-        log.info("staged after all: %s: %s", work.where, reason)
-        return _stage_instead(work, is_odd=reason.is_odd)
+        log.info("the direct merge was given up, the batch is staged instead: %s: %s", work.message_prefix, reason)
+        return _stage_instead(work, has_unusual_records=reason.has_unusual_records)
 
 
 def _merge_until_counted(work: MergeContext) -> tuple[StagedBatch, PublishedBatch]:
@@ -87,14 +90,16 @@ def _merge_until_counted(work: MergeContext) -> tuple[StagedBatch, PublishedBatc
         try:
             return _run_once(work)
         except _CountsLost:
-            log.info("merged again: %s: Spark wrote the rows and lost their counts", work.where)
+            log.info(
+                "the direct merge is run again: %s: Spark wrote the rows and lost their counts", work.message_prefix
+            )
     raise _MustBeStaged(f"Spark lost the counts {MAX_PASSES} times")
 
 
 def _run_once(work: MergeContext) -> tuple[StagedBatch, PublishedBatch]:
-    """One cut. Where its commit is refused the batch is staged: another round would read Kafka again."""
+    """One cut. If its commit is refused, the batch is staged: another cut would have to read Kafka again."""
     # two runners may meet here over a table that is new
-    state = retry_commits(work.ports, work.where, lambda: prepare_table(work))
+    state = retry_commits(work.ports, work.message_prefix, lambda: prepare_table(work))
     published_batch = _find_published(work, state)
     if published_batch is not None:
         return work.staged, published_batch
@@ -107,7 +112,7 @@ def _run_once(work: MergeContext) -> tuple[StagedBatch, PublishedBatch]:
     except CommitRefused as refusal:
         raise _MustBeStaged(str(refusal)) from refusal
     except RetryLater:
-        # the winner of a race removes the loser's branch: what Spark says of that would hide the reason
+        # another run that published first removes this run's branch, and Spark's error would hide that
         current = work.ports.tables.read_state(work.table.name, name)
         if current and (published_batch := _find_published(work, current)):  # by this very task, which was sent twice
             return work.staged, published_batch
@@ -126,13 +131,13 @@ def _find_published(work: MergeContext, state: TableState) -> PublishedBatch | N
 
 
 def _check_same_topics(work: MergeContext) -> None:
-    """`PositionLost` where the offsets are those of other topics than when it was planned."""
+    """`PositionLost` if the topics are not those of the plan: the same offsets mean other records then."""
     batch = work.staged
-    check_same_topics(work.ports, work.where, batch.ranges, batch.cluster_id, batch.topic_ids)
+    check_same_topics(work.ports, work.message_prefix, batch.ranges, batch.cluster_id, batch.topic_ids)
 
 
-def _stage_instead(work: MergeContext, *, is_odd: bool) -> tuple[StagedBatch, PublishedBatch]:
-    """The batch staged and merged as any other, for the very table that it was planned for."""
+def _stage_instead(work: MergeContext, *, has_unusual_records: bool) -> tuple[StagedBatch, PublishedBatch]:
+    """Stage and merge the batch as any other, into the table for which it was planned."""
     ports, direct = work.ports, work.staged
     state = ports.tables.read_state(work.table.name, ports.pipeline.name)
     check_fits(work, state)
@@ -146,7 +151,7 @@ def _stage_instead(work: MergeContext, *, is_odd: bool) -> tuple[StagedBatch, Pu
         watermark=direct.watermark,
         last_per_key=direct.last_per_key,
         superseded_share=0.0 if direct.keys_differ and not direct.last_per_key else None,
-        refused=is_odd,
+        is_direct_refused=has_unusual_records,
     )
     (staged_batch,) = stage(ports, Plan((planned_batch,), direct.cluster_id, direct.topic_ids, epochs=direct.epochs))
     staged_batch = staged_batch if direct.table_uuid is None else staged_batch.for_table(direct.table_uuid)
@@ -168,17 +173,23 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> tuple[StagedBat
         cut_branch(swap)
         before_ms = ports.now_ms()
         outcome = ports.engine.run_direct(DirectJob(_describe_read(ports, table, direct), statement, conf))
-        took_ms = ports.now_ms() - before_ms  # the job counts as staging, what is around it as the merge
+        took_ms = ports.now_ms() - before_ms  # the job counts as staging, the rest as merging
         _check_same_topics(work)
         counted_batch = _read_counts(direct, outcome, took_ms)
         work = replace(work, staged=counted_batch, started_ms=work.started_ms + took_ms)
         swap = replace(
             build_swap(work, branch_cut),  # the position has the times that the job counted
-            must_add=counted_batch.counts.staged if write_mode.is_always_written(table, counted_batch) else 0,
+            min_added_rows=counted_batch.counts.staged if write_mode.is_always_written(table, counted_batch) else 0,
             reparenting=write_mode.plan_reparenting(table, counted_batch, values),
         )
         head = _describe_head(swap, find_head(swap, is_written=True), values)
-    log.info("%s: %s snapshot=%s rows=%s", plan.written_as, work.where, head.snapshot_id, counted_batch.counts.staged)
+    log.info(
+        "%s: %s snapshot=%s rows=%s",
+        plan.written_as,
+        work.message_prefix,
+        head.snapshot_id,
+        counted_batch.counts.staged,
+    )
     return counted_batch, publish_batch(work, swap, head)
 
 
@@ -194,23 +205,27 @@ def _describe_read(ports: Ports, table: Table, direct: StagedBatch) -> StageJob:
 
 def _read_counts(direct: StagedBatch, outcome: DirectOutcome, took_ms: int) -> StagedBatch:
     """The batch with what the job counted; `_MustBeStaged` where its rows may not be right, or were none."""
-    stage_counts = outcome.counted
+    stage_counts = outcome.stage_outcome
     if stage_counts is None:
         raise _CountsLost
     counts = stage_counts.count_records(direct.ranges.span)
-    odd_counts = {"bad": stage_counts.bad, "dead_lettered": stage_counts.dead_lettered, "unusual": outcome.unusual}
+    odd_counts = {
+        "bad": stage_counts.bad,
+        "dead_lettered": stage_counts.dead_lettered,
+        "unusual": outcome.unusual_records,
+    }
     odd_counts |= {"kept": stage_counts.kept or 0, "unexplained": int(counts.explain_imbalance() is not None)}
     if any(odd_counts.values()) or not counts.staged:
         numbers = " ".join(f"{name}={number}" for name, number in {**odd_counts, "staged": counts.staged}.items())
-        raise _MustBeStaged(numbers, is_odd=any(odd_counts.values()))
+        raise _MustBeStaged(numbers, has_unusual_records=any(odd_counts.values()))
     return replace(direct, counts=counts, timestamps=stage_counts.timestamps, stage_seconds=round(took_ms / 1000, 2))
 
 
 def _describe_head(swap: Swap, head: Head, values: MergeInput) -> Head:
-    """The branch's snapshot with the summary of `swap`: Spark wrote it before the times were counted.
+    """The branch's snapshot with the summary of `swap`: Spark wrote the snapshot before it had counted the times.
 
-    Best effort, as the table's properties tell the same. Where files were rewritten (copy-on-write) it stays as it is;
-    where main has moved it is described when it is put there.
+    Best effort, because the table's properties hold the same values. If files were rewritten (copy-on-write), the
+    snapshot stays as it is; if main has moved, it gets its summary when it is put onto the newer main.
     """
     if swap.written_summary.items() <= head.summary.items():
         return head
@@ -218,7 +233,11 @@ def _describe_head(swap: Swap, head: Head, values: MergeInput) -> Head:
     try:
         return commits.reparent(build_commit(swap, head), onto, values, swap.written_summary) or head
     except Exception as error:  # whatever it is, the rows are written: the publish decides
-        log.warning("the snapshot does not tell its times, the table does: %s: %s", swap.where, error)
+        log.warning(
+            "the snapshot does not tell its times, the table's properties have them: %s: %s",
+            swap.message_prefix,
+            error,
+        )
     # an answer that was lost may have been a success
     current = commits.read_head(swap.table, swap.branch)
     return current if swap.is_own_head(current, onto) else head

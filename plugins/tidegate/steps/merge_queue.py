@@ -46,7 +46,7 @@ def group_by_table(batches: Sequence[StagedBatch]) -> list[list[StagedBatch]]:
 
 @dataclass(frozen=True)
 class DeferredJob:
-    """The job that a run of the queue had sent when it was deferred, and for how many seconds it was."""
+    """The job for which a task was deferred, and for how many seconds."""
 
     job: str
     seconds: float
@@ -54,10 +54,13 @@ class DeferredJob:
 
 @dataclass
 class MergeCheckpoint:
-    """What a run of a queue has published so far, and the job that it has `awaited` elsewhere, if it was deferred."""
+    """What a run of a queue has published so far.
+
+    `deferred_job`: the job for which the task was deferred; None if it was not.
+    """
 
     published: list[PublishedBatch] = field(default_factory=list)
-    awaited: DeferredJob | None = None
+    deferred_job: DeferredJob | None = None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], now_seconds: float) -> "MergeCheckpoint":
@@ -66,7 +69,7 @@ class MergeCheckpoint:
         return cls(published_batches, DeferredJob(data["job"], now_seconds - data["since"]) if "job" in data else None)
 
     def to_dict(self) -> dict[str, Any]:
-        """The batches; who defers the task adds the job."""
+        """The batches; the operator that defers the task adds the job."""
         return {"published": [batch.to_dict() for batch in self.published]}
 
 
@@ -74,11 +77,11 @@ def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeChe
     """Publish one table's staged batches in order and record each; stop at the first failure.
 
     1. Leave out what an earlier attempt of this task has published already.
-    2. Batches without rows travel with the next one that has some: one snapshot for all of them.
-    3. Behind a failure the rest waits: its ranges start where the failed batch ends.
+    2. Merge batches without rows together with the next one that has rows, in one snapshot.
+    3. After a failure the rest waits, because its ranges start where the failed batch ends.
 
-    Results are added to the checkpoint as they come, for a task that may be deferred meanwhile. When it is resumed,
-    what the job it has `awaited` published is this run's work. TableRemoved where the file names the table no more.
+    Each result is added to the checkpoint at once, because the task may be deferred. When it is resumed, what its
+    `deferred_job` published counts as this run's work. TableRemoved if the pipeline file no longer names the table.
     """
     check_table_is_known(ports, queue[0].table)
     if queue[0].direct:
@@ -94,12 +97,12 @@ def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeChe
 
 
 def _drain(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
-    """Publish what remains of the queue. If another run of this task is ahead, look again at what remains."""
+    """Publish what remains of the queue. If another run of this task is ahead, find again what remains."""
     for _ in queue:
         try:
-            return _merge_remaining(ports, _find_remaining(ports, queue, checkpoint.awaited), checkpoint)
+            return _merge_remaining(ports, _find_remaining(ports, queue, checkpoint.deferred_job), checkpoint)
         except PublishedElsewhere:
-            if len(_find_remaining(ports, queue, checkpoint.awaited)) == len(queue):
+            if len(_find_remaining(ports, queue, checkpoint.deferred_job)) == len(queue):
                 raise  # the table stands at none of these batches
     raise PublishedElsewhere(
         f"pipeline={ports.pipeline.name} table={queue[0].table}: another run publishes these batches; nothing needs "
@@ -110,7 +113,7 @@ def _drain(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeCheckpoi
 def _merge_remaining(ports: Ports, remaining: Sequence[StagedBatch], checkpoint: MergeCheckpoint) -> None:
     published_batches = checkpoint.published
     for group in iterate_merge_groups(remaining):
-        published_batch = _claim_deferred(merge(ports, combine_batches(group)), checkpoint.awaited)
+        published_batch = _claim_deferred(merge(ports, combine_batches(group)), checkpoint.deferred_job)
         if published_batch.batch in [batch.batch for batch in published_batches]:
             continue  # before the task was deferred
         published_batches.append(published_batch)
@@ -138,7 +141,10 @@ def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None
 
 
 def _find_remaining(ports: Ports, queue: Sequence[StagedBatch], awaited: DeferredJob | None) -> Sequence[StagedBatch]:
-    """The queue behind the batch at which the table is; that one is included if it is the last, or was waited for."""
+    """The batches after the one that the table's position names.
+
+    That one is included if it is the last, or if the task was deferred for its job.
+    """
     table = find_table(ports, queue[0].table)
     state = ports.tables.read_state(table.name, ports.pipeline.name)
     position = resolve_position(ports.pipeline, table, state)
@@ -149,7 +155,7 @@ def _find_remaining(ports: Ports, queue: Sequence[StagedBatch], awaited: Deferre
 
 
 def _explain_failure(ports: Ports, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
-    """The failure, and what it means for the pipeline when the table's queue is full by now."""
+    """The failure; if the table's queue is full now, also what that means for the pipeline."""
     table = find_table(ports, queue[0].table)
     if (
         isinstance(error, PublishedElsewhere)

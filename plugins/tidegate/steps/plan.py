@@ -59,8 +59,8 @@ logger = logging.getLogger(__name__)
 class _NewBatches:
     """What the new batches of all tables share: their size, their number, and what samples of their keys showed.
 
-    `find_staged`, by a table's name, reads the highest number that was staged for it, in its first call alone: where
-    no table has a new batch, nobody asks. `find_number` gives one more than was ever used.
+    `find_staged`: for each table, returns the highest batch number that was staged; read at the first call, so never if
+    no table gets a new batch. `find_number`: returns the next number, one more than was ever used.
     """
 
     sizer: BatchSizer
@@ -83,17 +83,18 @@ def plan(ports: Ports, at_least: int = 0, stop_offsets: Offsets | None = None) -
     """Return the next batches of every table that has work; `NothingToDo` when none has, or fewer than `at_least` wait.
 
     1. Read each table's position and queue.
-    2. Read the log's ends under the pipeline's isolation level, once for all tables, and check that the log still fits
-       where each queue ends. In this order: what another run publishes in between must not lie beyond those ends.
-    3. Finish first what is staged: batches that lead on exactly from the position are resumed, in order.
-    4. Cut a new batch from the end of the queue to the end of the log, capped by `merge.max_records` and by what
-       earlier batches took; tables that are in step share it. None while some table's queue is full, or while a
-       pipeline's only table has one waiting. Where an earlier run has left files for one, it is asked for again.
+    2. Read the log's ends under the pipeline's isolation level, once for all tables, and check that the log still has
+       the offsets at which each queue ends. This comes second, so that what another run publishes in between does not
+       lie beyond the log's ends.
+    3. Resume the staged batches that continue exactly from the position, in order.
+    4. Cut a new batch from the end of the queue to the end of the log. `merge.max_records` and the duration of earlier
+       batches cap it; tables at the same offsets share it. Cut none while some table's queue is full, or while the
+       pipeline's only table has a batch waiting. If an earlier run left complete files of a batch, plan it again.
 
-    `stop_offsets` end the log there at the latest; partitions that it does not name are not read.
+    `stop_offsets` cap the end of the log; partitions that it does not name are not read.
 
-    A table that cannot go on, or be read now, is left as it is and named in `refused`; the others are planned. The
-    refusal is raised where every table is refused, `SomeTables` where none of the others has work.
+    A table that cannot go on, or cannot be read now, stays as it is and is listed in `refusals`; the others are
+    planned. If every table is refused, the refusal is raised; if the others have no work, `SomeTables` is raised.
     """
     ports = expand_template(ports)
     return plan_observed(ports, observe_tables(ports), at_least, stop_offsets)
@@ -124,7 +125,7 @@ def plan_observed(
         cluster_id=log.cluster_id,
         topic_ids=log.topic_ids,
         wait_reason=wait_reason,
-        refused=refusals,
+        refusals=refusals,
         offsets_left=remaining,
         size_reason=sizer.reason,
         epochs=log.epochs,
@@ -148,8 +149,8 @@ def _collect_batches(
 ) -> tuple[list[PlannedBatch], list[Delay]]:
     """3. and 4.: the batches of the tables that go on, and those that do not.
 
-    If the log does not lead on from the end of a queue, the queue is published before the table is refused: moving the
-    position, as the refusal asks, would lose what is staged.
+    If the log no longer continues at the end of a queue, the queue is published first, and the table is refused after
+    that. The refusal asks a person to move the position, which would lose the staged batches.
     """
     find_staged = {one.table.name: cache(partial(_find_highest_staged, ports, one)) for one in tables}
     published = [one.state.highest_batch for one in tables if one.state]
@@ -173,9 +174,9 @@ def _collect_batches(
 def _explain_refusal(
     ports: Ports, one: TableWithLog, error: GiveUp | RetryLater, new: _NewBatches
 ) -> GiveUp | RetryLater:
-    """The refusal, or the one that goes before it: what the log has lost may be staged under a former suffix."""
+    """The refusal to report. Batches under a former suffix come first: they may hold what the log has lost."""
     try:
-        if isinstance(error, PositionLost) and one.is_read and not one.staged:
+        if isinstance(error, PositionLost) and one.is_read and not one.staged_batches:
             _check_suffix(ports, one, new)
     except GiveUp as reason:
         return reason
@@ -183,7 +184,7 @@ def _explain_refusal(
 
 
 def _check_suffix(ports: Ports, one: TableWithLog, new: _NewBatches) -> None:
-    """`GiveUp` where batches wait under a former suffix; only a table without staged batches of this one is asked."""
+    """`GiveUp` if batches wait under a former suffix. Checked only for a table without batches under this suffix."""
     if not one.table.discovers_names and not new.find_staged[one.table.name]():
         check_no_former_batches(ports, one.table, one.state)
 
@@ -203,7 +204,7 @@ def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWith
 def _explain_too_few(batches: Sequence[PlannedBatch], remaining: int, at_least: int) -> str:
     """A sentence if too few records wait to start a flush. Staged batches are always finished."""
     waiting = max((batch.ranges.span for batch in batches), default=0) + remaining
-    if not batches or waiting >= at_least or any(batch.resumed for batch in batches):
+    if not batches or waiting >= at_least or any(batch.is_resumed for batch in batches):
         return ""
     return f"waiting={waiting} records_threshold={at_least}: fewer than start a flush"
 
@@ -226,7 +227,7 @@ def _find_highest_staged(ports: Ports, one: TableWithLog) -> int:
 
 
 def _list_table_batches(ports: Ports, one: TableWithLog, fresh: PlannedBatch | None) -> list[PlannedBatch]:
-    """The queue, then the new batch. Empty if nothing has rows and the position need not move yet."""
+    """The queue, then the new batch. Empty if no batch has rows and the position need not move yet."""
     queue, table = one.queue, one.table
     idle = fresh is None and not count_mergeable(queue)
     if idle and not (queue and publishes_without_rows(ports, table, one.state, combine_batches(queue))):
@@ -250,9 +251,8 @@ def _plan_new_batch(
     highest_taken = max([one.state.highest_batch if one.state else 0, *(staged.batch for staged in one.queue)])
     number, ranges = find_unfinished_batch(ports, table, start, log.end, highest_taken) or (0, ranges)
     if ports.pipeline.has_several:
-        ports.schemas.describe_table(
-            table
-        )  # the other tables, which share the read, must not fail for a missing schema
+        # a missing schema fails this table here; later it would fail the tables that share its read too
+        ports.schemas.describe_table(table)
     follows = one.queue[-1].attempt if one.queue else ""
     may_leave_out = can_keep_last_per_key(ports.pipeline, table)
     is_sampled = may_leave_out and table.last_per_key == UseWhen.AUTO

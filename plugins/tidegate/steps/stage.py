@@ -27,11 +27,11 @@ class StageResult(NamedTuple):
     """The batches that can be merged, each table's in the order of its queue; and the tables that cannot go on."""
 
     batches: list[StagedBatch]
-    refused: tuple[Refusal, ...]
+    refusals: tuple[Refusal, ...]
 
 
 def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
-    """Stage the plan as `stage_tables` does; a table that fails raises its reason, with the others staged."""
+    """Stage the plan as `stage_tables` does. If a table fails, its error is raised after the others are staged."""
     batches, failures = _stage_plan(ports, plan)
     if failures:
         raise join_failures(failures)
@@ -39,17 +39,17 @@ def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
 
 
 def stage_tables(ports: Ports, plan: Plan) -> StageResult:
-    """Stage the plan; a table that fails is in `refused`, and the others go on. Raises where nothing is staged.
+    """Stage the plan. A table that fails is listed in `refusals`, and the others go on. Raises if nothing is staged.
 
-    Tables that the file does not name any more are left out; TableRemoved, where it names none of the plan's.
+    Tables that the pipeline file no longer names are left out; TableRemoved if it names none of the plan's tables.
 
     1. A batch that is already staged is used as it is. A direct batch is not staged: merge reads its records.
     2. Tables whose ranges are the same share one job, and so one read of Kafka.
-    3. Each job overwrites batch N under a new attempt; what it left behind is found by that attempt.
-    4. A topic that was created again since the plan fails its tables, also if the job was reading it then; a bad
-       record, or records that do not add up, fail theirs behind the job: nothing of such a batch can be merged.
-    5. A batch for which the intermediate table must be made anew waits until the rows that wait there are published.
-    6. Tables that records name for the first time are staged over the same ranges, from where the batch starts.
+    3. Each job overwrites batch N under a new attempt, and its results are found by that attempt.
+    4. If a topic was created again since the plan, its tables fail, also if that happened while the job read it. After
+       the job, a table fails for a bad record or for counts that do not add up: its batch can never be merged.
+    5. If a batch needs a new intermediate table, it waits until the rows in the present one are published.
+    6. Tables that records name for the first time are staged over the same ranges, from the start of the batch.
 
     A repeat call uses what is staged for the plan's queue, and stages its new batches again under the same numbers.
     """
@@ -62,7 +62,7 @@ def stage_tables(ports: Ports, plan: Plan) -> StageResult:
 def _stage_plan(ports: Ports, plan: Plan) -> tuple[list[StagedBatch], list[Failure]]:
     ports = expand_template(ports)
     plan = keep_known_tables(ports, plan)
-    staged_batches = [_resume_batch(ports, table) for table in plan.tables if table.resumed]
+    staged_batches = [_resume_batch(ports, table) for table in plan.tables if table.is_resumed]
     staged_batches += [build_direct_batch(ports, plan, table) for table in plan.tables if table.direct]
     new, failures = _list_new_batches(ports, plan, staged_batches)
     for _, group in groupby(new, key=_get_group_key):
@@ -75,14 +75,15 @@ def _stage_plan(ports: Ports, plan: Plan) -> tuple[list[StagedBatch], list[Failu
 
 
 def _list_new_batches(ports: Ports, plan: Plan, resumed: list[StagedBatch]) -> tuple[list[PlannedBatch], list[Failure]]:
-    """The batches to stage, sorted by group; not those that would drop waiting rows, which Kafka may have lost."""
+    """The batches to stage, sorted by group. Not those that would drop waiting rows: Kafka may have deleted these."""
     waiting_tables, new = {batch.table for batch in resumed if batch.counts.to_write}, list[PlannedBatch]()
     failures = list[Failure]()
-    for planned_batch in sorted((t for t in plan.tables if not t.resumed and not t.direct), key=_get_group_key):
+    for planned_batch in sorted((t for t in plan.tables if not t.is_resumed and not t.direct), key=_get_group_key):
         with isolate_failure(planned_batch.table, failures):
             if planned_batch.table in waiting_tables and drops_queue(ports, planned_batch):
                 log.info(
-                    "not staged before what waits is published: table=%s batch=%s",
+                    "not staged in this run: table=%s batch=%s: it needs a new intermediate table, and the present one "
+                    "has rows that are not published; the next flush stages it",
                     planned_batch.table,
                     planned_batch.batch,
                 )
@@ -164,7 +165,7 @@ def _check_group_not_overtaken(ports: Ports, group: tuple[PlannedBatch, ...]) ->
     """`PublishedElsewhere` if another run published first: it removes what this run stages."""
     for planned_batch in group:
         if planned_batch.follows:
-            continue  # it starts behind the queue, where the position is not yet
+            continue  # it starts at the end of the queue, and the position is not there yet
         state = ports.tables.read_state(planned_batch.table, ports.pipeline.name)
         check_not_overtaken(
             ports.pipeline, find_table(ports, planned_batch.table), state, planned_batch.batch, planned_batch.ranges
@@ -174,9 +175,9 @@ def _check_group_not_overtaken(ports: Ports, group: tuple[PlannedBatch, ...]) ->
 def _run_group(
     ports: Ports, plan: Plan, first: PlannedBatch, tables: list[StageTable], finder: StageTable | None
 ) -> tuple[tuple[StageTable, ...], float]:
-    """Stage a group of tables by one job; each with the attempt that counts, and the seconds that it took.
+    """Stage a group of tables by one job. Returns each table with the attempt that counts, and the job's seconds.
 
-    Compares the topics with those of the plan before the job and behind it: a merge does not look at them again.
+    Checks before the job and after it that the topics are those of the plan: a merge does not check them again.
     """
     place = f"pipeline={ports.pipeline.name} batch={first.batch}"
     job = StageJob(
@@ -198,14 +199,16 @@ def _run_group(
 def _stage_new_tables(
     ports: Ports, plan: Plan, planned_batch: PlannedBatch, stage_table: StageTable
 ) -> list[StagedBatch]:
-    """Stage what the batch holds for tables that it names first; only then are its names known."""
+    """Stage the rows for tables that the batch names for the first time, and register the names after that."""
     new = discover_tables(ports, planned_batch, stage_table)
     staged_batches: list[StagedBatch] = []
     if new:
         wider = replace(ports, pipeline=replace(ports.pipeline, tables=(*ports.pipeline.tables, *new)))
         group = (replace(planned_batch, table=table.name) for table in new)
         staged_batches, failures = _stage_group(wider, plan, tuple(group))
-        if failures:  # while a new table is not staged its name stays unknown; else it would begin behind this batch
+        if (
+            failures
+        ):  # a name that was registered before its table is staged would make the table begin after this batch
             raise join_failures(failures)
     advance_registry(ports, plan, planned_batch)
     return staged_batches

@@ -174,7 +174,7 @@ def compute_shape(table: Table, metadata: dict[str, str]) -> str:
     text += " key from value" if table.key.from_value else ""
     text += repr(table.sequence_groups) if table.sequence_groups else ""
     text += repr(find_retracting_answers(table)) if table.when_false == "delete" else ""
-    text += " dead letters" if table.errors.set_aside is not None else ""
+    text += " dead letters" if table.errors.max_dead_letters is not None else ""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -249,7 +249,7 @@ def build_projection(table: Table, metadata: dict[str, str]) -> Projection | Non
     unavailable_columns = {name.casefold() for name in list_unavailable_columns(table)}
     bad = tuple(name for name in list_unusable_columns(table.select) if name.casefold() in unavailable_columns)
     columns, select = _list_selected_columns(table, metadata), table.select
-    return Projection(select.text, select.alias, columns, parts, dimensions=select.dimensions, unusable=bad)
+    return Projection(select.text, select.alias, columns, parts, dimensions=select.dimensions, unusable_columns=bad)
 
 
 def find_key_field(table: Table, column: str) -> str | None:

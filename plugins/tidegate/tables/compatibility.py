@@ -63,11 +63,11 @@ def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None
             "column of its own in Spark, and cannot merge into a table that has it too; nothing was written; give the "
             "column another name, by select, in metadata or as deleted_column, or rename it in the table"
         )
-    if state.lost_partition and not state.rewrites_files:
+    if state.dropped_partition and not state.rewrites_files:
         raise IncompatibleSchema(
-            f"pipeline={pipeline.name} table={table.name} partition={state.lost_partition}: the column of a partition "
-            "that the table has, or had, was dropped, and Iceberg cannot merge on read there any more; nothing was "
-            "written; set write.merge.mode of the table to copy-on-write, or write to another table"
+            f"pipeline={pipeline.name} table={table.name} partition={state.dropped_partition}: the column of a "
+            "partition that the table has, or had, was dropped, and Iceberg cannot merge on read there any more; "
+            "nothing was written; set write.merge.mode of the table to copy-on-write, or write to another table"
         )
 
 
@@ -235,7 +235,7 @@ def _check_marks_kept(pipeline: Pipeline, table: Table, state: TableState) -> No
 
 def _check_history_is_begun(pipeline: Pipeline, table: Table, state: TableState) -> None:
     """A row that does not say since when it holds is no version: each change of its key would add it once more."""
-    has_rows = state.recorded is not None if state.total_records is None else state.total_records != 0
+    has_rows = state.recorded_position is not None if state.total_records is None else state.total_records != 0
     if table.history is None or state.snapshot_id is None or not has_rows:
         return
     written_with = _read_names(pipeline, state, DECIDED_BY_PROPERTY)

@@ -190,9 +190,9 @@ def _list_waiting(ports: Ports, intermediate: str, table: str, state: TableState
 
 
 def _is_ahead(staged: StagedBatch, state: TableState | None) -> bool:
-    if state is None or state.recorded is None:
+    if state is None or state.recorded_position is None:
         return True
-    offsets = state.recorded.offsets
+    offsets = state.recorded_position.offsets
     has_passed = all((get_offset(offsets, topic, partition) or 0) >= end for topic, partition, _, end in staged.ranges)
     return staged.batch > state.highest_batch and not has_passed
 

@@ -15,9 +15,9 @@ def check_filled(pipeline: Pipeline, table: Table, state: TableState, deciding: 
 
     Each key of before would get a second row, or an older record would win. `table` changes rows by their key.
     """
-    for path in (*list_key_leaves(table), *((name,) for name in deciding)) if state.emptied else ():
+    for path in (*list_key_leaves(table), *((name,) for name in deciding)) if state.emptied_columns else ():
         own_path = find_own_path(state.struct, path)
-        if own_path in state.emptied:
+        if own_path in state.emptied_columns:
             raise IncompatibleSchema(
                 f"pipeline={pipeline.name} table={table.name} column={'.'.join(own_path)}: somebody has dropped it and "
                 "added it again, so the rows of before have NULL there, and records would not find them, or older ones "

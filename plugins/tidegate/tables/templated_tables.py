@@ -89,7 +89,7 @@ def _is_product_table(ports: Ports, name: str, intermediates: list[str]) -> bool
     """Whether the pipeline has a position in the table, or batches staged for it."""
     pipeline = ports.pipeline
     state = ports.tables.read_state(name, pipeline.name)
-    if state is not None and state.recorded is not None:
+    if state is not None and state.recorded_position is not None:
         return True
     current, own = (
         name + resource_names.get_intermediate_suffix(pipeline),

@@ -47,7 +47,7 @@ def trace_flush(include: Path, ports: Ports, resolve: Resolve, topics: Mapping[s
 def trace_publication(include: Path, name: str, resolve: Resolve) -> TaskLineage:
     """What a publication makes of its tables."""
     publication = load_publication(find_publication_file(include, name))
-    tables = {table: _describe(include, resolve, table) for table in (publication.table, *publication.joined)}
+    tables = {table: _describe(include, resolve, table) for table in (publication.table, *publication.joined_tables)}
     found_datasets = {table: dataset for table, dataset in tables.items() if dataset is not None}
     if len(found_datasets) < len(tables):
         return TaskLineage(tuple(found_datasets.values()))

@@ -62,7 +62,7 @@ def sample_topic(
         )
     report(f"topic={topic}: {count(len(records), 'record')} read")
     compacted = topic in broker.filter_compacted((topic,))
-    return TopicSample(topic, records, dict(begin), dict(end), compacted=compacted, stopped_by=stopped_by)
+    return TopicSample(topic, records, dict(begin), dict(end), is_compacted=compacted, stopped_by=stopped_by)
 
 
 def _open_broker(kafka: Kafka, resolve: Resolve) -> KafkaBroker:

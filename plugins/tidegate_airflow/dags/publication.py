@@ -64,8 +64,8 @@ def _build_schedule(publication: Publication) -> Any:
         return timedelta(seconds=publication.interval_seconds)
     if not publication.on_table_change:
         return None
-    assets = [build_table_asset(name) for name in (publication.table, *publication.joined)]
-    return AssetAny(*assets) if publication.joined else assets
+    assets = [build_table_asset(name) for name in (publication.table, *publication.joined_tables)]
+    return AssetAny(*assets) if publication.joined_tables else assets
 
 
 def _build_publish_task(publication: Publication) -> None:

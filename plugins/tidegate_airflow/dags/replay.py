@@ -16,7 +16,7 @@ def can_replay(pipeline: Pipeline) -> bool:
     """Whether the pipeline sets bad records aside, and each of its tables has a name of its own: else nothing can be
     replayed.
     """
-    return pipeline.template is None and any(table.errors.set_aside is not None for table in pipeline.tables)
+    return pipeline.template is None and any(table.errors.max_dead_letters is not None for table in pipeline.tables)
 
 
 def build_replay_dag(pipeline: Pipeline) -> DAG:

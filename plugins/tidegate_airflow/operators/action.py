@@ -42,7 +42,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
             _push_preview(context, {"text": str(reason), "digest": None, "pins": {}})
             raise
         log.info("action=%s by=%s\n%s", params["action"], by, proposed.preview)
-        _push_preview(context, {"text": proposed.preview, "digest": proposed.digest, "pins": proposed.pins})
+        _push_preview(context, {"text": proposed.preview, "digest": proposed.digest, "pins": proposed.pinned_params})
         if params["preview"]:
             return {"action": params["action"], "done": "only a preview: nothing was changed", "by": by}
         if context["dag_run"].clear_number:
@@ -54,7 +54,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
             emit_change_event(
                 context, params["action"], {"table": table["table"], "snapshot_id": table["goes_to_snapshot_id"]}
             )
-    return {"action": params["action"], "done": proposed.done, "by": by}
+    return {"action": params["action"], "done": proposed.success_message, "by": by}
 
 
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:

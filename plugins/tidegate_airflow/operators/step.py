@@ -61,7 +61,7 @@ class DeferringWatcher:
     def __init__(self, context: Context, payload: Mapping[str, Any]) -> None:
         self._context, self.payload = context, payload
         self._read_checkpoint: Callable[[], Data] = dict
-        self.awaited: str = payload.get("job_id", "")
+        self.deferred_job_id: str = payload.get("job_id", "")
 
     def set_checkpoint_source(self, read_checkpoint: Callable[[], Data]) -> None:
         """The step's checkpoint is read when the task is deferred."""

@@ -131,7 +131,7 @@ def test_stage_of_one_batch_raises_the_reason_and_stage_of_all_tables_returns_it
     ports = world.build_ports(ORDERS[0])
     with pytest.raises(BadRecord, match="topic=broken partition=0 offset=1"):
         stage(ports, plan(ports))
-    staged, refused = stage_tables(ports, replace(plan(ports), refused=()))
+    staged, refused = stage_tables(ports, replace(plan(ports), refusals=()))
     assert ([batch.table for batch in staged], [(one.table, one.kind) for one in refused]) == (
         [GOOD],
         [(BROKEN, "BadRecord")],

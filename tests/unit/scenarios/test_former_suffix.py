@@ -65,7 +65,7 @@ def list_told(world: World, pipeline: Pipeline) -> list[str]:
 
 def test_staged_batches_of_the_former_suffix_hold_their_table_back_until_it_is_set_again(world: World) -> None:
     planned = plan(world.build_ports(AFTER))
-    assert [(one.table, one.message) for one in planned.refused] == [(COPY, TOLD)]
+    assert [(one.table, one.message) for one in planned.refusals] == [(COPY, TOLD)]
     with pytest.raises(SomeTables, match=r"set merge.intermediate_suffix: _tmp again"):
         flush(world.build_ports(AFTER))
     assert (read_orders(world), read_copy(world)) == ({"a": "3", "b": "1", "c": "1"}, {})
@@ -97,16 +97,16 @@ def test_records_that_expired_since_are_not_skipped_though_they_are_staged(world
 
 def test_batch_of_a_former_suffix_is_not_published_behind_a_rebase(world: World) -> None:
     flush_one = [move for move in propose_moves(world.build_ports(AFTER), "earliest") if move.table.name == NAME]
-    assert flush_one[0].unpublished == 0
+    assert flush_one[0].last_unpublished_batch == 0
     flush_all(world, BEFORE)
     broken = FailsToMerge(world.engine, COPY)
     send_orders(world, ("b", "9"))
     with pytest.raises(TidegateError):
         flush(world.build_ports(BEFORE, engine=broken))
     moves = [move for move in propose_moves(world.build_ports(AFTER), "earliest") if move.table.name == COPY]
-    assert moves[0].unpublished == moves[0].after.batch == 4
+    assert moves[0].last_unpublished_batch == moves[0].after.batch == 4
     rebase_positions(world.build_ports(AFTER), moves)
-    assert not [one for one in plan(world.build_ports(BEFORE)).tables if one.resumed and one.table == COPY]
+    assert not [one for one in plan(world.build_ports(BEFORE)).tables if one.is_resumed and one.table == COPY]
     flush_all(world, AFTER)
     assert read_copy(world) == read_orders(world) == {"a": "3", "b": "9", "c": "1"}
 

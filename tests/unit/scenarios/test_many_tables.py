@@ -113,5 +113,5 @@ def test_what_is_published_is_told_without_comparing_each_partition_with_each_ta
         with monkeypatch.context() as patch:
             patch.setattr(pipeline_progress, "get_offset", count_looks)
             looks.append(0)
-            assert progress.published == {topic: {0: 0} for topic in name_topics(count)}
+            assert progress.published_offsets == {topic: {0: 0} for topic in name_topics(count)}
     assert looks[1] <= 2 * looks[0]

@@ -77,7 +77,7 @@ def test_status_finds_no_fault_with_a_table_whose_queue_plan_publishes(world: Wo
     """The log has forgotten what is staged already: nothing is lost, and nobody has to act."""
     world.broker.retain_from("orders", 2)
     (batch,) = plan(world.build_ports(TWO)).tables
-    assert (batch.table, batch.ranges.by_topic, batch.resumed) == (COPY, {"orders": {0: (1, 2), 1: (0, 0)}}, True)
+    assert (batch.table, batch.ranges.by_topic, batch.is_resumed) == (COPY, {"orders": {0: (1, 2), 1: (0, 0)}}, True)
     assert [table["problem"] for table in read_status(world.build_ports(TWO))["tables"]] == [None, None]
     assert [table["problem"] for table in READERS["overview"](world.build_ports(TWO))["tables"]] == [None, None]
 

@@ -147,8 +147,8 @@ def test_move_is_made_as_it_was_shown_where_a_topic_came_back_with_fewer_partiti
     with pytest.raises(PositionLost, match="was deleted and created again"):
         flush(world.build_ports(ONE))
     rebase = propose_rebase(world.build_ports(ONE), to)
-    assert json.loads(rebase.pins["to"]) == {"orders": {"0": 0}}
-    asked = propose_rebase(world.build_ports(ONE), rebase.pins["to"])
+    assert json.loads(rebase.pinned_params["to"]) == {"orders": {"0": 0}}
+    asked = propose_rebase(world.build_ports(ONE), rebase.pinned_params["to"])
     assert asked.preview == rebase.preview
     asked.perform("ann")
     drain(world, ONE)

@@ -86,7 +86,7 @@ class Operator:
         """Where the log has lost records a person undoes it: nothing else brings the rows back."""
         name = self.any_table()
         table, state = self.world.destination.tables.get(name), self.state(name)
-        if table is None or state is None or state.rolled_back or "tidegate_shop" not in table.refs:
+        if table is None or state is None or state.is_rolled_back or "tidegate_shop" not in table.refs:
             return
         line = [one.id for one in table.ancestors()]
         back = line.index(table.refs["tidegate_shop"]) + self.choice.randint(1, 3)
@@ -130,11 +130,11 @@ class Operator:
         """Rows that are appended would come twice."""
         name = self.any_table()
         state = self.state(name)
-        if state is None or state.recorded is None or state.rolled_back or self.modes[name] == "append":
+        if state is None or state.recorded_position is None or state.is_rolled_back or self.modes[name] == "append":
             return
         offsets = {
             topic: {partition: self.choice.randint(0, end) for partition, end in parts.items()}
-            for topic, parts in state.recorded.offsets.items()
+            for topic, parts in state.recorded_position.offsets.items()
         }
         to = self.choice.choice(("earliest", json.dumps(offsets), json.dumps({topic: {} for topic in offsets})))
         with suppress(TidegateError):

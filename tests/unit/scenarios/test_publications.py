@@ -76,9 +76,9 @@ def test_killed_run_is_finished_towards_the_same_snapshot_and_repeats_nothing(ou
         publish(outside.build_ports())
     outside.table.commit(a="2", b="1", c="1", d="1")
     first = plan_run(outside.build_ports())
-    assert publish(outside.build_ports()).to_snapshot_id == (11 if first.resumed else 12)
-    assert first.resumed == (after >= 5), "from the first record of progress on"
-    if first.resumed:
+    assert publish(outside.build_ports()).to_snapshot_id == (11 if first.is_resumed else 12)
+    assert first.is_resumed == (after >= 5), "from the first record of progress on"
+    if first.is_resumed:
         publish(outside.build_ports())
     outside.table.commit(a="3", b="1", c="1", d="1")
     publish(outside.build_ports())
@@ -96,7 +96,7 @@ def test_killed_run_of_changes_is_resumed(outside: Outside, after: int) -> None:
     pinned = set(outside.table.tags.values())
     assert pinned == {10, 11}, "both ends stay"
     outside.table.commit(a="3", b="2", c="2")
-    if plan_run(outside.build_ports()).resumed:
+    if plan_run(outside.build_ports()).is_resumed:
         assert publish(outside.build_ports()).to_snapshot_id == 11
     publish(outside.build_ports())
     assert outside.topic.latest() == {"a": "3", "b": "2", "c": "2"}
@@ -141,7 +141,7 @@ def test_unfinished_run_to_a_snapshot_that_has_expired_is_answered_with_a_compar
     outside.die_at(7)
     with pytest.raises(Killed):
         publish(outside.build_ports())
-    assert plan_run(outside.build_ports()).resumed
+    assert plan_run(outside.build_ports()).is_resumed
     outside.table.commit(a="3", b="1")
     del outside.table.snapshots[11]
     assert publish(outside.build_ports()).compared_with == "topic"
@@ -331,13 +331,13 @@ def test_change_of_a_joined_table_counts_like_one_of_the_table(joining: Outside)
     with pytest.raises(NothingToDo, match="nothing came since"):
         publish(joining.build_ports())
     dim.commit(a="y", c="y")
-    assert plan_run(joining.build_ports()).touched is None, "any row may look different"
+    assert plan_run(joining.build_ports()).touched_files is None, "any row may look different"
     assert read_publication_status(joining.build_ports()).snapshots_behind == 1
     publish(joining.build_ports())
     assert joining.topic.records[3:] in ([("a", "1y"), ("c", "1y")], [("c", "1y"), ("a", "1y")])
     assert (set(joining.table.tags.values()), set(dim.tags.values())) == ({10}, {11}), "both are pinned"
     joining.table.commit(a="2", b="1", c="1")
-    assert plan_run(joining.build_ports()).touched is not None, "the joined table stands still"
+    assert plan_run(joining.build_ports()).touched_files is not None, "the joined table stands still"
 
 
 def test_table_that_is_joined_no_more_is_not_kept_from_expiring(joining: Outside) -> None:
@@ -345,7 +345,7 @@ def test_table_that_is_joined_no_more_is_not_kept_from_expiring(joining: Outside
     dim.commit(a="x")
     publish(joining.build_ports())
     assert set(dim.tags.values()) == {10}
-    joining.publication = replace(joining.publication, joined=())
+    joining.publication = replace(joining.publication, joined_tables=())
     publish(joining.build_ports(), resynchronise=True)
     assert joining.topic.latest() == {"a": "1", "b": "1", "c": "1"}
     assert (dim.tags, set(joining.table.tags.values())) == ({}, {10})
@@ -361,7 +361,11 @@ def test_joined_table_that_only_compacted_costs_no_comparison_of_all_rows(joinin
         publish(joining.build_ports())
     joining.table.commit(a="2", b="1", c="1")
     run = plan_run(joining.build_ports())
-    assert (run.touched is not None, run.position.joined, run.position.joined_origin) == (True, {DIM: 11}, {DIM: 11})
+    assert (run.touched_files is not None, run.position.joined, run.position.joined_origin) == (
+        True,
+        {DIM: 11},
+        {DIM: 11},
+    )
 
 
 @pytest.mark.parametrize("after", range(0, 21, 2))
@@ -374,7 +378,7 @@ def test_killed_run_of_a_joined_tables_change_is_finished_with_the_same_snapshot
     with pytest.raises(Killed):
         publish(joining.build_ports())
     dim.commit(a="z", b="z", c="z")
-    if plan_run(joining.build_ports()).resumed:
+    if plan_run(joining.build_ports()).is_resumed:
         publish(joining.build_ports())
     publish(joining.build_ports())
     assert joining.topic.latest() == {"a": "1z", "b": "1z", "c": "1z"}

@@ -69,9 +69,20 @@ def test_undo_shows_what_comes_back_and_changes_nothing_before_it_is_done(world:
     tables = world.destination.tables
     head, tagged = tables[ORDERS].refs["main"], tables[ORDERS].refs["tidegate_shop"]
     (proposed,) = propose_undos(world.build_ports(PIPELINE), None)
-    assert (proposed.table.name, proposed.rollback.head, proposed.rollback.tagged) == (ORDERS, head, tagged)
-    assert [(s.pipeline, s.batch, s.rows) for s in proposed.rollback.returning] == [("shop", 5, 1), ("shop", 4, 2)]
-    assert (proposed.rollback.rows_now, proposed.rollback.rows_then, proposed.rollback.lost) == (3, 4, ())
+    assert (proposed.table.name, proposed.rollback.current_snapshot_id, proposed.rollback.tagged_snapshot_id) == (
+        ORDERS,
+        head,
+        tagged,
+    )
+    assert [(s.pipeline, s.batch, s.rows) for s in proposed.rollback.returning_snapshots] == [
+        ("shop", 5, 1),
+        ("shop", 4, 2),
+    ]
+    assert (proposed.rollback.rows_now, proposed.rollback.rows_then, proposed.rollback.discarded_snapshots) == (
+        3,
+        4,
+        (),
+    )
     assert tables[ORDERS].refs["main"] == head
     assert list_actions(world) == []
 
@@ -118,7 +129,7 @@ def test_undo_passes_over_a_compaction_since_the_rollback(world: World) -> None:
     rows = tuple(world.destination.tables[ORDERS].read_rows())
     world.destination.add_snapshot(ORDERS, "main", rows, {"operation": "replace"})
     (proposed,) = propose_undos(world.build_ports(PIPELINE), None)
-    assert [snapshot.rows for snapshot in proposed.rollback.lost] == [0]
+    assert [snapshot.rows for snapshot in proposed.rollback.discarded_snapshots] == [0]
     undo(world)
     assert read_ids(world) == ["a", "b", "c", "d"]
 
@@ -236,7 +247,7 @@ def test_a_destination_without_snapshots_says_what_to_do_there(world: World, mon
 def test_answer_shows_the_offsets_that_are_missing_and_is_given_once(world: World, how: Answer) -> None:
     produce(world, "e", 0, flushes=False)
     (proposed,) = propose_answers(world.build_ports(PIPELINE), how, None)
-    assert [(p.partition, p.after, p.before) for p in proposed.undone] == [(0, 2, 3), (1, 1, 2)]
+    assert [(p.partition, p.after, p.before) for p in proposed.undone_moves] == [(0, 2, 3), (1, 1, 2)]
     answer(world, how)
     expected = {"rewind": ["a", "b", "c", "d", "e"], "keep": ["a", "b", "c", "e"]}[how]
     flush(world.build_ports(PIPELINE))

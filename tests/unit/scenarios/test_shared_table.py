@@ -114,4 +114,4 @@ def test_clean_up_leaves_the_tag_of_a_pipeline_whose_name_reads_like_a_batch() -
     (report,) = clean_up(world.build_ports(build_pipeline(name="sales")))
     assert report.branches == 0
     assert world.destination.tables[NAME].refs.keys() == {"main", "tidegate_sales", "tidegate_sales_1_q1"}
-    assert world.destination.read_state(NAME, "sales_1_q1").rolled_back is False
+    assert world.destination.read_state(NAME, "sales_1_q1").is_rolled_back is False

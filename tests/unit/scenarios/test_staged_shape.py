@@ -14,7 +14,7 @@ def test_batch_staged_before_a_column_was_added_is_staged_again_with_it() -> Non
     world.broker.create("orders")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x", "colour": "red"})
     stage(world.build_ports(before), plan(world.build_ports(before)))
-    assert plan(world.build_ports(before)).tables[0].resumed
-    assert not plan(world.build_ports(after)).tables[0].resumed
+    assert plan(world.build_ports(before)).tables[0].is_resumed
+    assert not plan(world.build_ports(after)).tables[0].is_resumed
     flush(world.build_ports(after))
     assert world.read_rows("lake.shop.orders") == [{"id": "a", "name": "x", "colour": "red"}]

@@ -46,11 +46,11 @@ LOGICAL_TYPE_DDL = "name: STRING, parameters: MAP<STRING, STRING>"
 class ConnectFields(Fields):
     """`Fields` that read each record by its own envelope where it has one, at `kinds`.
 
-    `beside` are other columns that are read by the same `kinds`.
+    `other_columns` are other columns that are read by the same `kinds`.
     """
 
     kinds: str = "kinds"
-    beside: tuple[Column, ...] = ()
+    other_columns: tuple[Column, ...] = ()
 
     def get_type(self, column: Column) -> DataType:
         """See `Fields`; a decimal's bytes are text, and its number is none."""
@@ -59,7 +59,9 @@ class ConnectFields(Fields):
     @property
     def kind_schema(self) -> str:
         """What of a field's schema is parsed; that of its parts only where the columns have such."""
-        return _format_kind_schema([self.get_type(column) for column in (*self.columns, *self.beside)], "field: STRING")
+        return _format_kind_schema(
+            [self.get_type(column) for column in (*self.columns, *self.other_columns)], "field: STRING"
+        )
 
     @property
     def row_schema(self) -> str:
@@ -205,7 +207,7 @@ def _build_misfit_case(name: str, type_names: Iterable[str], leaf: Primitive) ->
 def _render_timestamp_in_unit(number: str, name: str, leaf: Primitive) -> str:
     """A count since 1970 in the unit that `name` states; NULL where it is none of a year that tables can hold."""
     cases = " ".join(
-        f"WHEN {render_literal(word)} THEN {render_timestamp(number, unit, leaf.name, leaf.truncated)}"
+        f"WHEN {render_literal(word)} THEN {render_timestamp(number, unit, leaf.name, leaf.is_truncated)}"
         for word, unit in TIMESTAMP_UNITS.items()
     )
     return f"CASE {name} {cases} END"

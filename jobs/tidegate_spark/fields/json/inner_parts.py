@@ -1,4 +1,4 @@
-"""What a parsed object does not tell of its inner parts: names in other letters, and numbers that were rounded.
+"""What a parsed object does not tell of its inner parts: names that differ only in case, and numbers that were rounded.
 
 Spark's parser compares names as they are, and makes the nearest number. What it made raises a doubt, by values alone:
 a NULL inside of a struct, a zero, a number too large for all of its digits. Only then the text is taken apart once
@@ -60,8 +60,8 @@ def render_inner_doubt(struct: str, fields: Fields) -> str:
     )
     doubts = []
     if any(nulls):
-        other_letters = f"{fields.text} RLIKE {render_literal(_build_other_letters_pattern([t for _, t in types]))}"
-        doubts.append(f"({render_any(nulls)}) AND (({render_any(empties)}) OR {other_letters})")
+        other_case = f"{fields.text} RLIKE {render_literal(_build_other_case_pattern([t for _, t in types]))}"
+        doubts.append(f"({render_any(nulls)}) AND (({render_any(empties)}) OR {other_case})")
     if any(large):
         doubts += [f"({render_any(zeros)}) AND {_render_has_tiny_number(fields.text)}", render_any(large)]
     return f"({' OR '.join(doubts)})" if doubts else ""
@@ -103,11 +103,11 @@ def _render_is_large(expr: str, leaf: Primitive) -> str:
 
 
 def _render_number(expr: str, leaf: Primitive) -> str:
-    return f"try_cast({render_text(expr, leaf)} AS {leaf.name})" if leaf.lenient else expr
+    return f"try_cast({render_text(expr, leaf)} AS {leaf.name})" if leaf.is_lenient else expr
 
 
-def _build_other_letters_pattern(types: list[DataType]) -> str:
-    """A pattern of a text that may hold the name of a struct's field in other letters."""
+def _build_other_case_pattern(types: list[DataType]) -> str:
+    """A pattern of a text that may hold the name of a struct's field in another case."""
     names = sorted({name for data_type in types for name in _list_inner_names(data_type)})
     spellings: dict[str, list[str]] = {}
     for name in names:
@@ -187,7 +187,7 @@ def _list_field_reasons(struct: Struct, begin: str, subject: str) -> list[str]:
 
 
 def _list_name_reasons(struct: Struct, path: str, subject: str) -> list[str]:
-    """The reasons of a struct's names, over its entries `b`: one in other letters, or none of them."""
+    """The reasons of a struct's names, over its entries `b`: one that differs only in case, or none of them."""
     names = ", ".join(render_literal(name) for name, _ in struct.fields)
     spelling = " ".join(f"WHEN {render_literal(n.lower())} THEN {render_literal(n)}" for n, _ in struct.fields)
     own_name = f"CASE lower(k) {spelling} END"

@@ -188,7 +188,7 @@ class Fields:
         return " OR ".join([*([long] if long else []), *unkept, *too_large]) or None
 
     def render_is_column_name(self, name: str) -> str:
-        """A condition: `name` is a column's, in whatever letters."""
+        """A condition: `name` is a column's, compared without case."""
         return f"lower({name}) IN ({', '.join(render_literal(c.name.lower()) for c in self.columns)})"
 
     def render_misfit_cases(self, text: str, struct: str, condition: str) -> str:

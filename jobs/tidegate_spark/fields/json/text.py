@@ -82,7 +82,7 @@ def has_zero(expr: str, data_type: DataType) -> str | None:
     """A condition: `expr` is a text that may be a zero, or an object or a list with one; None where it never is."""
     match data_type:
         case Primitive(name):
-            is_text = name == "STRING" and not data_type.lenient
+            is_text = name == "STRING" and not data_type.is_lenient
             return f"({expr} = '0' OR {expr} LIKE '{{%' OR {expr} LIKE '[%')" if is_text else None
         case Struct(fields):
             parts = [has_zero(f"{expr}.{quote(name)}", inner) for name, inner in fields]
@@ -93,7 +93,7 @@ def has_zero(expr: str, data_type: DataType) -> str | None:
 
 def has_binary_fraction(data_type: DataType) -> bool:
     """Whether the type is, or holds, a FLOAT or a DOUBLE."""
-    return has_leaf(data_type, lambda leaf: leaf.name in BINARY_FRACTIONS and not leaf.lenient)
+    return has_leaf(data_type, lambda leaf: leaf.name in BINARY_FRACTIONS and not leaf.is_lenient)
 
 
 def render_has_overflow(expr: str, data_type: DataType) -> str | None:
@@ -101,7 +101,7 @@ def render_has_overflow(expr: str, data_type: DataType) -> str | None:
 
     def judge(at: str, leaf: Primitive) -> str | None:
         overflow = f"{at} RLIKE '[0-9]' AND {render_is_infinite(_render_number(at, leaf.name))}"
-        return None if leaf.lenient else overflow
+        return None if leaf.is_lenient else overflow
 
     return render_any_number(expr, data_type, judge)
 

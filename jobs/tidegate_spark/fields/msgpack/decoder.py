@@ -138,7 +138,7 @@ class _Reader:
             raise DecodingError(f"the {self._part} field {name[:MAX_NAME_CHARACTERS]} {problem}") from None
 
     def _refuse_other_spelling(self, shape: Shape, names: set[str]) -> None:
-        """A column in other letters would be NULL without a word."""
+        """A column whose name differs only in case would be NULL without an error."""
         missing = {name.casefold(): name for name in shape["fields"] if name not in names}
         for name in sorted(names - set(shape["fields"])) if missing else ():
             if name.casefold() in missing:

@@ -159,5 +159,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_lacking_cases(ROW_TEXT, 'get(datas, 0)', (fields, keys), ())} END AS own_reason",
     )
     return replace(
-        decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA, IS_TRUNCATE), unkept=UNKEPT
+        decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA, IS_TRUNCATE),
+        lossy_metadata=UNKEPT,
     )

@@ -47,12 +47,12 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     located_rows = decode_fields(changes, table, ("a.after", "kv"), fields)
     return replace(
         located_rows,
-        moved=_render_old_key_of_row(table, fields),
-        key_there=KEY_PRESENCE,
-        truncated=IS_TRUNCATE if table.value.applies_truncates else None,
+        previous_key=_render_old_key_of_row(table, fields),
+        key_presence=KEY_PRESENCE,
+        truncate_condition=IS_TRUNCATE if table.value.applies_truncates else None,
         metadata=_render_metadata(schema),
-        unkept=_render_unkept(schema),
-        before=render_values("a.before", table.value_columns, fields),
+        lossy_metadata=_render_unkept(schema),
+        columns_before=render_values("a.before", table.value_columns, fields),
     )
 
 

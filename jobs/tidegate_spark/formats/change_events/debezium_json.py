@@ -54,7 +54,7 @@ KEY_PRESENCE = (
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`op` decides what a record is; a tombstone is a delete."""
     keys = ConnectFields(list_key_fields(table).columns, get_units(table))
-    fields = ConnectFields(table.value_columns, get_units(table), beside=keys.columns)
+    fields = ConnectFields(table.value_columns, get_units(table), other_columns=keys.columns)
     metadata, records = _render_source_fields(table), unwrap_documents(records, table)
     event = f"after: {fields.text_struct}, op: STRING{metadata}"
     event_fields = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
@@ -78,14 +78,14 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         records=changes,
         columns=tuple(fields.render_values("row")),
         reason=fields.render_loss_reason("row", "the value", ROW),
-        lack_reason=fields.render_lack_reason("row", "the value"),
+        null_reason=fields.render_lack_reason("row", "the value"),
         key=keys.render_struct("kv"),
         key_reason=f"CASE WHEN kv IS NOT NULL THEN {render_key_reason(keys, 'kv', KEY_ROW_TEXT, KEY_PLACES)} END",
-        key_there=KEY_PRESENCE,
+        key_presence=KEY_PRESENCE,
         metadata=METADATA,
-        moved=_render_old_key_of_row(keys, table),
-        truncated=IS_TRUNCATE if table.value.applies_truncates else None,
-        unkept=UNKEPT,
+        previous_key=_render_old_key_of_row(keys, table),
+        truncate_condition=IS_TRUNCATE if table.value.applies_truncates else None,
+        lossy_metadata=UNKEPT,
         add_ordered_row=add_ordered_row,
     )
 

@@ -17,7 +17,7 @@ def add_old_key_deletes(fated: DataFrame, decoded_value: DecodedValue, table: St
     if table.ignore_deletes:
         return fated
     rows = "CASE WHEN moved_from_key IS NOT NULL AND fate IN ('staged', 'filtered') THEN array(false, true) END"
-    moved_key = f"CASE WHEN is_old_key_wanted THEN {decoded_value.moved} END"
+    moved_key = f"CASE WHEN is_old_key_wanted THEN {decoded_value.previous_key} END"
     records = fated.selectExpr("*", f"{moved_key} AS moved_from_key").selectExpr(
         "*", f"explode(coalesce({rows}, array(false))) AS is_old_key"
     )

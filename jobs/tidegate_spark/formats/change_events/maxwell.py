@@ -63,4 +63,6 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_lacking_cases(ROW_TEXT, 'e.data', (fields, keys), ('data',))} END AS own_reason",
     )
     unkept = {"ingestion-timestamp": render_is_unkept("e.ts", METADATA["ingestion-timestamp"])}
-    return replace(decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA), unkept=unkept)
+    return replace(
+        decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA), lossy_metadata=unkept
+    )

@@ -86,14 +86,14 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     absent = {c.name: _render_is_absent(c.name) for c in fields.columns}
     is_truncate = f"coalesce(e.op_type = '{TRUNCATE}', false)"
     decoded = decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA, is_truncate)
-    return replace(decoded, absent=absent, unkept=_render_unkept(table))
+    return replace(decoded, absent_columns=absent, lossy_metadata=_render_unkept(table))
 
 
 def _render_unkept(table: StageTable) -> dict[str, str]:
     """A condition for each of the operation's times that its column would cut, or that is none."""
     texts = {"ingestion-timestamp": "e.current_ts", "event-timestamp": "e.op_ts"}
     columns = {word.removeprefix("value."): name for name, word in table.metadata.items()}
-    leaves = {w: replace(TIMESTAMP_TYPE, truncated=table.value.truncates(columns[w])) for w in texts if w in columns}
+    leaves = {w: replace(TIMESTAMP_TYPE, is_truncated=table.value.truncates(columns[w])) for w in texts if w in columns}
     return {
         word: f"({texts[word]} IS NOT NULL AND ({render_is_text_lossy(texts[word], leaf, None)}))"
         for word, leaf in leaves.items()

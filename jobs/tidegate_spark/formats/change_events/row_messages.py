@@ -65,12 +65,14 @@ def decode_row_messages(
         reason=NO_REASON,
         key=keys.render_struct("row"),
         key_reason=NO_REASON,
-        key_there="true",
+        key_presence="true",
         metadata=metadata,
-        number="CAST(coalesce(position, 0) AS BIGINT)",
-        before={column.name: strip_alias(typed_columns[column.name], column.name) for column in table.value_columns},
-        several=True,
-        truncated=is_truncate if table.value.applies_truncates else None,
+        row_number="CAST(coalesce(position, 0) AS BIGINT)",
+        columns_before={
+            column.name: strip_alias(typed_columns[column.name], column.name) for column in table.value_columns
+        },
+        has_several_rows=True,
+        truncate_condition=is_truncate if table.value.applies_truncates else None,
     )
 
 

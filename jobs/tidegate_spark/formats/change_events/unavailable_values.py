@@ -33,8 +33,8 @@ def mark_unavailable_values(decoded: DataFrame, decoded_value: DecodedValue, tab
     types = {column.name: column.type for column in table.value_columns}
     text = table.value.unavailable or ""
     conditions = {
-        name: f"(value_struct IS NOT NULL AND {decoded_value.absent[name]})"
-        if name in decoded_value.absent
+        name: f"(value_struct IS NOT NULL AND {decoded_value.absent_columns[name]})"
+        if name in decoded_value.absent_columns
         else render_is_placeholder(f"value_struct.{quote(name)}", types[name], text)
         for name in table.unchanged
     }
@@ -82,7 +82,7 @@ def _render_is_moved(decoded_value: DecodedValue, table: StageTable) -> str:
     """A condition: the row had another key before; empty where no event tells that."""
     header = f"exists(headers, h -> h.key = '{OLD_KEY_HEADER}')"
     conditions = [f"coalesce({header}, false)"] if reads_old_key_header(table) else []
-    conditions += [f"({decoded_value.moved}) IS NOT NULL"] if decoded_value.moved else []
+    conditions += [f"({decoded_value.previous_key}) IS NOT NULL"] if decoded_value.previous_key else []
     return f"({' OR '.join(conditions)})" if conditions else ""
 
 

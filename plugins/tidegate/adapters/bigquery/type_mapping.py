@@ -153,7 +153,7 @@ def read_table_struct(schema: Iterable[Mapping[str, Any]]) -> Struct:
     fields = list(schema)
     required_names = frozenset(f["name"] for f in fields if str(f.get("mode", "")).upper() == "REQUIRED")
     defaulted = frozenset(f["name"] for f in fields if f.get("defaultValueExpression"))
-    return Struct(tuple((f["name"], _convert_to_spark(f)) for f in fields), required_names, defaulted=defaulted)
+    return Struct(tuple((f["name"], _convert_to_spark(f)) for f in fields), required_names, defaulted_fields=defaulted)
 
 
 def _convert_to_spark(field: Mapping[str, Any]) -> DataType:

@@ -23,15 +23,15 @@ def find_rollback(table: Table, pipeline: str, branch: str) -> Rollback | None:
     reference = table.metadata.refs.get(tag)
     head = lineage.snapshot(state.snapshot_id)
     tagged = lineage.snapshot(reference.snapshot_id) if reference else None
-    if not state.rolled_back or tagged is None or head is None:
+    if not state.is_rolled_back or tagged is None or head is None:
         return None
     now, tagged_line = list(lineage.ancestors(head)), list(lineage.ancestors(tagged))
     shared = {snapshot.snapshot_id for snapshot in now} & {snapshot.snapshot_id for snapshot in tagged_line}
     return Rollback(
         head.snapshot_id,
         tagged.snapshot_id,
-        returning=_list_until(tagged_line, shared),
-        lost=_list_until(now, shared),
+        returning_snapshots=_list_until(tagged_line, shared),
+        discarded_snapshots=_list_until(now, shared),
         is_traceable=bool(shared) or _have_same_origin(now, tagged_line),
         rows_now=count_rows(table, branch),
         rows_then=count_rows(table, tag),

@@ -48,7 +48,7 @@ def _report_slice(words: argparse.Namespace, bar: ProgressBar, result: AppliedSl
 
 def format_proposal(proposal: ProposedBackfill, is_dry: bool) -> str:
     """Table by table: batches, records at most, later offsets to read, and each partition's range."""
-    real, dry = ("goes on with", "would go on with") if proposal.resumed else ("applies", "would apply")
+    real, dry = ("goes on with", "would go on with") if proposal.is_resumed else ("applies", "would apply")
     begin = dry if is_dry else real
     lines = [f"backfill={proposal.backfill.id} {begin}:"]
     for table in proposal.to_dict()["tables"]:

@@ -61,4 +61,4 @@ def _flush_once(
 
 def _expect_work(bar: ProgressBar, flush_plan: Plan) -> None:
     """A merge for each batch, and one job that stages those that are new."""
-    bar.expect(len(flush_plan.tables) + any(not batch.resumed for batch in flush_plan.tables))
+    bar.expect(len(flush_plan.tables) + any(not batch.is_resumed for batch in flush_plan.tables))

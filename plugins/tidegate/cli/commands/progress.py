@@ -23,7 +23,7 @@ def run_plan(words: argparse.Namespace) -> int:
         tables.print_plan(flush_plan)
     else:
         output.print_result(words, output.format_plan(flush_plan), flush_plan.to_dict())
-    return 1 if flush_plan.refused else 0
+    return 1 if flush_plan.refusals else 0
 
 
 def run_status(words: argparse.Namespace) -> int:

@@ -53,7 +53,7 @@ def _list_derived_columns(select: Select, record: set[str]) -> list[str]:
     derived_columns = [item.name.casefold() for item in select.items if item.name is not None]
     stars = (item for item in select.items if item.name is None)
     return derived_columns + [
-        name for star in stars for name in sorted(record - {column.casefold() for column in star.left_out})
+        name for star in stars for name in sorted(record - {column.casefold() for column in star.excluded_columns})
     ]
 
 
@@ -75,7 +75,7 @@ def _check_derived_columns(table: TableModel, columns: list[str], select_path: K
 
 
 def _check_reads(select: Select, known_columns: set[str], select_path: KeyPath, findings: Problems) -> None:
-    reads = [name for item in select.items for name in (*item.reads, *item.left_out)]
+    reads = [name for item in select.items for name in (*item.reads, *item.excluded_columns)]
     for name in dict.fromkeys((*reads, *select.reads)):
         if name.casefold() not in known_columns:
             findings.add(select_path, f"{name} is not a column of the record; {suggest_closest(name, known_columns)}")

@@ -19,7 +19,7 @@ def read_select(select: Select, record: Sequence[str]) -> StatementReads:
     columns = dict[str, tuple[Read, ...]]()
     for item in select.items:
         if item.name is None:
-            left_out = {name.casefold() for name in item.left_out}
+            left_out = {name.casefold() for name in item.excluded_columns}
             columns |= {name: (Read(select.alias, name),) for name in record if name.casefold() not in left_out}
         elif item.path:
             transformation = Transformation.IDENTITY if len(item.path) == 1 else Transformation.TRANSFORMATION

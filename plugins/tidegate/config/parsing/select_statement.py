@@ -115,7 +115,7 @@ def _parse_star(node: Any, alias: str) -> Item:
     if extra:
         raise ValueError(f"* {extra[0].rstrip('_').upper()}: only EXCEPT (...) is understood")
     left_out = star.args.get("except_") or star.args.get("except") or []
-    return Item(None, left_out=tuple(column.name for column in left_out))
+    return Item(None, excluded_columns=tuple(column.name for column in left_out))
 
 
 def _build_column_item(name: str, steps: tuple[str, ...], alias: str, aliases: Sequence[str]) -> Item:

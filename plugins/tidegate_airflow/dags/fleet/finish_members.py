@@ -95,7 +95,7 @@ def finish_fleet_run(fleet: str) -> Data:
     ending.members, beats = run_step_for(fleet, look["attended"], _beat)
     for name, problem in beats.failures.items():
         outcome, failure = outcomes.setdefault(name, MemberOutcome(name)), describe_failure(problem)
-        if failure["message"] not in [failed_task.message for failed_task in outcome.failed]:
+        if failure["message"] not in [failed_task.message for failed_task in outcome.failed_tasks]:
             outcome.add_failure(FailedTask("heartbeat", failure["error"], failure["message"]))
     ending.memory.beats |= dict.fromkeys(beats.results, ending.now)
     _note_members(ending, look, outcomes)

@@ -16,16 +16,19 @@ PICKED = "pipelines"
 
 @dataclass(frozen=True)
 class FleetRequest:
-    """What a run does. `names`: the members that it looks at, in the order in which they get a place in the run;
-    `by_time`: their own intervals have called for it.
+    """What a run of a fleet does.
 
-    `params` are those of the form; `own_time` are members whose time must be remembered, as they are not always due.
+    - `names`: the members that it looks at, in the order in which they get a place in the run.
+    - `is_timed`: the run was started by their intervals, not by a person.
+
+    - `params`: those of the form. `self_timed_members`: members with an interval of their own, whose last run must be
+      remembered.
     """
 
     names: tuple[str, ...]
     params: Mapping[str, Any]
-    by_time: bool = False
-    own_time: tuple[str, ...] = ()
+    is_timed: bool = False
+    self_timed_members: tuple[str, ...] = ()
 
     @property
     def max_records(self) -> int | None:
@@ -35,7 +38,7 @@ class FleetRequest:
 
     def compute_min_records(self, pipeline: Pipeline) -> int:
         """How many records must wait: as many as start a flush, where only the heartbeat is due."""
-        return pipeline.merge.records_threshold if self.by_time and not pipeline.merge.is_timed else 0
+        return pipeline.merge.records_threshold if self.is_timed and not pipeline.merge.is_timed else 0
 
 
 def build_fleet_form(names: list[str]) -> dict[str, Param]:
@@ -68,7 +71,7 @@ def read_fleet_request(
         )
         new = [name for name, member in members.items() if keeps_own_time(member, clock) and name not in planned_at]
         own_time = {*new, *(name for name in due_names if keeps_own_time(members[name], clock))}
-        return FleetRequest(due_names, params, by_time=True, own_time=tuple(sorted(own_time)))
+        return FleetRequest(due_names, params, is_timed=True, self_timed_members=tuple(sorted(own_time)))
     if kind == "asset_triggered":
         called_names = dict.fromkeys(_list_called(context))  # who waits for a place since the run before comes first
         return FleetRequest(tuple(name for name in called_names or members if name in members), params)

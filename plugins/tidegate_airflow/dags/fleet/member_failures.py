@@ -27,14 +27,14 @@ SHARED_TASKS = ("commit_offsets", "clean_up")
 
 @dataclass
 class MemberOutcome:
-    """One member in one run. `failed`: its tasks that failed, `blocked`: what plan refused; each with its tables."""
+    """One member in one run. `failed_tasks`: its own tasks. `refused_tasks`: one for each table that plan refused."""
 
     pipeline: str
-    failed: list[FailedTask] = field(default_factory=list)
-    blocked: list[FailedTask] = field(default_factory=list)
+    failed_tasks: list[FailedTask] = field(default_factory=list)
+    refused_tasks: list[FailedTask] = field(default_factory=list)
     waiting_tables: set[str] = field(default_factory=set)
     messages: list[str] = field(default_factory=list)
-    published: bool = False
+    is_published: bool = False
 
     @property
     def is_red(self) -> bool:
@@ -43,36 +43,38 @@ class MemberOutcome:
 
     def add_failure(self, task: FailedTask) -> None:
         """A task of its own failed, or its part of a task that runs for all."""
-        self.failed.append(task)
+        self.failed_tasks.append(task)
         reason = task.message or "see the log of the task"
         self.messages.append(f"pipeline={self.pipeline}: {task.task} failed: {reason}")
 
     def waits(self, streak: FailureStreak) -> bool:
         """Whether it did not try in this run, as it failed before: what failed then stays as it is."""
-        if any(failed_task.kind == WAITING for failed_task in self.failed):
+        if any(failed_task.kind == WAITING for failed_task in self.failed_tasks):
             return True
-        if self.waiting_tables and not self.failed and not self.blocked:
+        if self.waiting_tables and not self.failed_tasks and not self.refused_tasks:
             return True
-        self.failed += [failed_task for failed_task in streak.failed if self.waiting_tables & set(failed_task.tables)]
+        self.failed_tasks += [
+            failed_task for failed_task in streak.failed if self.waiting_tables & set(failed_task.tables)
+        ]
         return False
 
     def to_failure(self, pipeline: Pipeline, streak: FailureStreak | None, inputs: str) -> Failure:
         """What later runs must know; `inputs` is the digest of what this run tried."""
-        known = (*self.failed, *self.blocked)
+        known = (*self.failed_tasks, *self.refused_tasks)
         message = "\n".join(self.messages)
         reason = "\n".join(failed_task.message for failed_task in known if failed_task.message) or message
         tried_inputs = inputs if self._needs_pause(pipeline, streak) else ""
-        return Failure(identify_reason(message, list(known)), reason, tried_inputs, tuple(self.failed))
+        return Failure(identify_reason(message, list(known)), reason, tried_inputs, tuple(self.failed_tasks))
 
     def _needs_pause(self, pipeline: Pipeline, streak: FailureStreak | None) -> bool:
         if pipeline.has_several:
-            waits = can_wait_by_table(self.failed)
+            waits = can_wait_by_table(self.failed_tasks)
         else:
-            waits = needs_pause(self.failed, has_published=self.published)
+            waits = needs_pause(self.failed_tasks, has_published=self.is_published)
         return (
             waits
             and streak is not None
-            and streak.tables == {name for failed_task in self.failed for name in failed_task.tables}
+            and streak.tables == {name for failed_task in self.failed_tasks for name in failed_task.tables}
         )
 
 
@@ -102,11 +104,11 @@ def _read_tasks(context: Context, outcome: MemberOutcome, entry: Data, number: i
         outcome.add_failure(failed_task if is_planned else replace(failed_task, task="plan", tables=()))
     elif states["merge"] in FAILED_STATES:
         outcome.add_failure(_read_failed(context, "merge", number, tables))
-    outcome.published = states["merge"] == "success"
+    outcome.is_published = states["merge"] == "success"
     refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY, map_indexes=number) or []
     refusals = member_plan["refused"] if member_plan else []
-    outcome.failed += [to_failed_task("stage", refusal) for refusal in refused_by_stage]
-    outcome.blocked += [to_failed_task("plan", refusal) for refusal in refusals if refusal["kind"] != WAITING]
+    outcome.failed_tasks += [to_failed_task("stage", refusal) for refusal in refused_by_stage]
+    outcome.refused_tasks += [to_failed_task("plan", refusal) for refusal in refusals if refusal["kind"] != WAITING]
     outcome.waiting_tables |= {refusal["table"] for refusal in refusals if refusal["kind"] == WAITING}
     outcome.messages += [
         f"pipeline={outcome.pipeline} table={refusal['table']} is refused, the others go on: {refusal['message']}"

@@ -141,10 +141,10 @@ def _look_at(
 
 def _note_planned(fleet: str, context: Context, request: FleetRequest, members: Collection[str], now: float) -> None:
     """Keep when the members that are not due in each run were looked at; of pipelines that are gone nothing."""
-    if request.own_time:
+    if request.self_timed_members:
         planned_at = read_planned_at(fleet, context)
         member_times = {name: at for name, at in planned_at.items() if name in members}
-        write_planned_at(fleet, context, {**member_times, **dict.fromkeys(request.own_time, now)})
+        write_planned_at(fleet, context, {**member_times, **dict.fromkeys(request.self_timed_members, now)})
 
 
 def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:
@@ -153,7 +153,7 @@ def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLo
     entries, order = list[Data](), {name: place for place, name in enumerate(run.request.names)}
     for member_look in sorted(looks, key=lambda sorted_look: order[sorted_look.name]):
         if member_look.plan is None and member_look.error is None:
-            (look.postponed if member_look.postponed else look.idle).append(member_look.name)
+            (look.postponed if member_look.is_postponed else look.idle).append(member_look.name)
             continue
         member_plan = member_look.plan.to_dict() if member_look.plan else None
         entry = {

@@ -49,7 +49,7 @@ def test_position_that_has_come_back_to_the_same_offsets_is_not_the_one_that_was
     shown = propose_action(ports, words)
     shown.perform("ann")
     flush(ports)
-    again = propose_action(ports, {**words, **shown.pins})
+    again = propose_action(ports, {**words, **shown.pinned_params})
     assert again.data["tables"] == shown.data["tables"], "the same offsets"
     with pytest.raises(GiveUp, match="something else would be done now"):
         check_unchanged(again, shown.digest)
@@ -84,7 +84,7 @@ def test_poison_record_is_shown_skipped_and_set_aside_by_the_next_batch(world: W
     assert "topic=orders partition=1 offset=1" in action.preview
     assert f"{ORDERS}: cannot be decoded" in action.preview
     assert list_actions(world) == []
-    again = propose_action(ports, {"action": "skip", "at": "orders:1:1", **action.pins})
+    again = propose_action(ports, {"action": "skip", "at": "orders:1:1", **action.pinned_params})
     check_unchanged(again, action.digest)
     again.perform("ann")
     flush(ports)
@@ -99,12 +99,12 @@ def test_move_is_pinned_to_the_offsets_that_were_shown(world: World, to: str) ->
     produce(world, "orders", 0, "waits")
     action = propose_action(ports, {"action": "rebase", "to": to})
     produce(world, "orders", 1, "later")  # the end of the log is another one now
-    again = propose_action(ports, {"action": "rebase", "to": to, **action.pins})
+    again = propose_action(ports, {"action": "rebase", "to": to, **action.pinned_params})
     check_unchanged(again, action.digest)
     assert again.preview == action.preview
     again.perform("ann")
     stands = {table["table"]: table["position"] for table in read_status(ports)["tables"]}
-    targets = json.loads(action.pins["to"])
+    targets = json.loads(action.pinned_params["to"])
     for topic, table in (("orders", ORDERS), ("returns", RETURNS)):
         assert stands[table] == {topic: {int(part): offset for part, offset in targets[topic].items()}}
         assert list_actions(world, table) == [("rebase", "ann")]
@@ -125,7 +125,7 @@ def test_move_of_named_partitions_leaves_the_others_of_each_table(world: World) 
     ports = world.build_ports(PIPELINE)
     flush(ports)
     action = propose_action(ports, {"action": "rebase", "to": '{"orders": {"1": 0}}'})
-    propose_action(ports, {"action": "rebase", **action.pins}).perform("ann")
+    propose_action(ports, {"action": "rebase", **action.pinned_params}).perform("ann")
     stands = {table["table"]: table["position"] for table in read_status(ports)["tables"]}
     assert stands == {ORDERS: {"orders": {0: 1, 1: 0}}, RETURNS: {"returns": {0: 1, 1: 1}}}
 
@@ -137,7 +137,7 @@ def test_action_that_would_do_something_else_by_now_does_nothing(world: World) -
     produce(world, "orders", 0, "more")
     flush(ports)
     with pytest.raises(GiveUp, match=r"nothing was changed; look at the preview again:\n.* 2 -> 0, reads again 2"):
-        check_unchanged(propose_action(ports, {"action": "rebase", **action.pins}), action.digest)
+        check_unchanged(propose_action(ports, {"action": "rebase", **action.pinned_params}), action.digest)
     assert list_actions(world) == []
 
 

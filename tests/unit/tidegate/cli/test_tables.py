@@ -101,7 +101,7 @@ def test_plan_shows_each_partition_with_work_and_each_refused_table(terminal) ->
     planned = PlannedBatch("lake.shop.orders", 4, ranges, last_per_key=True)
     refusal = Refusal("lake.shop.lines", "RolledBack", "it was rolled back")
     with redirect_stdout(terminal):
-        tables.print_plan(Plan((planned,), "c", {}, refused=(refusal,)))
+        tables.print_plan(Plan((planned,), "c", {}, refusals=(refusal,)))
     assert read_lines(terminal)[1:] == [
         ["lake.shop.orders", "4", "last of each key", "a", "0", "1", "3", "2"],
         ["lake.shop.orders", "4", "last of each key", "b", "0", "0", "1500", "1500"],

@@ -293,7 +293,7 @@ def test_schema_for_editors_names_every_key() -> None:
 def test_keys_of_touched_groups_come_from_the_same_statement(sql: str, keys: str, matched: tuple[str, ...]) -> None:
     publication_sql = parse_publication_sql(sql, ("word",))
     assert publication_sql is not None
-    assert (publication_sql.keys_sql, publication_sql.matched) == (keys, matched)
+    assert (publication_sql.keys_sql, publication_sql.matched_keys) == (keys, matched)
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_protobuf_is_made_of_the_columns_and_takes_no_descriptor(include: Path) 
 
 def test_joined_tables_are_named_in_braces_and_lie_in_the_tables_catalog(include: Path) -> None:
     join = "SELECT t.id, c.name FROM {table} t LEFT JOIN {%s} c ON c.id = t.customer"
-    assert load(include, sql=join % "lake.shop.customers").joined == ("lake.shop.customers",)
+    assert load(include, sql=join % "lake.shop.customers").joined_tables == ("lake.shop.customers",)
     other = "JOIN {lake.shop.customers} c ON c.id = t.who"
     count = f"SELECT c.name AS id, count(*) AS n FROM {{table}} t {other} GROUP BY c.name"
     grouped = load(include, sql=count).grouped

@@ -75,4 +75,4 @@ def test_checks_have_names_of_their_own() -> None:
 def test_page_has_the_table_of_checks() -> None:
     page = (Path(__file__).parents[4] / "docs" / "doctor.md").read_text()
     rows = [line.strip("| ").split(" | ") for line in page.partition("## Checks")[2].splitlines() if line[:3] == "| `"]
-    assert rows == [[f"`{check.name}`", check.looks_at, check.advice] for check in CHECKS]
+    assert rows == [[f"`{check.name}`", check.description, check.advice] for check in CHECKS]

@@ -73,7 +73,7 @@ def test_members_with_work_are_planned_and_idle_ones_are_not_and_the_brokers_are
     looks = index_by_name(look_at_members(open_all(world), {}))
     assert list(looks) == list(TOPICS)
     assert {name for name, look in looks.items() if look.plan} == {"carts", "orders", "wishes"}
-    assert looks["users"].idle == "pipeline=users: every table stands at the end of the log"
+    assert looks["users"].idle_reason == "pipeline=users: every table stands at the end of the log"
     plan = looks["orders"].plan
     assert plan is not None
     assert {table.table for table in plan.tables} == {"lake.shop.orders", "lake.shop.orders_too"}
@@ -121,7 +121,7 @@ def test_tables_are_read_before_the_log_so_that_another_run_s_publish_looks_like
 
 def test_a_member_waits_for_as_many_records_as_start_its_flush(world: World) -> None:
     looks = index_by_name(look_at_members(open_all(world), {"orders": 5, "users": 4}))
-    assert looks["orders"].postponed
+    assert looks["orders"].is_postponed
     assert looks["users"].plan is not None
 
 

@@ -91,7 +91,7 @@ def test_plan_tells_the_refused_table_with_the_kind_of_its_error(world: World) -
     produce(world, "a", "3")
     planned = plan(world.build_ports(TWO))
     assert [batch.table for batch in planned.tables] == [ORDERS]
-    ((table, kind, message),) = [(r.table, r.kind, r.message) for r in planned.refused]
+    ((table, kind, message),) = [(r.table, r.kind, r.message) for r in planned.refusals]
     assert (table, kind) == (COPY, "PositionLost")
     assert message == read_problem(world)
 
@@ -360,7 +360,7 @@ def test_table_rolled_back_or_mended_between_any_two_calls_of_a_run_ends_equal()
 
 def switch_rollback(world: World) -> None:
     state = world.destination.read_state(COPY, "shop")
-    if state is not None and state.rolled_back:
+    if state is not None and state.is_rolled_back:
         world.destination.rollback(COPY, world.destination.tables[COPY].ancestors("tidegate_shop")[0].id)
     else:
         roll_back(world)

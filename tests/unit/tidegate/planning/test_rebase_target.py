@@ -99,7 +99,7 @@ def test_what_was_shown_of_the_word_is_done_to_each_table_and_nothing_else(world
     lose_records(world)
     ports = world.build_ports(PIPELINE)
     rebase = propose_rebase(ports, "remaining")
-    assert rebase.pins == {"to": "remaining"}
+    assert rebase.pinned_params == {"to": "remaining"}
     world.broker.elect("orders", CUT + 1, has=1)
     assert propose_rebase(ports, "remaining").digest != rebase.digest
 

@@ -183,7 +183,7 @@ def test_only_table_of_a_pipeline_finishes_what_is_staged_before_it_reads_on(wor
     with pytest.raises(RetryLater):
         flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, COPY)))
     produce(world, "b", "y")
-    assert [batch.resumed for batch in plan(world.build_ports(pipeline)).tables] == [True]
+    assert [batch.is_resumed for batch in plan(world.build_ports(pipeline)).tables] == [True]
 
 
 def test_empty_batches_in_the_middle_of_a_queue_travel_with_the_next_rows(world: World) -> None:

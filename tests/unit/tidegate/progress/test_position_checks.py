@@ -45,7 +45,9 @@ def test_position_of_a_sound_table_is_its_own() -> None:
 
 @pytest.mark.parametrize("choice", ["fail", "rewind", "keep"])
 def test_lost_position_is_not_begun_anew_whatever_answers_a_rollback(choice: str) -> None:
-    found = replace(build_state(None, rolled_back=False), recorded=None, snapshot_id=None, position_lost=True)
+    found = replace(
+        build_state(None, rolled_back=False), recorded_position=None, snapshot_id=None, is_position_lost=True
+    )
     with pytest.raises(PositionLost) as raised:
         resolve_position(build_pipeline(TABLE, on_rollback=choice), TABLE, found)
     check_message(
@@ -89,7 +91,7 @@ def test_tag_that_somebody_dropped_is_named_and_undo_which_needs_it_is_not(
 
 @pytest.mark.parametrize("choice", ["fail", "rewind"])
 def test_rows_that_were_picked_since_a_rollback_are_named_and_not_read_again_unasked(choice: str) -> None:
-    found = replace(build_state(None, rolled_back=True), picked_batch=7)
+    found = replace(build_state(None, rolled_back=True), cherry_picked_batch=7)
     with pytest.raises(PositionLost) as error_info:
         resolve_position(build_pipeline(TABLE, on_rollback=choice), TABLE, found)
     check_message(str(error_info.value), "batch=7 were picked onto main", "--discard-foreign", way_out="--keep")
@@ -192,7 +194,7 @@ def test_new_topic_under_a_pattern_starts_at_its_begin_and_is_no_growth() -> Non
 
 
 def test_rollback_that_cannot_be_told_apart_from_expiry_says_so() -> None:
-    unclear = TableState("u", 1, 0, None, 2, (), rolled_back=True, recorded=NEW, untraceable=True)
+    unclear = TableState("u", 1, 0, None, 2, (), is_rolled_back=True, recorded_position=NEW, is_untraceable=True)
     with pytest.raises(PositionLost) as error_info:
         resolve_position(build_pipeline(TABLE, on_rollback="rewind"), TABLE, unclear)
     check_message(str(error_info.value), "nobody can tell", "--keep", str(NEW.offsets))

@@ -66,7 +66,7 @@ def test_comparison_that_died_between_two_parts_of_a_new_topic_is_finished_thoug
     replace_topic(outside)
     die_between_the_parts(outside, resynchronise=True)
     run = plan_run(outside.build_ports())
-    assert (run.position.mode, run.resumed, [part.number for part in run.parts]) == ("topic", True, [1])
+    assert (run.position.mode, run.is_resumed, [part.number for part in run.parts]) == ("topic", True, [1])
     publish(outside.build_ports())
     assert outside.topic.latest() == ROWS
     assert len(outside.topic.records) == len(ROWS)
@@ -104,7 +104,7 @@ def test_comparison_under_a_changed_file_that_died_between_two_parts_leaves_none
     outside.publication = replace(outside.publication, key=KeyOut(("id",), prefix="k_"))
     die_between_the_parts(outside, resynchronise=True)
     publish(outside.build_ports())
-    digests = {part.digest for part in outside.topic.read_progress(outside.publication).known}
+    digests = {part.digest for part in outside.topic.read_progress(outside.publication).recorded_parts}
     assert digests == {outside.publication.digest}
 
 
@@ -113,7 +113,7 @@ def test_comparison_is_never_resumed_behind_a_key_for_the_topic_may_have_changed
     outside.die_at(7)  # behind the first commit of the first part
     with pytest.raises(Killed):
         publish(outside.build_ports(), resynchronise=True)
-    (first, *_) = outside.topic.read_progress(outside.publication).known
+    (first, *_) = outside.topic.read_progress(outside.publication).recorded_parts
     assert (first.mode, first.is_complete) == ("topic", False)
     outside.topic.receive(*((key, "damaged again") for key in ROWS))
     publish(outside.build_ports())
@@ -124,7 +124,7 @@ def test_comparison_asks_for_every_key_of_a_part_that_was_on_its_way_between_two
     """The key that it had come to means nothing to a comparison, which looks at keys before it too."""
     outside.table.commit(**dict.fromkeys(ROWS, "2"))
     die_within_the_second_part(outside)
-    first, second = outside.topic.read_progress(outside.publication).known
+    first, second = outside.topic.read_progress(outside.publication).recorded_parts
     assert (first.is_complete, second.mode, bool(second.after)) == (True, "changes", True)
     outside.topic.receive(*((key, "damaged") for key in ROWS))
     die_between_the_parts(outside, resynchronise=True)
@@ -187,9 +187,9 @@ def test_parts_in_three_states_come_together_where_the_newest_is_and_no_reader_i
         outside.table.commit(**dict.fromkeys(ROWS, value))
         publish(outside.build_ports())
         stay.append(outside.topic.read_progress(outside.publication))
-    undo(outside, 0, stay[0].raw[0] or "", {"2", "3"})
-    undo(outside, 1, stay[1].raw[1] or "", {"3"})
-    assert [part.to for part in outside.topic.read_progress(outside.publication).known] == [10, 11, 12]
+    undo(outside, 0, stay[0].raw_records[0] or "", {"2", "3"})
+    undo(outside, 1, stay[1].raw_records[1] or "", {"3"})
+    assert [part.to for part in outside.topic.read_progress(outside.publication).recorded_parts] == [10, 11, 12]
     before = len(outside.topic.records)
     publish(outside.build_ports())
     assert set(dict(outside.topic.records[before:]).values()) == {"3"}

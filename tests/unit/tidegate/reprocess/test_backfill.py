@@ -143,7 +143,7 @@ def test_position_tag_and_batch_number_stay_as_the_flush_left_them(world: World)
     tagged = world.destination.read_head(NAME, resource_names.name_tag("shop"))
     run(world)
     after = world.destination.read_state(NAME, "shop")
-    assert (after.position, after.highest_batch, after.rolled_back) == (before.position, before.highest_batch, False)
+    assert (after.position, after.highest_batch, after.is_rolled_back) == (before.position, before.highest_batch, False)
     assert world.destination.read_head(NAME, resource_names.name_tag("shop")) == tagged
 
 
@@ -179,7 +179,7 @@ def test_rolling_back_the_backfill_alone_is_no_rollback_of_the_pipeline(world: W
     damage(world, {"id": "x", "name": "foreign"})
     run(world)
     world.destination.rollback(NAME, before)
-    assert world.destination.read_state(NAME, "shop").rolled_back is False
+    assert world.destination.read_state(NAME, "shop").is_rolled_back is False
 
 
 def test_nothing_is_left_behind(world: World) -> None:
@@ -211,7 +211,7 @@ def test_same_command_goes_on_where_it_stopped(world: World) -> None:
     with pytest.raises(Crash):
         apply_backfill(ports, planned, stop)
     again = propose_backfill(ports, parse_request(ALL, None, None))
-    assert (again.backfill, again.resumed) == (planned, True)
+    assert (again.backfill, again.is_resumed) == (planned, True)
     before, results = len(world.engine.stages), run(world)
     assert [(r.slice, r.outcome) for r in results] == [
         (3, "already applied"), (2, "already applied"), (1, "published"),
@@ -267,7 +267,7 @@ def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: W
         apply_backfill(ports, planned, stop)
     columns = (Column("id", "STRING"), Column("name", "STRING"), Column("age", "INT"))
     wider = build_pipeline(build_table(columns=columns), max_records=2)
-    assert propose_backfill(world.build_ports(wider), parse_request(everything, None, None)).resumed
+    assert propose_backfill(world.build_ports(wider), parse_request(everything, None, None)).is_resumed
     assert [result.outcome for result in run(world, everything, wider)] == ["published"] * 4
     ages = {row["id"]: row.get("age") for row in world.read_rows(NAME)}
     assert ages == {"a": None, "b": None, "d": 7, "e": 8, "f": 9}

@@ -115,7 +115,9 @@ def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
         found = state(table, pipeline)
         if found is None or seeds:
             return found
-        return replace(found, position=None, recorded=None, snapshot_id=None, highest_batch=0, position_lost=True)
+        return replace(
+            found, position=None, recorded_position=None, snapshot_id=None, highest_batch=0, is_position_lost=True
+        )
 
     def seed(table: str, pipeline: str, position: Position) -> None:
         seeds.append(position)
@@ -163,7 +165,7 @@ def test_a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_
     with pytest.raises(PublishedElsewhere):
         merge(ports, batch)
     planned = plan(ports).tables[0]
-    assert (planned.resumed, planned.batch, planned.ranges.to_dict()) == (
+    assert (planned.is_resumed, planned.batch, planned.ranges.to_dict()) == (
         False,
         3,
         {"orders": {"0": [3, 4], "1": [0, 0]}},

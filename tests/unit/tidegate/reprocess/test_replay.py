@@ -100,7 +100,7 @@ def test_position_stays_and_the_next_flush_goes_on() -> None:
     correct_letters(world, 1)
     replay_dead_letters(ports)
     state = world.destination.read_state(TABLE, "shop")
-    assert (state.position, state.rolled_back) == (before, False)
+    assert (state.position, state.is_rolled_back) == (before, False)
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
     flush(ports)
     assert read_table(world) == {"a": "x", "b": "mended", "c": "z"}

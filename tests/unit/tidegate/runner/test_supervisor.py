@@ -117,7 +117,7 @@ def test_publication_is_called_behind_a_flush_that_published_its_table(
 
 def test_cluster_that_no_pipeline_watches_any_more_is_left_alone(place: Place) -> None:
     """A process that stays would else keep a thread and a client for each connection that a file ever named."""
-    flushes = [SimpleNamespace(watched=(name, object())) for name in ("first_kafka", "second_kafka")]
+    flushes = [SimpleNamespace(monitored_backlog=(name, object())) for name in ("first_kafka", "second_kafka")]
     stop = threading.Event()
     supervisor = Supervisor(place, (), Shared(Slots(1), stop, Ear()))  # type: ignore[arg-type]
     supervisor._list_flushes = lambda: flushes  # type: ignore[method-assign,return-value,assignment]
@@ -125,7 +125,7 @@ def test_cluster_that_no_pipeline_watches_any_more_is_left_alone(place: Place) -
         supervisor._start_watches()
         watches = dict(supervisor._watches)
         assert sorted(watches) == ['"first_kafka"', '"second_kafka"']
-        flushes[0].watched = ("third_kafka", object())
+        flushes[0].monitored_backlog = ("third_kafka", object())
         supervisor._start_watches()
         assert sorted(supervisor._watches) == ['"second_kafka"', '"third_kafka"']
         assert watches['"first_kafka"'].join(60)

@@ -63,7 +63,7 @@ def test_changed_defaults_reach_flushes_and_maintenance_that_go_on(include: Path
         "heartbeat: {interval: 30s, ignore_topics: [quiet]}\nmaintenance: {interval: 10m}\n"
     )
     assert look(0) == [flush, maintenance], "the interval of 30 seconds is over, and a tenth of 10 minutes"
-    assert works[0].watched[1].ignored == ("quiet",)
+    assert works[0].monitored_backlog[1].ignored == ("quiet",)
     assert look(29) == []
     assert look(1) == [flush]
     assert look(570) == [flush, maintenance]

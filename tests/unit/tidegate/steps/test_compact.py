@@ -93,10 +93,10 @@ def test_rows_position_and_tag_stay(world: World) -> None:
     rows, before = world.read_rows(NAME), world.destination.read_state(NAME, "shop")
     (done,) = compact(world.build_ports(PIPELINE), [NAME])
     after = world.destination.read_state(NAME, "shop")
-    assert done.rewritten is not None
-    assert done.compacted
-    assert done.rewritten.before.data_files > done.rewritten.after.data_files == 1
-    assert (world.read_rows(NAME), after.position, after.rolled_back) == (rows, before.position, False)
+    assert done.maintenance_report is not None
+    assert done.is_compacted
+    assert done.maintenance_report.before.data_files > done.maintenance_report.after.data_files == 1
+    assert (world.read_rows(NAME), after.position, after.is_rolled_back) == (rows, before.position, False)
     assert compact(world.build_ports(PIPELINE), [NAME]) == [CompactionReport(table=NAME)]
 
 
@@ -110,13 +110,19 @@ def test_snapshots_and_orphans_are_left_to_maintenance(world: World) -> None:
     ("files", "wanted"),
     [
         (TableFiles(), []),
-        (TableFiles(data_files=4, small=4, crowd=4, rows=9, delete_files=4), []),
-        (TableFiles(data_files=5, small=5, crowd=5, rows=9), ["compact"]),
-        (TableFiles(data_files=9, small=9, crowd=4, rows=9), []),
-        (TableFiles(data_files=9, small=9, crowd=9, rows=9, delete_files=9), ["compact"]),
-        (TableFiles(data_files=9, small=9, crowd=9, rows=9, delete_files=10), ["compact"]),
-        (TableFiles(data_files=9, small=8, crowd=8, rows=9, delete_files=9), ["compact"]),
-        (TableFiles(data_files=9, small=8, crowd=8, rows=9, delete_files=10), ["compact", "deletes"]),
+        (TableFiles(data_files=4, small_files=4, max_small_files_per_partition=4, rows=9, delete_files=4), []),
+        (TableFiles(data_files=5, small_files=5, max_small_files_per_partition=5, rows=9), ["compact"]),
+        (TableFiles(data_files=9, small_files=9, max_small_files_per_partition=4, rows=9), []),
+        (TableFiles(data_files=9, small_files=9, max_small_files_per_partition=9, rows=9, delete_files=9), ["compact"]),
+        (
+            TableFiles(data_files=9, small_files=9, max_small_files_per_partition=9, rows=9, delete_files=10),
+            ["compact"],
+        ),
+        (TableFiles(data_files=9, small_files=8, max_small_files_per_partition=8, rows=9, delete_files=9), ["compact"]),
+        (
+            TableFiles(data_files=9, small_files=8, max_small_files_per_partition=8, rows=9, delete_files=10),
+            ["compact", "deletes"],
+        ),
         (TableFiles(data_files=1, rows=1000, delete_files=5, deleted_rows=100), ["deletes"]),
         (TableFiles(data_files=1, rows=1000, delete_files=1, deleted_rows=101), ["compact"]),
         (TableFiles(data_files=1, rows=1000, manifests=50), ["manifests"]),
@@ -129,7 +135,7 @@ def test_snapshots_and_orphans_are_left_to_maintenance(world: World) -> None:
 def test_what_is_rewritten_follows_what_is_measured(files: TableFiles, wanted: list[str]) -> None:
     report, asked = _Measured(files).compacts()
     assert list(asked) == wanted
-    assert report.compacted is ("compact" in wanted)
+    assert report.is_compacted is ("compact" in wanted)
 
 
 def test_large_files_are_rewritten_for_the_share_of_their_deletes_and_never_for_the_number_of_delete_files() -> None:
@@ -139,7 +145,9 @@ def test_large_files_are_rewritten_for_the_share_of_their_deletes_and_never_for_
 
 def test_a_branch_is_not_rewritten() -> None:
     branched = build_pipeline(build_table(branch="audit"))
-    report, asked = _Measured(TableFiles(data_files=9, small=9, crowd=9)).compacts(branched)
+    report, asked = _Measured(TableFiles(data_files=9, small_files=9, max_small_files_per_partition=9)).compacts(
+        branched
+    )
     assert (report, asked) == (CompactionReport(table=NAME), {})
 
 
@@ -155,14 +163,16 @@ def test_a_table_that_is_gone_has_nothing_to_rewrite() -> None:
     ],
 )
 def test_a_failure_is_told_and_fails_no_flush(outcome: dict, message: str, caplog) -> None:
-    report, _ = _Measured(TableFiles(data_files=5, small=5, crowd=5), **outcome).compacts()
-    assert not report.compacted
+    report, _ = _Measured(
+        TableFiles(data_files=5, small_files=5, max_small_files_per_partition=5), **outcome
+    ).compacts()
+    assert not report.is_compacted
     assert message in report.failed
     assert "not compacted, a later look will: pipeline=shop table=lake.shop.orders" in caplog.text
 
 
 def test_one_table_that_cannot_be_looked_at_holds_up_no_other() -> None:
-    world = _Measured(TableFiles(data_files=5, small=5, crowd=5))
+    world = _Measured(TableFiles(data_files=5, small_files=5, max_small_files_per_partition=5))
 
     def files(table: str) -> TableFiles | None:
         if table == "lake.shop.broken":
@@ -171,5 +181,5 @@ def test_one_table_that_cannot_be_looked_at_holds_up_no_other() -> None:
 
     world.destination.read_files = files
     told = compact(world.build_ports(PIPELINE, engine=world), ["lake.shop.broken", NAME])
-    assert [(one.failed is not None, one.compacted) for one in told] == [(True, False), (False, True)]
+    assert [(one.failed is not None, one.is_compacted) for one in told] == [(True, False), (False, True)]
     assert list(world.asked) == ["compact"]

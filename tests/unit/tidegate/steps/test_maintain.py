@@ -55,7 +55,7 @@ def test_rows_position_and_tag_stay_and_snapshots_go(world: World) -> None:
     assert done.compacted
     assert done.before.data_files > done.after.data_files
     assert world.read_rows(NAME) == rows
-    assert (after.position, after.rolled_back) == (before.position, False)
+    assert (after.position, after.is_rolled_back) == (before.position, False)
 
 
 def test_maintenance_twice_finds_nothing_left_to_rewrite(world: World) -> None:
@@ -75,7 +75,7 @@ def test_files_of_other_tables_below_its_location_are_taken_for_no_orphans(
 
     def measure(name: str, exact: bool = False) -> TableFiles | None:
         files = read_files(name)
-        return files and replace(files, inside=("lake.shop.orders_2025",) if exact else ())
+        return files and replace(files, nested_tables=("lake.shop.orders_2025",) if exact else ())
 
     monkeypatch.setattr(world.destination, "read_files", measure)
     assert list(list_statements(world, table)) == left
@@ -89,7 +89,9 @@ def test_nothing_is_removed_from_a_table_whose_files_others_may_use(
 ) -> None:
     read_files = world.destination.read_files
     monkeypatch.setattr(
-        world.destination, "read_files", lambda name, exact=False: replace(read_files(name, exact), keeps_files=True)
+        world.destination,
+        "read_files",
+        lambda name, exact=False: replace(read_files(name, exact), forbids_file_deletion=True),
     )
     assert list(list_statements(world, table)) == left
     assert f"table={table}: its property gc.enabled says that other tables may use its files" in caplog.text
@@ -107,7 +109,7 @@ def test_snapshots_between_main_and_the_last_published_one_are_kept(world: World
     for _ in range(30):
         world.destination.append_foreign_rows(NAME)
     assert list_statements(world)["expire"]["retain_last"] == 31 + EXPECTED_COMMITS_MEANWHILE
-    assert not world.destination.read_state(NAME, "shop").rolled_back
+    assert not world.destination.read_state(NAME, "shop").is_rolled_back
 
 
 def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_published_one_off(world: World) -> None:
@@ -129,7 +131,7 @@ def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_
     snapshots = len(world.destination.tables[NAME].snapshots)
     assert maintain(world.build_ports(PIPELINE), NAME).compacted
     after = world.destination.read_state(NAME, "shop")
-    assert (after.position, after.rolled_back) == (before.position, False)
+    assert (after.position, after.is_rolled_back) == (before.position, False)
     assert (
         len(world.destination.tables[NAME].snapshots) == 1 + 5 + 1 + 10 * EXPECTED_COMMITS_MEANWHILE
     )  # what is older still goes
@@ -158,11 +160,11 @@ def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_le
 @pytest.mark.parametrize(
     ("compact", "files", "wanted"),
     [
-        ("never", TableFiles(small=99, crowd=99, delete_files=99), False),
+        ("never", TableFiles(small_files=99, max_small_files_per_partition=99, delete_files=99), False),
         ("always", TableFiles(data_files=1, rows=1), True),
-        ("auto", TableFiles(data_files=4, small=4, crowd=4, rows=9), False),
-        ("auto", TableFiles(data_files=5, small=5, crowd=5, rows=9), True),
-        ("auto", TableFiles(data_files=50, small=50, crowd=1, rows=9), False),
+        ("auto", TableFiles(data_files=4, small_files=4, max_small_files_per_partition=4, rows=9), False),
+        ("auto", TableFiles(data_files=5, small_files=5, max_small_files_per_partition=5, rows=9), True),
+        ("auto", TableFiles(data_files=50, small_files=50, max_small_files_per_partition=1, rows=9), False),
         ("auto", TableFiles(data_files=1, rows=1000, delete_files=9, deleted_rows=100), False),
         ("auto", TableFiles(data_files=1, rows=1000, delete_files=10, deleted_rows=10), True),
         ("auto", TableFiles(data_files=1, rows=1000, delete_files=1, deleted_rows=101), True),
@@ -175,7 +177,7 @@ def test_files_are_rewritten_where_it_is_measured_to_be_worth_it(compact, files,
 
 def test_maintenance_counts_all_small_files_and_not_those_of_the_newest_manifests_alone(world: World) -> None:
     def read_files(table: str, exact: bool = False) -> TableFiles:
-        return TableFiles(data_files=9, small=9, crowd=5 if exact else 4, rows=9)
+        return TableFiles(data_files=9, small_files=9, max_small_files_per_partition=5 if exact else 4, rows=9)
 
     world.destination.read_files = read_files
     maintain(world.build_ports(PIPELINE), NAME)

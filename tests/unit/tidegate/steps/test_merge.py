@@ -557,6 +557,6 @@ def test_published_batch_that_was_rolled_back_is_read_again_under_a_new_number(w
     world.destination.rollback(NAME, seeded)
     rewinding = build_pipeline(on_rollback="rewind")
     (again,) = plan(world.build_ports(rewinding)).tables
-    assert (again.batch, again.resumed) == (2, False)
+    assert (again.batch, again.is_resumed) == (2, False)
     flush(world.build_ports(rewinding))
     assert world.read_rows(NAME) == [A]

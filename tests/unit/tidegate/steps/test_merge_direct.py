@@ -184,7 +184,7 @@ def _lose_a_record(world: World) -> None:
 
     def count_less(job):
         outcome = run(job)
-        return type(outcome)(type(outcome.counted)(**{**vars(outcome.counted), "staged": 1}))
+        return type(outcome)(type(outcome.stage_outcome)(**{**vars(outcome.stage_outcome), "staged": 1}))
 
     world.engine.run_direct = count_less  # type: ignore[method-assign]
 

@@ -173,7 +173,10 @@ def test_compaction_becomes_due_once_in_ten_batches(world: World, direct: bool) 
     due = []
     for number in range(25):
         send_orders(world, ("c", str(number)))
-        due += [report.needs_compaction for report in flush(world.build_ports(build_pipeline(direct=direct))).cleaned]
+        due += [
+            report.needs_compaction
+            for report in flush(world.build_ports(build_pipeline(direct=direct))).clean_up_reports
+        ]
     assert [number for number, is_due in enumerate(due, 1) if is_due] == [10, 20]
 
 

@@ -81,14 +81,14 @@ def test_staged_batch_is_resumed_before_anything_new_is_read(world: World) -> No
     (staged,) = stage(ports, plan(ports))
     world.broker.produce("orders", {"id": "later"}, {"id": "later", "name": "x"})
     assert plan_batch(world) == PlannedBatch("lake.shop.orders", 1, staged.ranges, staged.attempt)
-    assert plan_batch(world).resumed
+    assert plan_batch(world).is_resumed
 
 
 def test_staged_batch_that_is_published_is_not_resumed(world: World) -> None:
     with pytest.raises(BaseException, match=r"before staging\.clean_up"):
         flush(world.build_ports(PIPELINE, _crash_before("staging.clean_up")))
     world.broker.produce("orders", {"id": "later"}, {"id": "later", "name": "x"})
-    assert (plan_batch(world).batch, plan_batch(world).resumed) == (2, False)
+    assert (plan_batch(world).batch, plan_batch(world).is_resumed) == (2, False)
 
 
 def _crash_before(call: str) -> CrashAt:
@@ -114,7 +114,7 @@ def test_job_that_wakes_up_after_another_took_its_number_for_other_ranges_change
     counts = intermediate.properties.pop(name)  # its job sleeps before it writes them
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "late"}, 0)
     again = plan(ports)
-    assert [(batch.batch, batch.resumed, batch.ranges.span) for batch in again.tables] == [(2, False, 2)]
+    assert [(batch.batch, batch.is_resumed, batch.ranges.span) for batch in again.tables] == [(2, False, 2)]
     staged = stage(ports, again)
     overwritten = intermediate.snapshots[slow.snapshot_id]
     intermediate.properties[name] = counts
@@ -397,9 +397,9 @@ def test_table_that_failed_is_resumed_while_the_other_goes_on(world: World) -> N
         flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, "lake.shop.copy")))
     world.broker.produce("orders", {"id": "n"}, {"id": "n", "name": "x"})
     orders, copy, next_copy = plan(world.build_ports(pipeline)).tables
-    assert (orders.batch, orders.resumed) == (2, False)
-    assert (copy.batch, copy.resumed) == (1, True)
-    assert (next_copy.batch, next_copy.resumed, next_copy.ranges) == (2, False, orders.ranges)
+    assert (orders.batch, orders.is_resumed) == (2, False)
+    assert (copy.batch, copy.is_resumed) == (1, True)
+    assert (next_copy.batch, next_copy.is_resumed, next_copy.ranges) == (2, False, orders.ranges)
 
 
 def test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short(world: World) -> None:
@@ -422,7 +422,7 @@ def test_resumed_batch_that_vanished_is_planned_anew_by_the_next_run(world: Worl
     del world.destination.tables["lake.shop.orders_shop_tmp"]
     with pytest.raises(RetryLater, match="it will plan anew"):
         stage(ports, resuming)
-    assert not plan_batch(world).resumed
+    assert not plan_batch(world).is_resumed
 
 
 def test_what_a_capped_batch_leaves_behind_is_counted(world: World) -> None:
@@ -434,7 +434,7 @@ def test_a_resumed_batch_counts_what_came_after_it(world: World) -> None:
     stage(world.build_ports(PIPELINE), plan(world.build_ports(PIPELINE)))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
     found = plan(world.build_ports(PIPELINE))
-    assert ([batch.resumed for batch in found.tables], found.offsets_left) == ([True], 1)
+    assert ([batch.is_resumed for batch in found.tables], found.offsets_left) == ([True], 1)
 
 
 def test_while_more_than_a_batch_waits_the_larger_cap_holds(world: World) -> None:
@@ -454,4 +454,4 @@ def test_fewer_records_than_asked_for_are_nothing_to_do(world: World) -> None:
 
 def test_a_staged_batch_is_finished_however_few_wait(world: World) -> None:
     stage(world.build_ports(PIPELINE), plan(world.build_ports(PIPELINE)))
-    assert plan(world.build_ports(PIPELINE), at_least=1000).tables[0].resumed
+    assert plan(world.build_ports(PIPELINE), at_least=1000).tables[0].is_resumed

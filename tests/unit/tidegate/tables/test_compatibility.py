@@ -200,7 +200,9 @@ def _build_changed_state(world: World, pipeline: Pipeline, held: Struct) -> Tabl
 
 def test_table_that_iceberg_cannot_merge_into_any_more_is_refused_before_anything_is_staged(world: World) -> None:
     pipeline = build_pipeline()
-    lost = replace(_build_changed_state(world, pipeline, Struct((("id", TEXT), ("name", TEXT)))), lost_partition="day")
+    lost = replace(
+        _build_changed_state(world, pipeline, Struct((("id", TEXT), ("name", TEXT)))), dropped_partition="day"
+    )
     ranges = Ranges({"orders": {0: (1, 2)}})
     with pytest.raises(GiveUp, match=r"partition=day: the column of a partition .* to copy-on-write"):
         check_compatible(pipeline, pipeline.tables[0], lost, ranges)
@@ -260,11 +262,11 @@ def test_column_that_was_dropped_and_added_again_is_refused_where_rows_are_found
     columns = tuple(Column(name, "STRING") for name in ("id", "name", "version"))
     table = replace(build_table(columns=columns), sequence_by=("version",))
     struct = Struct(tuple((column.name, TEXT) for column in columns))
-    state = replace(_build_changed_state(world, build_pipeline(table), struct), emptied=frozenset({(lost,)}))
+    state = replace(_build_changed_state(world, build_pipeline(table), struct), emptied_columns=frozenset({(lost,)}))
     if is_used:
         with pytest.raises(IncompatibleSchema, match=f"column={lost}: somebody has dropped it and added it again"):
             check_key_unchanged(build_pipeline(table), table, state)
-    for fine in (replace(state, total_records=0), replace(state, emptied=frozenset({("name",)}))):
+    for fine in (replace(state, total_records=0), replace(state, emptied_columns=frozenset({("name",)}))):
         check_key_unchanged(build_pipeline(table), table, fine)
     appended = replace(table, upsert=False, delete=False, sequence_by=())
     check_key_unchanged(build_pipeline(appended), appended, state)

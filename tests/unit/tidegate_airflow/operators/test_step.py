@@ -74,7 +74,7 @@ class SlowWarehouse(_Delegating):
 
     def _wait(self) -> None:
         self._watcher.report_sent(JOB)
-        if self._watcher.awaited != JOB.job_id:
+        if self._watcher.deferred_job_id != JOB.job_id:
             self._watcher.report_running(JOB, LONG)
 
 
@@ -183,7 +183,7 @@ def test_task_stays_on_the_worker_for_a_job_that_is_quick(context: Any) -> None:
     assert watcher.report_running(JOB, waiting.MAX_IN_PLACE_SECONDS - 0.1) is None
     with pytest.raises(TaskDeferred):
         watcher.report_running(JOB, waiting.MAX_IN_PLACE_SECONDS)
-    assert (watcher.awaited, watcher.payload) == ("", {})
+    assert (watcher.deferred_job_id, watcher.payload) == ("", {})
 
 
 def test_link_that_cannot_be_left_fails_no_publish(caplog: pytest.LogCaptureFixture) -> None:

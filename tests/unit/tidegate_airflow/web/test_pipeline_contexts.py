@@ -63,7 +63,7 @@ def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_fi
     for name in contexts.list_names():
         contexts.get_context(name)
     state = contexts.get_context("branched").ports.tables.read_state(TABLE, "branched")
-    assert (state.rolled_back, state.position) == (False, FIRST)
+    assert (state.is_rolled_back, state.position) == (False, FIRST)
     assert state.snapshot_id == kit.load(TABLE).metadata.refs["staging"].snapshot_id
     assert kit.load(TABLE).metadata.refs["main"].snapshot_id != state.snapshot_id
     assert resource_names.name_tag("branched") in kit.load(TABLE).metadata.refs

@@ -26,8 +26,8 @@ def decoded_value() -> DecodedValue:
     texts = {"source.file": "its_file", "source.pos": "its_place"}
     return DecodedValue(
         records=None,  # type: ignore[arg-type]
-        columns=(), reason="NULL", key="k", key_reason="NULL", key_there="true", metadata=texts,
-        unkept={"source.pos": "is_unkept"},
+        columns=(), reason="NULL", key="k", key_reason="NULL", key_presence="true", metadata=texts,
+        lossy_metadata={"source.pos": "is_unkept"},
     )  # fmt: skip
 
 

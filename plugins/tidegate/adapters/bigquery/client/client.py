@@ -182,9 +182,9 @@ class Warehouse:
 
     def is_new_failure(self, job_id: str, is_new: bool) -> bool:
         """Whether nobody was told yet that this job failed; the next call sends the next number then."""
-        if not is_new and job_id != self._watcher.awaited:
+        if not is_new and job_id != self._watcher.deferred_job_id:
             return False
-        self._watcher.awaited = ""
+        self._watcher.deferred_job_id = ""
         return True
 
     def find_newest_number(self, name: str, known_number: int) -> int:

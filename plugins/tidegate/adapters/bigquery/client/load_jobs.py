@@ -15,8 +15,8 @@ from tidegate.failpoints import hit_failpoint
 class LoadRequest:
     """What the jobs of one attempt share: words for messages, the table, and the labels of cost reports."""
 
-    where: str
-    into: str
+    message_prefix: str
+    table: str
     labels: Mapping[str, str]
 
 
@@ -29,7 +29,7 @@ def run_load_job(warehouse: Warehouse, request: LoadRequest, name: str, source: 
     number = 0
     while True:
         job_id = f"{name}_{number}" if number else name
-        with translate_client_errors(request.where):
+        with translate_client_errors(request.message_prefix):
             job, is_new = _submit_or_find(warehouse, job_id, request, source)
             hit_failpoint("bigquery.load_sent")
             warehouse.wait(job, is_named=True)
@@ -39,7 +39,7 @@ def run_load_job(warehouse: Warehouse, request: LoadRequest, name: str, source: 
             return rows
         if warehouse.is_new_failure(job_id, is_new):
             job_failure = JobFailed.from_job(job)
-            raise translate_job_error(request.where, job_failure) from job_failure
+            raise translate_job_error(request.message_prefix, job_failure) from job_failure
         number = max(number + 1, warehouse.find_newest_number(name, number))
 
 
@@ -49,11 +49,11 @@ def _submit_or_find(warehouse: Warehouse, job_id: str, request: LoadRequest, sou
     try:
         return _submit_job(warehouse, job_id, request, source), True
     except Conflict:  # the answer to an earlier try was lost
-        return warehouse.find_sent_job(request.where, job_id), False
+        return warehouse.find_sent_job(request.message_prefix, job_id), False
 
 
 def _submit_job(warehouse: Warehouse, job_id: str, request: LoadRequest, source: Path | str) -> Any:
-    into, config = warehouse.to_reference(request.into), _build_config(warehouse, request)
+    into, config = warehouse.to_reference(request.table), _build_config(warehouse, request)
     job = {"job_id": job_id, "job_config": config, "timeout": CALL_TIMEOUT_SECONDS}
     if isinstance(source, str):
         return warehouse.client.load_table_from_uri(source, into, **job)
@@ -61,8 +61,8 @@ def _submit_job(warehouse: Warehouse, job_id: str, request: LoadRequest, source:
         file = source.open("rb")
     except FileNotFoundError as error:
         raise RetryLater(
-            f"{request.where}: file={source} is gone; another run has published its batch, or somebody removed it; "
-            "nothing of it is merged; run the flush again"
+            f"{request.message_prefix}: file={source} is gone; another run has published its batch, or somebody "
+            "removed it; nothing of it is merged; run the flush again"
         ) from error
     with file:
         return warehouse.client.load_table_from_file(file, into, num_retries=3, **job)
@@ -73,7 +73,7 @@ def _build_config(warehouse: Warehouse, request: LoadRequest) -> Any:
 
     lists = bigquery.format_options.ParquetOptions()
     lists.enable_list_inference = True
-    table = warehouse.find_table(request.into)
+    table = warehouse.find_table(request.table)
     return bigquery.LoadJobConfig(
         source_format="PARQUET",
         schema=table.schema if table else None,

@@ -66,14 +66,15 @@ class BigQueryTables(BigQueryPort):
         row = position_table.read_position_row(self._get_warehouse(table), table, state.uuid, pipeline)
         if row is None or not row.is_current:
             return replace(
-                state, position_lost=table_marks.is_written_by(loaded_table, pipeline) and bool(loaded_table.num_rows)
+                state,
+                is_position_lost=table_marks.is_written_by(loaded_table, pipeline) and bool(loaded_table.num_rows),
             )
         position = Position.from_properties(pipeline, row.properties)
         return replace(
             state,
             snapshot_id=row.version,
             position=position,
-            recorded=position,
+            recorded_position=position,
             highest_batch=position.batch if position else 0,
             snapshot_ms=row.changed_ms,
             marks={

@@ -88,7 +88,7 @@ class IcebergCommits(IcebergPort):
     @translate_iceberg_errors
     def undo_rollback(self, table: str, pipeline: str, rollback: Rollback, properties: dict[str, str]) -> None:
         """See the port."""
-        line, tag = (rollback.head, rollback.tagged), resource_names.name_tag(pipeline)
+        line, tag = (rollback.current_snapshot_id, rollback.tagged_snapshot_id), resource_names.name_tag(pipeline)
         commit.return_to_tag(self._table(table), line, tag, properties, self._branch(table))
 
     @translate_iceberg_errors

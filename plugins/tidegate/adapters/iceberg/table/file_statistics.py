@@ -36,17 +36,17 @@ LOCAL_SCHEMES = ("file:", "hdfs:", "/")
 
 @dataclass
 class FileTotals:
-    """What the files seen so far come to; none of them is kept, so that a table of any size needs little memory."""
+    """The totals of the files seen so far. No file is kept, so that a table of any size needs little memory."""
 
     small_bytes: float
     all_bytes: int = 0
-    small: Counter[str] = field(default_factory=Counter)
+    small_files: Counter[str] = field(default_factory=Counter)
 
     def add(self, file: DataFile) -> None:
         """One live file, of rows or of deletes."""
         self.all_bytes += file.file_size_in_bytes
         if file.content == DataFileContent.DATA and file.file_size_in_bytes < self.small_bytes:
-            self.small[_get_partition_key(file)] += 1
+            self.small_files[_get_partition_key(file)] += 1
 
 
 def measure_files(table: Table, exact: bool = False) -> TableFiles:
@@ -71,19 +71,19 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
         data_files=rows.files,
         data_bytes=totals.all_bytes if total_bytes is None else total_bytes,
         rows=rows.rows,
-        small=totals.small.total(),
-        crowd=max(totals.small.values(), default=0),
+        small_files=totals.small_files.total(),
+        max_small_files_per_partition=max(totals.small_files.values(), default=0),
         delete_files=deletes.files,
         deleted_rows=deletes.rows,
         manifests=len(manifests),
         full_manifests=sum(manifest.manifest_length >= full for manifest in manifests),
         snapshots=len(table.metadata.snapshots),
-        since_tagged=tagged.depth,
-        tagged_ms=tagged.oldest_ms,
+        snapshots_since_tag=tagged.depth,
+        oldest_tagged_ms=tagged.oldest_ms,
         branch_age_ms=tagged.branch_age_ms,
         is_local=table.location().startswith(LOCAL_SCHEMES),
-        inside=find_tables_inside(table) if exact else (),
-        keeps_files=table.metadata.properties.get(GC_PROPERTY, "true").lower() != "true",
+        nested_tables=find_tables_inside(table) if exact else (),
+        forbids_file_deletion=table.metadata.properties.get(GC_PROPERTY, "true").lower() != "true",
     )
 
 

@@ -38,7 +38,7 @@ def test_pipeline_whose_last_publish_was_rolled_back_is_waited_for(kit: Kit) -> 
     table = kit.load(TABLE)
     table.manage_snapshots().create_branch(kit.state().snapshot_id, "kept").commit()
     kit.rollback(before)
-    assert kit.port.tables.read_state(TABLE, "third").rolled_back
+    assert kit.port.tables.read_state(TABLE, "third").is_rolled_back
     assert kit.port.tables.list_pipelines(TABLE) == (PIPELINE, "third")
 
 

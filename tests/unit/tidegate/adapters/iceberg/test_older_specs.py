@@ -55,12 +55,12 @@ def test_rows_that_are_put_onto_a_newer_main_leave_them_as_they_are(table) -> No
 
 
 def test_partition_whose_column_is_gone_is_told_and_one_that_was_taken_away_is_not(table) -> None:
-    assert build_state(table, "shop").lost_partition == "part"
+    assert build_state(table, "shop").dropped_partition == "part"
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", StringType()))
     other = table.catalog.create_table("shop.new", schema, partition_spec=BY_PART, properties={"format-version": "2"})
     with other.update_spec() as update:
         update.remove_field("part")
-    assert build_state(table.catalog.load_table("shop.new"), "shop").lost_partition == ""
+    assert build_state(table.catalog.load_table("shop.new"), "shop").dropped_partition == ""
 
 
 @pytest.mark.parametrize(("mode", "kept"), [("merge-on-read", False), ("copy-on-write", True)])

@@ -28,7 +28,7 @@ class Away(BaseException):
 class Leaves:
     """A watcher that goes away as soon as a job runs."""
 
-    awaited: str = ""
+    deferred_job_id: str = ""
     told: list[str] = field(default_factory=list)
 
     def report_sent(self, job: NamedJob) -> None:
@@ -168,7 +168,7 @@ def test_jobs_are_found_in_the_region_of_the_tables_where_the_catalog_names_none
         project.run(Leaves())
     project.ends = {"reason": "invalidQuery", "message": "no"}
     with pytest.raises(JobFailed, match="job=publish_0"):
-        project.run(Leaves(awaited="publish_0"))
+        project.run(Leaves(deferred_job_id="publish_0"))
     project.ends = {}
     assert project.run() == "publish_1"
     assert project.read_job("publish_1").job_id == "publish_1"
@@ -190,7 +190,7 @@ def test_failure_of_a_job_that_was_awaited_elsewhere_is_told_once_and_then_the_n
         project.run(Leaves())
     project.ends = {"reason": "invalidQuery", "message": "no"}
     with pytest.raises(JobFailed, match="job=publish_0"):
-        project.run(Leaves(awaited="publish_0"))
+        project.run(Leaves(deferred_job_id="publish_0"))
     project.ends = {}
     assert project.run() == "publish_1"
 

@@ -40,7 +40,7 @@ class OneTable(Warehouse):
     def is_lost(self, pipeline: str = PIPELINE) -> bool:
         state = build_bigquery_destination({"lake": self}, SqlFiles("bigquery")).tables.read_state(TABLE, pipeline)
         assert state is not None
-        return state.position_lost
+        return state.is_position_lost
 
 
 @pytest.mark.parametrize(("rows", "lost"), [(5, True), (0, False), (None, False)])

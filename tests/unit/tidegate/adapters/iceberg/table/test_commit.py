@@ -225,4 +225,4 @@ def test_property_that_somebody_wrote_over_is_told_and_found_again_once_it_is_re
         kit.state()
     with kit.load(TABLE).transaction() as change:
         change.remove_properties(f"tidegate.{PIPELINE}.position")
-    assert (kit.state().position, kit.state().rolled_back) == (before.position, False)
+    assert (kit.state().position, kit.state().is_rolled_back) == (before.position, False)

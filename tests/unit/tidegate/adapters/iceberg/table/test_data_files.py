@@ -58,7 +58,13 @@ def test_small_files_are_counted_by_partition(catalog: Catalog) -> None:
         change.set_properties({"write.target-file-size-bytes": str(largest)})
     files = measure_files(table.refresh())
     assert files == TableFiles(
-        data_files=5, data_bytes=sum(measured.values()), rows=5_506, small=4, crowd=3, manifests=3, snapshots=3
+        data_files=5,
+        data_bytes=sum(measured.values()),
+        rows=5_506,
+        small_files=4,
+        max_small_files_per_partition=3,
+        manifests=3,
+        snapshots=3,
     )
 
 
@@ -141,7 +147,12 @@ def test_tenth_and_twentieth_flush_open_as_many_manifests_of_a_table_that_has_ma
         assert (found, everything) == (exact, found.manifests)
         counted.append(count)
     assert counted == [25, 25]
-    assert (found.data_files, found.rows, found.small, found.crowd) == (71, 31 * 5_000 + 20 * 3, 40, 20)
+    assert (found.data_files, found.rows, found.small_files, found.max_small_files_per_partition) == (
+        71,
+        31 * 5_000 + 20 * 3,
+        40,
+        20,
+    )
     assert found.data_bytes == sum(read_sizes(table).values())
 
 
@@ -155,9 +166,11 @@ def test_what_the_newest_snapshots_added_is_read_whatever_its_number(
         spec.add_identity("day")
     fill(table, 12)
     found, count = measure_and_count(table, opened)
-    assert (count, found.crowd, found.small) == (5 + 2, 7, 14), "two old ones, of two files each, pass three files"
+    assert (count, found.max_small_files_per_partition, found.small_files) == (5 + 2, 7, 14), (
+        "two old ones, of two files each, pass three files"
+    )
     assert (found.data_files, found.manifests) == (24, 12)
-    assert measure_files(table, exact=True).crowd == 12
+    assert measure_files(table, exact=True).max_small_files_per_partition == 12
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,9 @@ def test_publish_that_cannot_write_has_an_unknown_outcome_and_changes_nothing(ki
         change_after_load(kit, no_folder).commits.publish(publication)
     metadata.unlink()
     metadata.with_suffix(".away").rename(metadata)
-    assert kit.state().recorded == START
+    assert kit.state().recorded_position == START
     kit.port.commits.publish(publication)
-    assert kit.state().recorded == FIRST
+    assert kit.state().recorded_position == FIRST
 
 
 def test_database_that_is_locked_is_a_fault_that_passes_and_its_statement_is_not_told(kit: Kit) -> None:
@@ -223,7 +223,7 @@ def test_refusal_is_never_taken_for_a_fault_that_passes(kit: Kit, error: Excepti
         ) as error_info:
             ask()
         assert "hunter2" not in str(error_info.value)
-    assert kit.state().recorded == START
+    assert kit.state().recorded_position == START
 
 
 def test_error_that_nobody_foresaw_is_ours_with_its_kind_and_a_publish_of_it_is_looked_up(kit: Kit) -> None:

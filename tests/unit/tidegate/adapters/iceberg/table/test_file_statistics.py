@@ -29,7 +29,7 @@ def test_way_from_a_branch_to_the_last_publish_is_measured_in_snapshots_and_time
     for number in range(2):
         kit.append(branch, [{"id": str(number), "n": number}], {})
     files = kit.port.tables.read_files(TABLE)
-    assert (files.since_tagged, files.tagged_ms, files.branch_age_ms) == (3, published.snapshot_ms, None)
+    assert (files.snapshots_since_tag, files.oldest_tagged_ms, files.branch_age_ms) == (3, published.snapshot_ms, None)
     at = kit.state().snapshot_id
     set_snapshot_ref_update = SetSnapshotRefUpdate(
         ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=at, max_snapshot_age_ms=AGE_MS
@@ -42,7 +42,7 @@ def test_branch_that_leads_to_no_publish_asks_nothing_of_expiry(kit: Kit) -> Non
     kit.create()
     kit.append("main", [{"id": "x", "n": 0}], {})
     files = kit.port.tables.read_files(TABLE)
-    assert (files.since_tagged, files.tagged_ms, files.branch_age_ms) == (0, None, None)
+    assert (files.snapshots_since_tag, files.oldest_tagged_ms, files.branch_age_ms) == (0, None, None)
 
 
 @pytest.mark.parametrize("name", ["write.target-file-size-bytes", "commit.manifest.target-size-bytes"])
@@ -63,7 +63,7 @@ def test_tables_whose_files_lie_among_the_tables_own_are_found(kit: Kit) -> None
     catalogs, lake = kit.port.tables.catalogs, kit.port.tables.catalogs.catalog("lake")
     for name in ("shop.orders_2", "shop.ordersx2", "shop.other"):
         lake.create_table(name, kit.load(TABLE).schema())
-    assert kit.port.tables.read_files(TABLE, exact=True).inside == ()
+    assert kit.port.tables.read_files(TABLE, exact=True).nested_tables == ()
     lake.rename_table("shop.orders", "shop.orders_2025")  # it keeps its place, and the next one gets the same
     kit.create()
     lake.create_namespace("shop.orders")
@@ -72,9 +72,11 @@ def test_tables_whose_files_lie_among_the_tables_own_are_found(kit: Kit) -> None
     second.create_namespace("shop")
     second.create_table("shop.orders", kit.load(TABLE).schema())
     files = kit.port.tables.read_files(TABLE, exact=True)
-    assert files.inside == ("copy.shop.orders", "lake.shop.orders.lines", "lake.shop.orders_2025")
-    assert kit.port.tables.read_files("lake.shop.orders_2", exact=True).inside == ()
-    assert kit.port.tables.read_files(TABLE).inside == (), "a look behind a flush removes nothing, and asks nobody"
+    assert files.nested_tables == ("copy.shop.orders", "lake.shop.orders.lines", "lake.shop.orders_2025")
+    assert kit.port.tables.read_files("lake.shop.orders_2", exact=True).nested_tables == ()
+    assert kit.port.tables.read_files(TABLE).nested_tables == (), (
+        "a look behind a flush removes nothing, and asks nobody"
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,4 +98,4 @@ def test_table_whose_files_may_not_be_deleted_says_so(kit: Kit, value: str | Non
     kit.create()
     with kit.load(TABLE).transaction() as change:
         change.set_properties({"gc.enabled": value} if value else {})
-    assert kit.port.tables.read_files(TABLE, exact=True).keeps_files is keeps
+    assert kit.port.tables.read_files(TABLE, exact=True).forbids_file_deletion is keeps

@@ -107,9 +107,13 @@ def test_position_behind_rows_that_were_picked_onto_main_is_not_gone_back_to(
     """Read again from there, an appended table would have these rows twice."""
     snapshots, main, (batch, picked) = PICKED[case]
     state = build_state(table(snapshots, build_position(9), main=main, tidegate_sales=1995), "sales")
-    assert (state.rolled_back, state.position and state.position.batch, state.picked_batch) == (True, batch, picked)
-    assert state.recorded is not None
-    assert state.recorded.batch == 9
+    assert (state.is_rolled_back, state.position and state.position.batch, state.cherry_picked_batch) == (
+        True,
+        batch,
+        picked,
+    )
+    assert state.recorded_position is not None
+    assert state.recorded_position.batch == 9
 
 
 def count_steps(table: Table) -> int:
@@ -134,7 +138,7 @@ def test_state_is_read_in_steps_that_grow_with_the_snapshots(table: Callable[...
     summaries |= {f"at_{COUNT - 1}": build_position(9)} if case == "attempt made main" else {}
     iceberg_table = table(build_snapshots(**summaries), properties, **refs)
     state = build_state(iceberg_table, "sales")
-    assert (state.position and state.position.batch, state.rolled_back, state.untraceable) == (
+    assert (state.position and state.position.batch, state.is_rolled_back, state.is_untraceable) == (
         batch,
         rolled_back,
         False,
@@ -149,7 +153,7 @@ def test_state_of_a_table_in_use_walks_to_the_tag_and_no_farther(
     look_up = Lineage.snapshot
     monkeypatch.setattr(Lineage, "snapshot", lambda self, number: walked.append(number) or look_up(self, number))
     iceberg_table = table(build_snapshots(), build_position(7), tidegate_sales=COUNT - 2)
-    assert not build_state(iceberg_table, "sales").rolled_back
+    assert not build_state(iceberg_table, "sales").is_rolled_back
     assert walked == [COUNT - 1, COUNT - 2]
 
 
@@ -166,7 +170,7 @@ def test_history_that_was_cut_off_by_expiry_is_told(table: Callable[..., Table])
         [build_snapshot(1, build_position(3)), *build_snapshots()[99:]], build_position(3), tidegate_sales=1
     )
     state = build_state(iceberg_table, "sales")
-    assert (state.rolled_back, state.untraceable) == (True, True)
+    assert (state.is_rolled_back, state.is_untraceable) == (True, True)
 
 
 def build_fork(parent: int, summary: dict[str, str]) -> Snapshot:
@@ -207,7 +211,7 @@ def test_depth_of_the_oldest_tag_is_counted_in_steps_that_grow_with_the_snapshot
 ) -> None:
     monkeypatch.setattr(Snapshot, "manifests", lambda self, io: [])
     iceberg_table = table(build_snapshots(), tidegate_sales=2, tidegate_other=COUNT - 4)
-    assert measure_files(iceberg_table).since_tagged == COUNT - 1
+    assert measure_files(iceberg_table).snapshots_since_tag == COUNT - 1
     assert count_steps(iceberg_table) <= PASSES * COUNT
 
 
@@ -289,4 +293,4 @@ def test_column_that_was_dropped_and_added_again_is_empty_until_somebody_fills_i
     changed = Table(
         iceberg_table.name(), metadata, iceberg_table.metadata_location, iceberg_table.io, iceberg_table.catalog
     )
-    assert build_state(changed, "sales").emptied == emptied
+    assert build_state(changed, "sales").emptied_columns == emptied

@@ -47,7 +47,7 @@ def test_identifier_fields_stay_required_while_all_else_follows_the_pipeline(kit
     assert required == {"id": True, "n": False, "address": True, "address.city": True, "note": False}
     assert schema.find_field("address.city").field_type == LongType()
     assert evolve_table(kit, *wanted) == []
-    assert kit.state().recorded == START
+    assert kit.state().recorded_position == START
 
 
 def test_identifier_field_that_the_pipeline_does_not_fill_is_refused_with_the_way_out(kit: Kit) -> None:
