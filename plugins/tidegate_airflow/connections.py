@@ -71,7 +71,7 @@ def _require_missing(conn_id: str) -> None:
                 "whether it answers, and whether the key is the one that it was written with"
             ) from None
         if is_found:
-            raise RetryLater(f"connection={conn_id}: Airflow did not tell it at first; it is asked for again")
+            raise RetryLater(f"connection={conn_id}: Airflow did not return it at first; it is asked for again")
 
 
 def _list_backends() -> Iterator[Any]:
@@ -112,6 +112,6 @@ def _ask_api_server(conn_id: str) -> Any:
     status, kind = detail.get("status_code"), detail.get("exception_type", answer.error)
     reason = f"status={status}" if status else kind
     raise RetryLater(
-        f"connection={conn_id}: Airflow's API server did not tell it: {reason}; see that server's log, and whether "
+        f"connection={conn_id}: Airflow's API server did not return it: {reason}; see that server's log, and whether "
         "its database answers"
     )

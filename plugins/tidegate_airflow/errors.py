@@ -55,7 +55,7 @@ def push_failure_reason(reason: dict[str, Any]) -> None:
     try:
         get_current_context()["ti"].xcom_push(key=ERROR_KEY, value=reason)
     except Exception as failure:  # the reason itself must not be hidden by a failure to note it
-        log.warning("the reason was not kept as a result of the task: %s", type(failure).__name__)
+        log.warning("the reason was not stored as a result of the task: %s", type(failure).__name__)
 
 
 def read_form_words(context: Context) -> dict[str, Any]:

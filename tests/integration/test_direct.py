@@ -178,7 +178,7 @@ FAULTS = {
     "nothing is read": ("merge_direct/job.decoded:inside:1", "killed"),
     "the job made its snapshot and the session ended": ("merge_direct/job.statement:inside:1", "raised"),
     "the job made its snapshot and its counts are lost": ("merge_direct/engine.run_direct:after:1", "killed"),
-    "the snapshot does not tell its times": ("merge_direct/commits.reparent:before:1", "killed"),
+    "the snapshot lacks the times of its records": ("merge_direct/commits.reparent:before:1", "killed"),
     "the snapshot tells its times and no answer came": ("merge_direct/commits.reparent:after:1", "lost"),
     "the publish was not sent": ("merge_direct/commits.publish:before:1", "killed"),
     "the publish took place and no answer came": ("merge_direct/commits.publish:after:1", "lost"),

@@ -159,7 +159,9 @@ def drop_branch_on_failure(swap: Swap) -> Iterator[None]:
         try:
             swap.ports.commits.drop_branch(swap.table, swap.branch)
         except Exception as error:  # the failure that led here is the one to report
-            log.warning("branch not dropped, clean_up will: %s branch=%s: %s", swap.message_prefix, swap.branch, error)
+            log.warning(
+                "branch not dropped, clean_up drops it later: %s branch=%s: %s", swap.message_prefix, swap.branch, error
+            )
         raise
 
 

@@ -93,6 +93,6 @@ def _resolve_snapshot(ports: PublicationPorts, name: str, text: str) -> int | No
     if snapshot_id is not None and not ports.snapshots.has_snapshot(publication.table, snapshot_id):
         raise GiveUp(
             f"publication={publication.name} table={publication.table} {name}={text}: snapshot={snapshot_id} has "
-            f"expired or never was; choose a later one, or leave {name} out"
+            f"expired or never existed; choose a later one, or leave {name} out"
         )
     return snapshot_id

@@ -81,7 +81,7 @@ class _TableCleaning:
         except Exception as error:  # whatever it is, rows are published: leftovers must not fail the flush
             reason = f"{type(error).__name__}: {error}"
             place = f"pipeline={self._ports.pipeline.name} table={self._table.name} batch={self.report.published}"
-            log.warning("not cleaned up, the next run will: %s: %s", place, reason)
+            log.warning("clean-up failed, the next run tries again: %s: %s", place, reason)
             self._note(failed=reason)
         return self.report
 

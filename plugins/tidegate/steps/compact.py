@@ -77,7 +77,9 @@ def _compact_table(ports: Ports, table: str) -> CompactionReport:
         return CompactionReport(table=table, maintenance_report=rewrite_table(ports, table, files, statements))
     except Exception as error:  # whatever it is, rows are published and must not be held up by how they are stored
         reason = f"{type(error).__name__}: {error}"
-        log.warning("not compacted, a later look will: pipeline=%s table=%s: %s", ports.pipeline.name, table, reason)
+        log.warning(
+            "compaction failed, a later flush tries again: pipeline=%s table=%s: %s", ports.pipeline.name, table, reason
+        )
         return CompactionReport(table=table, failed=reason)
 
 

@@ -35,14 +35,14 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
     place = f"pipeline={ports.pipeline.name} table={table}"
     position, through = progress.position, progress.valid_through_ms
     if progress.error is not None or position is None or through is None or not _find_greatest_time(position):
-        raise NothingToDo(f"{place}: nobody can tell yet what is complete")
+        raise NothingToDo(f"{place}: it is not known yet what is complete")
     if not _knows_every_partition(position, progress):
         raise NothingToDo(f"{place}: a partition has not been read yet")
     begin_ms = _find_greatest_time(position)
     for other_pipeline, recorded in _iterate_others(ports, table):
         if recorded is None or recorded.valid_through_ms is None:
             raise NothingToDo(
-                f"{place}: nobody can tell yet what is complete of pipeline={other_pipeline}, which writes it too"
+                f"{place}: it is not known yet what is complete of pipeline={other_pipeline}, which writes it too"
             )
         if recorded.valid_through_ms < through:
             log.info(

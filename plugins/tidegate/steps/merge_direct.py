@@ -234,7 +234,7 @@ def _describe_head(swap: Swap, head: Head, values: MergeInput) -> Head:
         return commits.reparent(build_commit(swap, head), onto, values, swap.written_summary) or head
     except Exception as error:  # whatever it is, the rows are written: the publish decides
         log.warning(
-            "the snapshot does not tell its times, the table's properties have them: %s: %s",
+            "the snapshot lacks the times of its records, the table's properties have them: %s: %s",
             swap.message_prefix,
             error,
         )

@@ -142,7 +142,7 @@ def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> 
         old = previous_columns.pop(column.name.casefold(), None)
         if old is None and not column.nullable:
             raise _describe_key_change(
-                pipeline, table, f"column={column.name} is new and required: rows of before have none"
+                pipeline, table, f"column={column.name} is new and required: earlier rows have none"
             )
         if old is not None:
             _check_column(pipeline, table, old, column)
@@ -205,7 +205,7 @@ def _check_deciding_there(pipeline: Pipeline, table: Table, state: TableState) -
     for name in _list_deciding(table):
         if name.casefold() in written_with and state.struct.find_name(name) is None:
             raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={name}: rows that are there were written with it, "
+                f"pipeline={pipeline.name} table={table.name} column={name}: existing rows were written with it, "
                 "and the table has it no more: NULL in its place would let older records overwrite them, or deleted "
                 "rows come back; nothing was written; add it and fill it, or write to another table"
             )
@@ -225,7 +225,7 @@ def _check_marks_kept(pipeline: Pipeline, table: Table, state: TableState) -> No
     for name in _read_names(pipeline, state, ROW_MARKS_PROPERTY).values():
         if (own_name := state.struct.find_name(name)) is not None and own_name not in mark_columns:
             raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={own_name}: rows that are there were written with "
+                f"pipeline={pipeline.name} table={table.name} column={own_name}: existing rows were written with "
                 "it, and this file sets it no more: rows that are marked as deleted would stay so when they come back, "
                 "or lose their mark, and versions of a key be overwritten; nothing was written; set deletes, "
                 "deleted_column and history back, or rename it in the table to the name that the file has now, or "

@@ -20,7 +20,7 @@ def check_filled(pipeline: Pipeline, table: Table, state: TableState, deciding: 
         if own_path in state.emptied_columns:
             raise IncompatibleSchema(
                 f"pipeline={pipeline.name} table={table.name} column={'.'.join(own_path)}: somebody has dropped it and "
-                "added it again, so the rows of before have NULL there, and records would not find them, or older ones "
-                "overwrite them; nothing was written; fill it, e.g. from an older snapshot of the table, or write to "
-                "another table"
+                "added it again, so its earlier rows have NULL there: records would not find them, or older records "
+                "would overwrite them; nothing was written; fill it, e.g. from an older snapshot of the table, or "
+                "write to another table"
             )

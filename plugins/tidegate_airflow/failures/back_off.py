@@ -192,7 +192,7 @@ def _forget_streak(name: str, context: Context, key: str, streak: FailureStreak,
     try:
         _open_store(name, context).delete(key)
     except Exception as fault:
-        log.warning("the failures before this run are not forgotten: %s", type(fault).__name__)
+        log.warning("the failures of earlier runs were not deleted: %s", type(fault).__name__)
         return
     if streak.run_id != run_id or streak.has_earlier:
         notify_of_recovery(tasks.read_pipeline(name).on_recovery, context, to_failure(streak, is_new=False))
@@ -205,7 +205,7 @@ def _extend_streak(name: str, context: Context, key: str, failure: Failure) -> N
     try:
         _open_store(name, context).set(key, streak.to_dict())
     except Exception as fault:
-        log.warning("the failure is not remembered for the next run: %s", type(fault).__name__)
+        log.warning("the failure was not stored for the next run: %s", type(fault).__name__)
 
 
 def _read_failed_task(context: Context, task: str, planned: Data, queues: Sequence[Data]) -> FailedTask:
@@ -240,7 +240,7 @@ def _read_streak(name: str, context: Context, key: str) -> FailureStreak | None:
     try:
         return FailureStreak.from_dict(_open_store(name, context).get(key))
     except Exception as fault:  # whatever the store does, the run goes on
-        log.warning("what earlier runs noted of failures cannot be read: %s", type(fault).__name__)
+        log.warning("the failures of earlier runs cannot be read: %s", type(fault).__name__)
         return None
 
 

@@ -93,7 +93,7 @@ def _read_member_failures(context: Context) -> list[dict[str, Any]]:
     try:
         noted = context["ti"].xcom_pull(task_ids=COLOURING_TASKS[0], key=MEMBER_FAILURES_KEY, map_indexes=-1)
     except Exception as fault:  # better told twice than never
-        log.info("what the run noted of its failures is not known: %s", type(fault).__name__)
+        log.info("the failures of the run cannot be read: %s", type(fault).__name__)
         return []
     return list(noted or [])
 
@@ -118,7 +118,7 @@ def _read_failures(context: Context) -> list[dict[str, Any]]:
         task_instance = context["ti"]
         found = [task_instance.xcom_pull(task_ids=task, key=FAILURE_KEY) for task in COLOURING_TASKS]
     except Exception as fault:  # better told twice than never
-        log.info("what the run noted of its failure is not known: %s", type(fault).__name__)
+        log.info("the failure of the run cannot be read: %s", type(fault).__name__)
         return []
     return [failure for failure in found if isinstance(failure, dict)]
 

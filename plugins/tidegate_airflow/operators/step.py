@@ -139,7 +139,7 @@ def _keep_unreported(context: Context, published_batch: Data) -> None:
         context["ti"].xcom_push(key=UNREPORTED_KEY, value=published_batch)
     except Exception as failure:  # the reason itself must not be hidden by a failure to note it
         log.warning(
-            "the event of table=%s is not kept: %s; DAGs that wait for the table hear of its next publish",
+            "the event of table=%s was not stored: %s; DAGs that wait for the table start at its next publish",
             published_batch["table"],
             type(failure).__name__,
         )

@@ -300,7 +300,7 @@ def test_range_that_cannot_be_produced_again_is_refused_in_words(outside: Outsid
     with pytest.raises(GiveUp, match="a run is unfinished; finish it by `bin/tidegate publish out`"):
         publish(outside.build_ports(), again=RepublishRequest())
     publish(outside.build_ports())
-    with pytest.raises(GiveUp, match="from=7: snapshot=7 has expired or never was"):
+    with pytest.raises(GiveUp, match="from=7: snapshot=7 has expired or never existed"):
         publish(outside.build_ports(), again=RepublishRequest("7"))
     with pytest.raises(ConfigurationError, match="from=soon: neither a snapshot nor a time"):
         publish(outside.build_ports(), again=RepublishRequest("soon"))

@@ -35,7 +35,7 @@ def list_told(world: World, pipeline: Pipeline) -> list[str]:
     """What status, the doctor, and a heartbeat that is due say of staged batches, backfills and history elsewhere."""
 
     def choose(sentences: list[str]) -> list[str]:
-        return [one for one in sentences if "nobody goes on with them" in one or "the history of its batches" in one]
+        return [one for one in sentences if "no run continues them" in one or "the history of its batches" in one]
 
     told = choose(read_status(world.build_ports(pipeline))["warnings"])
     found = _check_position(SimpleNamespace(get=lambda _: world.build_ports(pipeline)), "shop")
@@ -48,7 +48,7 @@ def list_told(world: World, pipeline: Pipeline) -> list[str]:
 def render_message(table: str, what: str, intermediate: str) -> str:
     return (
         f"pipeline=shop table={table}: {what} are staged in {intermediate}, and neither the file nor its records name "
-        "the table now, so nobody goes on with them; name it in tables again, or drop that table if they may be lost"
+        "the table now, so no run continues them; name it in tables again, or drop that table if they may be lost"
     )
 
 

@@ -47,7 +47,7 @@ def _render_format_hint() -> str:
 
 
 def render_is_respelled(text: str, struct: str, fields: Fields) -> str:
-    """A condition: a column without a value is a field of the object `text` in other letters, such as ID for id."""
+    """A condition: a column has no value, and the object `text` has a field whose name differs in case (ID, id)."""
     if not fields.columns:
         return "false"
     absent = " OR ".join(
@@ -69,9 +69,10 @@ def _render_has_respelled(text: str, fields: Fields) -> str:
 
 
 def render_respelled_case(text: str, struct: str, fields: Fields) -> str:
-    """`WHEN … THEN …` for an object inside of a record whose fields are columns in other letters."""
+    """`WHEN … THEN …` for an object inside of a record whose field names differ from column names only in case."""
     reason = render_literal(
-        "the value has fields that are columns in other letters; declare the columns as the records spell them"
+        "the value has field names that differ from column names only in upper and lower case; "
+        "declare the columns as the records spell them"
     )
     return f"WHEN {struct} IS NOT NULL AND {render_is_respelled(text, struct, fields)} THEN {reason}"
 
@@ -92,7 +93,9 @@ def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], conditi
 
 
 def render_takes_own_spelling(fields: Fields, known_fields: Fields, struct: str | None = None) -> str:
-    """A condition: `apply_own_spelling` writes the text anew: it lacks a name, and has one in other letters.
+    """A condition: `apply_own_spelling` writes the text anew.
+
+    A column's name is missing there, and a name that differs from it only in case is present.
 
     Where the object was parsed already, a name is looked for only if its column is NULL there: a field that was found
     has its column's own spelling, and goes before another one.

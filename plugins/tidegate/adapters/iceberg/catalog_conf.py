@@ -57,7 +57,9 @@ def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) ->
     settings = {name: str(value) for name, value in properties.items() if not name.startswith(PYICEBERG_ONLY_PREFIXES)}
     kind = settings.get("type")
     if kind not in ("sql", "rest"):
-        raise ConfigurationError(f"catalog={catalog.name} type={kind}: Spark's side is known for sql and rest; use one")
+        raise ConfigurationError(
+            f"catalog={catalog.name} type={kind}: only sql and rest have settings for Spark; use one of them"
+        )
     catalog_settings = _to_jdbc_conf(settings["uri"]) if kind == "sql" else _to_rest_conf(settings)
     words = settings | catalog_settings | _to_s3_conf(properties)
     words.setdefault("cache-enabled", "false")  # a cached table would hide the branch that PyIceberg has just cut

@@ -103,7 +103,7 @@ def _await_answers(consumer: Consumer, partitions: set[tuple[str, int]]) -> Offs
         if time.monotonic() > deadline:
             topic, partition = min(partitions)
             raise TopicsUnavailable(
-                f"topic={topic} partition={partition}: its leader did not tell within {CUTS_TIMEOUT_SECONDS:.0f} s "
+                f"topic={topic} partition={partition}: its leader did not answer within {CUTS_TIMEOUT_SECONDS:.0f} s "
                 "whether its log still has what was read; it will be tried again",
                 {topic for topic, _ in partitions},
             )

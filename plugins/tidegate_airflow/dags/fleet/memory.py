@@ -72,7 +72,7 @@ def _read(fleet: str, context: Context, key: str) -> dict[str, Any]:
         value = _open_store(fleet, context).get(key)
     except Exception as fault:  # whatever the store does, the run goes on
         log.warning(
-            "what earlier runs noted cannot be read; every pipeline is due, and tries: %s", type(fault).__name__
+            "the state of earlier runs cannot be read; every pipeline is due and tries again: %s", type(fault).__name__
         )
         return {}
     return value if isinstance(value, dict) else {}
@@ -82,7 +82,9 @@ def _write(fleet: str, context: Context, key: str, value: dict[str, Any]) -> Non
     try:
         _open_store(fleet, context).set(key, value)
     except Exception as fault:
-        log.warning("what this run noted is not kept; the next one tries, and tells, anew: %s", type(fault).__name__)
+        log.warning(
+            "the state of this run was not stored; the next run tries and notifies again: %s", type(fault).__name__
+        )
 
 
 def _open_store(fleet: str, context: Context) -> Any:

@@ -168,7 +168,7 @@ def test_a_failure_is_told_and_fails_no_flush(outcome: dict, message: str, caplo
     ).compacts()
     assert not report.is_compacted
     assert message in report.failed
-    assert "not compacted, a later look will: pipeline=shop table=lake.shop.orders" in caplog.text
+    assert "compaction failed, a later flush tries again: pipeline=shop table=lake.shop.orders" in caplog.text
 
 
 def test_one_table_that_cannot_be_looked_at_holds_up_no_other() -> None:

@@ -112,11 +112,11 @@ def world() -> World:
 
 
 def test_table_without_rows_of_each_partition_tells_nothing(world: World) -> None:
-    with pytest.raises(NothingToDo, match="nobody can tell yet"):
+    with pytest.raises(NothingToDo, match="it is not known yet"):
         read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
     flush(world.build_ports(PIPELINE))
-    with pytest.raises(NothingToDo, match="nobody can tell yet"):
+    with pytest.raises(NothingToDo, match="it is not known yet"):
         read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
 
 
@@ -163,7 +163,7 @@ def test_records_without_a_time_tell_nothing(world: World) -> None:
     for partition in (0, 1):
         world.broker.produce("orders", {"id": str(partition)}, {"id": "a", "name": "x"}, partition, timestamp=-1)
     flush(world.build_ports(PIPELINE))
-    with pytest.raises(NothingToDo, match="nobody can tell yet"):
+    with pytest.raises(NothingToDo, match="it is not known yet"):
         read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
 
 

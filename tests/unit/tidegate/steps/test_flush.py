@@ -85,7 +85,7 @@ def test_clean_up_that_fails_does_not_fail_the_flush(world: World, caplog) -> No
     with caplog.at_level(logging.WARNING):
         flush(world.build_ports(build_pipeline(), destination=CannotCleanUp(world.destination)))
     assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
-    assert "not cleaned up, the next run will: pipeline=shop table=lake.shop.orders batch=1" in caplog.text
+    assert "clean-up failed, the next run tries again: pipeline=shop table=lake.shop.orders batch=1" in caplog.text
 
 
 def test_next_clean_up_removes_what_a_failed_one_left(world: World) -> None:

@@ -247,7 +247,7 @@ def test_table_that_lost_a_column_by_which_rows_are_decided_is_refused(
     state = _build_changed_state(world, pipeline, whole)
     check_key_unchanged(pipeline, table, state)
     without = replace(state, schema=Struct(tuple((name, TEXT) for name in names if name != lost)))
-    with pytest.raises(IncompatibleSchema, match=f"column={lost}: rows that are there were written with it"):
+    with pytest.raises(IncompatibleSchema, match=f"column={lost}: existing rows were written with it"):
         check_key_unchanged(pipeline, table, without)
     check_key_unchanged(pipeline, table, replace(without, total_records=0))
     if table.history is None:  # else the others of its columns are there still

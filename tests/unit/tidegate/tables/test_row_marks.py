@@ -53,7 +53,7 @@ def refuse(world: World, pipeline: Pipeline, message: str) -> None:
 def test_row_that_is_marked_as_deleted_does_not_come_back_with_its_mark(world: World) -> None:
     change(world, SOFT, ("a", "1"), ("b", "1"))
     change(world, SOFT, ("a", None))
-    refuse(world, PLAIN, "column=_deleted: rows that are there were written with it, and this file sets it no more")
+    refuse(world, PLAIN, "column=_deleted: existing rows were written with it, and this file sets it no more")
     drop_column(world, "_deleted")
     change(world, PLAIN, ("b", "2"))
     assert world.read_rows(ORDERS) == [{"id": "a", "name": "later"}, {"id": "b", "name": "2"}]
@@ -73,7 +73,7 @@ def test_versions_of_a_key_are_not_overwritten_where_history_is_taken_out_of_the
     change(world, VERSIONED, ("a", "1"), ("b", "1"))
     change(world, VERSIONED, ("a", "2"))
     assert len(world.read_rows(ORDERS)) == 3
-    refuse(world, PLAIN, "column=valid_from: rows that are there were written with it")
+    refuse(world, PLAIN, "column=valid_from: existing rows were written with it")
     change(world, VERSIONED, ("b", "2"))
     assert len(world.read_rows(ORDERS)) == 5
 

@@ -74,7 +74,9 @@ def _judge_race(verb: str, table: str, error: Exception) -> RetryLater | None:
     """The same, for what others have done in the meantime."""
     text = format_one_line(error)
     if isinstance(error, FileNotFoundError):
-        return RetryLater(f"table={table}: a file went during {verb}, as clean-ups and expiries take them: {text}")
+        return RetryLater(
+            f"table={table}: a file disappeared during {verb}, as clean-ups and expiries remove files: {text}"
+        )
     if isinstance(error, CommitFailedException):
         return RetryLater(f"table={table}: another writer changed it during {verb}; it will be tried again: {text}")
     if isinstance(error, NoSuchTableError | NoSuchNamespaceError):

@@ -59,5 +59,5 @@ def test_leaders_that_answer_one_after_the_other_are_all_waited_for(monkeypatch:
 
 def test_leader_that_says_nothing_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     error, took = ask(monkeypatch, silent=2)
-    assert "topic=orders partition=98: its leader did not tell within 30 s" in str(error)
+    assert "topic=orders partition=98: its leader did not answer within 30 s" in str(error)
     assert took == PARTITIONS - 2 + CUTS_TIMEOUT_SECONDS + 1

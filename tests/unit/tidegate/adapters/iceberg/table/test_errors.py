@@ -60,7 +60,7 @@ def test_staged_files_that_another_run_cleans_up_while_they_are_read_are_a_fault
     kit.stage(1, "a1", 3)
     snapshot = kit.load(STAGED).current_snapshot().snapshot_id
     values = {"source": STAGED, "snapshot_id": snapshot, "batch": 1, "leaves": [("n",)], "keys": {"n": None}}
-    with pytest.raises(RetryLater, match=f"table={TABLE}: a file went during find_bounds"):
+    with pytest.raises(RetryLater, match=f"table={TABLE}: a file disappeared during find_bounds"):
         change_after_load(kit, lambda: kit.port.staging.clean_up(STAGED, 1)).tables.find_bounds(TABLE, values)
     assert not kit.port.tables.find_bounds(TABLE, values).conditions
 
@@ -104,7 +104,7 @@ def test_runner_whose_staged_files_went_ends_with_what_another_run_published() -
     def bounds(table: str, values: Any) -> Any:
         ports.tables.find_bounds = found
         flush(world.build_ports(build_pipeline()))
-        raise RetryLater(f"table={table}: a file went during find_bounds")
+        raise RetryLater(f"table={table}: a file disappeared during find_bounds")
 
     ports.tables.find_bounds = bounds
     assert merge(ports, staged).outcome == PublishOutcome.ALREADY_PUBLISHED
