@@ -44,9 +44,9 @@ def run(spark: SparkSession, job: StageJob) -> None:
        batch N of each table.
     4. Leave the counts, or the first bad record, in a table property named by the attempt.
 
-    A repeat call overwrites batch N under another attempt. Records are decoded before anything is written; a batch
-    with a bad record is written without it and recorded as bad, so that it is never merged. A table that sets bad
-    records aside has them staged beside its rows, in the same pass; more than it allows make the batch bad.
+    A repeat call overwrites batch N under another attempt. A batch with a bad record is written without that record and
+    recorded as bad, so it is never merged. If the table sets bad records aside, they are staged beside its rows in the
+    same pass; too many of them make the batch bad.
     """
     job = guard_lengths(spark, job)
     for table in (*job.tables, *([job.finder] if job.finder else [])):
@@ -106,9 +106,9 @@ def _leave_outcome(
 
 
 def _write_batch(job: StageJob, table: StageTable, records: DataFrame, *, is_plain: bool) -> dict[str, Any]:
-    """Overwrite batch N and return what was counted in that pass; nothing where a busy server dropped it.
+    """Overwrite batch N and return the counts of that pass; empty if a busy server lost them.
 
-    In a plain pass `UNUSUAL` counts the records that it could not judge.
+    A plain pass counts the records that it cannot decode as `UNUSUAL`.
     """
     counts, written_rows = build_pass(job.ranges, table, records, is_plain=is_plain)
     rows = written_rows.selectExpr(*add_bad_column(_list_columns(job, table), table))

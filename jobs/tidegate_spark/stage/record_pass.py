@@ -68,7 +68,7 @@ class PassCounts:
         return records.observe(self._observation or self._name, *aggregates)
 
     def read(self, written_rows: DataFrame) -> dict[str, Any]:
-        """What was counted, once `written_rows`, which came of the records, is written; empty where it was lost."""
+        """The counts, after `written_rows` of these records were written; empty if the server lost the counts."""
         if self._observation is not None:
             return dict(self._observation.get)
         execution = written_rows.executionInfo
@@ -78,9 +78,9 @@ class PassCounts:
 def build_pass(
     ranges: Ranges, table: StageTable, records: DataFrame, *, is_plain: bool
 ) -> tuple[PassCounts, DataFrame]:
-    """The rows that are written of these records, not computed yet, and what counts the records when they are.
+    """The rows of these records, not computed yet, and the counts that are filled when the rows are written.
 
-    In a plain pass `UNUSUAL` is counted too: the records that it could not judge.
+    A plain pass also counts the records that it cannot decode, as `UNUSUAL`.
     """
     counted_records = keep_last_per_key(records, table) if table.last_per_raw_key else keep_every_record(records)
     counts, aggregates = PassCounts(), _list_aggregates(ranges, table)
@@ -98,8 +98,8 @@ def add_texts(records: DataFrame) -> DataFrame:
 def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> DataFrame:
     """Add key, value, op and `fate`: bad, dead_lettered, filtered, ignored (a delete that is not taken), staged.
 
-    `is_plain` reads what `can_read_plainly`, and gives `UNUSUAL` as the reason of records that it cannot judge.
-    A record that names no table is bad where names are looked for; elsewhere it is of no table, and filtered.
+    `is_plain`: the short expressions of `can_read_plainly`; records that they cannot decode get the reason `UNUSUAL`.
+    A record that names no table is bad if names are collected; else it is filtered.
     """
     is_name_registry = table.naming is not None and table.naming.name is None
     unnamed = "name_reason" if is_name_registry else "NULL"
@@ -138,7 +138,7 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
 
 
 def _spoil_whole_records(judged: DataFrame) -> DataFrame:
-    """One bad row makes its record bad as a whole: the first one tells why, and the record's other rows are nothing."""
+    """One bad row makes its whole record bad: with the reason of the first bad row, and without its other rows."""
     is_bad = f"fate IN ('bad', '{DEAD_LETTER_DISPOSITION}')"
     spoilt = f"min(CASE WHEN {is_bad} THEN row_number END) OVER (PARTITION BY {RECORD_PLACE}) AS spoilt_by"
     columns = {
@@ -175,9 +175,9 @@ def _list_times(table: StageTable) -> list[str]:
 def render_as_data(constant: str) -> str:
     """SQL for a number or a time that is another one in each batch.
 
-    As a literal it would stand in the code that Spark generates, and each batch would have it compiled anew. The
-    elements of an array do not; neither array nor index is folded, as the index is a column's: the remainder of a
-    division by 1.
+    A literal becomes part of the code that Spark generates, so each batch would have to be compiled again. An element
+    of an array does not. Spark folds neither array nor index into a literal, because the index is computed from a
+    column: the remainder of a division by 1.
     """
     return f"array({constant})[pmod(partition, 1)]"
 

@@ -18,7 +18,7 @@ from tidegate.ports.context import Head, Ports, TableCommit, TableState
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
-# before each further cut: a burst of other writers, such as a compaction, is over by then
+# before each further cut; a burst of other commits, such as a compaction, is over by then
 RETRY_PAUSES_SECONDS = (0.0, 1.0, 2.0, 4.0)
 MAX_ROUNDS = len(RETRY_PAUSES_SECONDS) + 1  # then the task's own retry takes over
 # Commits of one publish. They follow each other so fast that even a busy writer leaves room for one.
@@ -32,9 +32,9 @@ class Swap:
 
     - `message_prefix`: the beginning of its messages.
     - `table`, `state`: the table, and how it was read before anything was written.
-    - `branch`, `attempt`: where the rows are written, and the mark by which their snapshot is known.
+    - `branch`, `attempt`: where the rows are written, and the id in the summary of their snapshot.
     - `properties`: set on the table in the commit that publishes. `tag`: moves in that commit, if there is one.
-    - `guard`: called with the table as it is found later; raises when this attempt must give way.
+    - `guard`: called with each later reading of the table; raises if another run was faster.
     - `summary`: goes into each snapshot that is written.
     - `audits`: what must hold on the branch before it becomes main.
     - `source`, `conf`: the staged rows that the statements read, and Spark's settings for them.
@@ -61,7 +61,7 @@ class Swap:
 
     @property
     def written_summary(self) -> dict[str, str]:
-        """The summary of each snapshot that this attempt writes; `is_own_head` knows it again by that."""
+        """The summary of each snapshot that this attempt writes; `is_own_head` recognises it by that."""
         return {**self.summary, ATTEMPT_PROPERTY: self.attempt}
 
     def is_own_head(self, head: Head | None, parent_id: int | None) -> TypeGuard[Head]:
@@ -158,7 +158,7 @@ def drop_branch_on_failure(swap: Swap) -> Iterator[None]:
     except Exception:
         try:
             swap.ports.commits.drop_branch(swap.table, swap.branch)
-        except Exception as error:  # the failure that led here is the one to report
+        except Exception as error:  # the first failure is the one to report
             log.warning(
                 "branch not dropped, clean_up drops it later: %s branch=%s: %s", swap.message_prefix, swap.branch, error
             )
@@ -168,11 +168,10 @@ def drop_branch_on_failure(swap: Swap) -> Iterator[None]:
 def publish_head(swap: Swap, head: Head) -> Head:
     """Make `head` main and return it as it then stands, with what changed. A failure drops the branch.
 
-    1. Read the table: what it says decides, also after a lost answer. It may carry this very commit already.
-    2. Give way where the guard says that this attempt has lost.
-    3. Where main has moved, put the branch onto the newer main.
-    4. Commit. Where that is refused or not answered, begin again: after a pause, if it was no move of main that was in
-       the way.
+    1. Read the table. After a lost answer it may have this very commit already: then return.
+    2. Stop if the guard raises: another run was faster.
+    3. If main has moved, put the branch onto the newer main.
+    4. Commit. If that is refused or not answered, begin again; after a pause, unless main has moved.
     """
     with drop_branch_on_failure(swap):
         table_commit, pauses = build_commit(swap, head), iter((*RETRY_PAUSES_SECONDS, 0.0))

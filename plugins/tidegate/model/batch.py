@@ -17,8 +17,8 @@ RECORD_COUNTS = ("read", *DISPOSITIONS)
 class Counts:
     """Where a batch's records went; `span` counts offsets, all others records.
 
-    superseded: a later record of the same raw key stands for them; filtered: `when` leaves them out; ignored: deletes
-    that the table does not take; dead_lettered: could not be decoded and were set aside.
+    superseded: a later record has the same raw key; filtered: `when` excludes them; ignored: deletes that the table
+    does not apply; dead_lettered: they could not be decoded and were set aside.
     """
 
     span: int = 0
@@ -78,7 +78,7 @@ class PlannedBatch:
 
     @property
     def keys_differ(self) -> bool:
-        """Whether hardly two of the rows that will be staged have the same key: left out, or seen not to be there."""
+        """Whether nearly all staged rows have different keys: superseded ones are left out, or a sample shows few."""
         return self.last_per_key or self.superseded_share is not None
 
     @property
@@ -167,17 +167,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class StagedBatch:
-    """A batch whose rows stand in the intermediate table, pinned by `snapshot_id` and known by `attempt`.
+    """A batch whose rows are in the intermediate table: of the attempt `attempt`, as of the snapshot `snapshot_id`.
 
-    - `table_uuid`: the destination's when the batch was staged; None when there was no destination yet.
-    - `shape`: tells rows of another schema from those that the pipeline file asks for now.
-    - `follows`: the attempt ahead of it in the queue when it was planned; empty for none.
-    - `together`: how many batches it stands for in a merge.
-    - `deletes`, `unsequenced_deletes`: counted with `sequence_by` only. `kept`: rows that keep some value.
-    - `keys_differ`: hardly two of its rows have the same key; False also where that is not known.
-    - `truncated_at`: the offset of its last truncate, None without one. What lies before it is in no table any more.
-    - `bytes`, `stage_seconds`: of its files and of the stage job; 0 where unknown.
-    - `direct`: nothing is staged, and nothing counted before the merge. `last_per_key`: as it was planned.
+    - `table_uuid`: of the destination when the batch was staged; None if it did not exist yet.
+    - `shape`: identifies the staged schema; if it differs from that of the pipeline file, the file has changed.
+    - `follows`: the attempt of the batch before it in the queue when it was planned; empty for none.
+    - `together`: how many batches are merged as this one.
+    - `deletes`, `unsequenced_deletes`: counted with `sequence_by` only. `kept`: rows that keep some value of the table.
+    - `keys_differ`: nearly all rows have different keys; False also if that is not known.
+    - `truncated_at`: the offset of its last truncate, None without one. It removes all rows of earlier offsets.
+    - `bytes`, `stage_seconds`: the size of its files, and the duration of the stage job; 0 if unknown.
+    - `direct`: nothing is staged or counted before the merge. `last_per_key`: as in `PlannedBatch`.
     """
 
     table: str
@@ -224,7 +224,7 @@ class StagedBatch:
         return cls(**ready)
 
     def compute_end_position(self, before: Position | None) -> Position:
-        """The position that this batch leads a table to, from the one `before` it."""
+        """The table's position after this batch; `before` is the position at which it starts."""
         return Position(
             offsets=self.ranges.end,
             batch=self.batch,
@@ -243,9 +243,9 @@ class StagedBatch:
 
 @dataclass(frozen=True)
 class PublishedBatch(PublishCost):
-    """What a merge did. `snapshot_id` is None when the batch had no rows and no snapshot was due.
+    """The result of a merge. `snapshot_id`: None if the batch had no rows and made no snapshot.
 
-    `written_as` says how the rows were written into the table, empty where there were none.
+    `written_as`: how the rows were written into the table, empty if there were none.
     """
 
     table: str
@@ -276,7 +276,7 @@ class PublishedBatch(PublishCost):
         return cls(**ready)
 
     def add(self, later: "PublishedBatch") -> "PublishedBatch":
-        """This result and that of the batches after it, of the same table, as one: rows and seconds add up."""
+        """This result and a `later` one of the same table as one result: rows and seconds are summed."""
         sums = ("staged", "inserted", "updated", "deleted", "batches")
         return replace(
             later,

@@ -20,10 +20,11 @@ class WatermarkSide(StrEnum):
 class Position:
     """What one pipeline has published into one table.
 
-    `offsets` are the next to read. `timestamps` hold, per partition, the greatest record timestamp published so far
-    (milliseconds). `cluster_id` and `topic_ids` tell a recreated topic from the one that was read, and `epochs`, those
-    of its leaders when the batch was planned, a log that was cut since. `outside` says that the table came later than
-    others and has not caught up with them yet: the low watermark leaves it out.
+    - `offsets`: the next offset to read, by partition.
+    - `timestamps`: the greatest published record timestamp of each partition, in milliseconds.
+    - `cluster_id`, `topic_ids`: show whether a topic was recreated. `epochs`: the leaders' epochs when the batch was
+      planned; they show whether the log was cut since.
+    - `outside`: the table was added later than others and has not caught up; the low watermark leaves it out.
     """
 
     offsets: Offsets

@@ -14,7 +14,7 @@ Target = tuple[int, dict[str, int]]
 
 
 class RunMode(StrEnum):
-    """What a run tells the changes from."""
+    """What a run compares to find the changes."""
 
     CHANGES = "changes"  # the snapshots since the position
     EVERYTHING = "everything"  # the whole table, into topics that hold nothing of it
@@ -108,7 +108,7 @@ class PartProgress:
     key_forms: tuple[str, ...] = ()
 
     def get_key_form(self, number: int) -> str:
-        """That of one part, empty where nobody has noted it."""
+        """The key form of one part; empty if no record has one."""
         return self.key_forms[number] if self.key_forms else ""
 
     @property
@@ -138,7 +138,7 @@ class PartProgress:
 
     @property
     def common_position(self) -> Progress | None:
-        """The position, where all parts have the same one; behind a comparison with the topic, if all were compared."""
+        """The position that all parts have; None if they differ, or if not all were compared with the topic yet."""
         known_parts, last = self.recorded_parts, self.last_position
         if last is None or last.state is None or len(known_parts) < len(self.raw_records):
             return None
@@ -151,11 +151,11 @@ class PartProgress:
 
     @property
     def unfinished_run(self) -> Progress | None:
-        """The run that was recorded last, where the parts do not stand together; None where they do."""
+        """The run that was recorded last, if the parts have different positions; else None."""
         return None if self.common_position is not None else self.last_position
 
     @property
     def parts_of_last_run(self) -> tuple[Progress, ...]:
-        """What the parts say of the run that was recorded last; none before the first."""
+        """The positions that belong to the run that was recorded last; empty before the first run."""
         last = self.last_position
         return tuple(part for part in self.recorded_parts if last is not None and part.run == last.run)

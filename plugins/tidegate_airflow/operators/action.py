@@ -20,8 +20,8 @@ MAX_PREVIEW_CHARACTERS = 20_000  # the whole stands in the log
 def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str, Any]:
     """Show what the form asks for, and do it unless only a preview is wanted; what was done, by whom.
 
-    Refused where something else would be done than a preview showed whose digest was given as `previewed`, and where a
-    person clears a run to which none was given.
+    Refused if the action would do something else than the preview whose digest is given as `previewed`, and if a person
+    clears a run without such a digest.
     """
     from tidegate.actions.request import (
         FORM_WORDS,

@@ -32,7 +32,7 @@ def report_complete_periods(name: str, table: str, period: str, branch: str) -> 
 
 
 def find_last_reported_period(context: Context, asset: Any, period: Period) -> str | None:
-    """The newest key of the last run that told any; the events of one run have no order.
+    """The newest key of the last run that reported any; the events of one run have no order.
 
     Somebody may add an event by hand, with a key of another form or with none: it does not count as a report.
     """

@@ -27,7 +27,7 @@ def group_tables(names: Sequence[str], limit: int) -> list[str | list[str]]:
 
 
 def maintain_tables(pipeline: str, table_names: str | list[str], engine: Engine | None = None) -> Data | list[Data]:
-    """What changed in the table, or in each; one that fails keeps none of the others from it."""
+    """Maintain the table, or each of several; a failure does not stop the others. Returns what changed."""
     names = [table_names] if isinstance(table_names, str) else table_names
     get_current_context()["table"] = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
     if len(names) == 1:

@@ -24,7 +24,7 @@ from tidegate_airflow.operators.step import (
 Data = dict[str, Any]
 PLANNED_KEY = "planned"  # the result of a stage that had to plan by itself
 HARMLESS_ERRORS = {PublishedElsewhere.__name__, TableRemoved.__name__}  # no failures
-MERGED_KEY = "merged"  # of a merge that went to wait: the tables that are done, and parts of those that failed
+MERGED_KEY = "merged"  # of a deferred merge: the tables that are done, and those that failed
 
 
 def run_member_stage(context: Context, fleet: str, entry: Data, memory: Mapping[str, Any]) -> Data:
@@ -61,7 +61,7 @@ def _plan_alone(context: Context, entry: Data, memory: Mapping[str, Any]) -> Dat
 
 
 class MergeWatcher(DeferringWatcher):
-    """Keeps beside the checkpoint of a table's merge what became of the tables before it."""
+    """Stores the results of the tables before it beside the checkpoint of a table's merge."""
 
     def __init__(self, context: Context, payload: Mapping[str, Any], merged: Data) -> None:
         super().__init__(context, payload)
@@ -111,8 +111,9 @@ def _list_own_failures(failures: list[Data]) -> list[Data]:
 
 
 def _raise_failures(failures: list[Data], *, has_published: bool) -> None:
-    """Red where a table failed for itself. One that another run published, or that the file names no more, skips the
-    task, where no other failed and none was published.
+    """Fail the task if a table failed. Skip it if no table was published and none failed.
+
+    No failure are tables that another run has published, and tables that the file no longer names.
     """
     own_failures = _list_own_failures(failures)
     if not own_failures:
@@ -154,7 +155,7 @@ class MemberOperator(ReportsLineage, BaseOperator):
         return self.resume_step(context, {})
 
     def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
-        """Go on when the job has ended that the step went to wait for; `memory` is what the task kept."""
+        """Resume after the job has ended for which the task was deferred. `memory`: what the task stored."""
         return MEMBER_STEPS[self.verb](context, self.fleet, self.given, memory)
 
     def trace_lineage(self) -> TaskLineage:

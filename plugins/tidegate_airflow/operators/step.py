@@ -1,7 +1,7 @@
 """The steps whose jobs BigQuery runs: a task that would wait long for one gives its slot back and wakes when it ends.
 
-A job is named before it is sent. So nothing that is lost between sending, waiting and waking leads to a second one: the
-step, run again, finds the job by its name and reads from BigQuery what became of it.
+A job gets its name before it is sent. Whatever is lost between sending, waiting and waking, no second job is sent: the
+step is run again, finds the job by its name, and reads its result from BigQuery.
 """
 
 import logging
@@ -28,9 +28,7 @@ from tidegate_airflow.operators.lineage import ReportsLineage
 
 Data = dict[str, Any]
 log = logging.getLogger(__name__)
-MAX_IN_PLACE_SECONDS = (
-    10.0  # seconds that a job is waited for on the worker: putting a task aside and waking it takes some, too
-)
+MAX_IN_PLACE_SECONDS = 10.0  # seconds that a task waits on the worker; deferring and waking it takes seconds too
 DEFERRAL_TIMEOUT = timedelta(hours=6)  # BigQuery ends a query then
 RESUME_METHOD = "resume_step"
 REFUSED_TABLES_KEY = "refused"  # the result of stage beside its queues
@@ -102,14 +100,14 @@ def run_stage_step(
 def run_mapped_stage_step(
     context: Context, pipeline: str, flush_plan: Any, memory: Mapping[str, Any], engine: Engine | None = None
 ) -> list[Data]:
-    """The same, of no more queues than Airflow maps merges over: the others wait, staged, for the next run."""
+    """The same, with at most as many queues as Airflow maps tasks over; the others stay staged for the next run."""
     return limit_queues(
         run_stage_step(context, pipeline, flush_plan, memory, engine), conf.getint("core", "max_map_length")
     )
 
 
 def limit_queues(queues: list[Data], limit: int) -> list[Data]:
-    """At limit so many queues: those whose first batch has waited longest."""
+    """At most `limit` queues: those whose first batch has waited longest."""
     if len(queues) <= limit:
         return queues
     log.warning("tables=%s have a batch; [core] max_map_length=%s of them are merged in this run", len(queues), limit)
@@ -119,7 +117,7 @@ def limit_queues(queues: list[Data], limit: int) -> list[Data]:
 def run_merge_step(
     context: Context, pipeline: str, queues: Any, memory: Mapping[str, Any], engine: Engine | None = None
 ) -> Data:
-    """Run the step merge over one table's queue, or go on with it: `memory` is empty, or what a deferred task kept.
+    """Run the step merge for one table's queue, or resume it. `memory`: empty, or what the deferred task stored.
 
     The asset event is sent after the publish; a repeat publishes nothing twice. Where a later batch fails, clean_up
     sends the event of those before it.
@@ -137,7 +135,7 @@ def run_merge_step(
 def _keep_unreported(context: Context, published_batch: Data) -> None:
     try:
         context["ti"].xcom_push(key=UNREPORTED_KEY, value=published_batch)
-    except Exception as failure:  # the reason itself must not be hidden by a failure to note it
+    except Exception as failure:  # a failure to store the reason must not hide the reason
         log.warning(
             "the event of table=%s was not stored: %s; DAGs that wait for the table start at its next publish",
             published_batch["table"],
@@ -163,8 +161,9 @@ class StepOperator(ReportsLineage, BaseOperator):
         return STEPS[self.verb](context, self.pipeline, self.given, {})
 
     def resume_step(self, context: Context, memory: Mapping[str, Any], event: Any = None) -> Any:
-        """Go on when the job has ended that the step went to wait for; `memory` is what the task kept. `event` is not
-        looked at: the step asks for the job itself.
+        """Resume after the job has ended for which the task was deferred. `memory`: what the task stored.
+
+        `event` is ignored: the step asks BigQuery for the job.
         """
         return STEPS[self.verb](context, self.pipeline, self.given, memory)
 

@@ -1,6 +1,6 @@
-"""Puts what a merge wrote onto a newer main, where no file that came or went since can change what the merge does.
+"""Puts the files of a merge onto a newer main, if no file that was added or removed since would change the merge.
 
-Data and delete files stay as they are: only metadata is written, in a moment, while a merge takes seconds to minutes.
+Data and delete files stay as they are. Only metadata is written: that takes a moment, and a merge seconds to minutes.
 """
 
 import uuid
@@ -43,7 +43,7 @@ Added = dict[tuple[ManifestContent, int], list[DataFile]]  # by kind and partiti
 
 @dataclass(frozen=True)
 class WrittenFiles:
-    """What a merge wrote: the files that it added, and the paths of delete files whose places stand in its own."""
+    """The files that a merge added, and the paths of the delete files that its own delete files replace."""
 
     added: Added
     replaced: frozenset[str] = frozenset()
@@ -51,7 +51,7 @@ class WrittenFiles:
 
 @dataclass(frozen=True)
 class NewParent:
-    """The snapshot that becomes the parent, and what the new one tells beside what its writer counted."""
+    """The snapshot that becomes the parent, and summary entries to add to those of the writer."""
 
     snapshot_id: int
     summary: Mapping[str, str] = field(default_factory=dict)
@@ -60,15 +60,15 @@ class NewParent:
 def find_written_files(
     table: Table, table_commit: TableCommit, onto: int, ranges: Sequence[KeyRange] | None
 ) -> WrittenFiles | None:
-    """The files of the commit's head, if the merge would write just them onto the snapshot `onto`; else None.
+    """The files of the commit's head, if the merge would write the same files onto the snapshot `onto`; else None.
 
-    `ranges` hold every key that was merged; None stands for rows that are added whatever the table holds. Proven by:
+    `ranges` contain every merged key; None for rows that are added whatever the table holds. The conditions:
 
-    1. The cut is an ancestor of `onto`: no delete was taken back.
-    2. The head removed no data file: it copied no row that somebody may have changed since.
-    3. Every data file that is new in `onto` is outside of `ranges`: the merge would meet the same rows of its keys but
-       for those that were deleted since, and what it writes does not depend on the row that it replaces.
-    4. If the head has deletes, every data file of the cut is still in `onto`: they name files, and places in them.
+    1. The cut is an ancestor of `onto`, so no delete was undone.
+    2. The head removed no data file, so it copied no row that another writer may have changed since.
+    3. No data file that is new in `onto` overlaps `ranges`. So the merge would find the same rows of its keys, except
+       rows that were deleted since; what it writes does not depend on the row that it replaces.
+    4. If the head has deletes, every data file of the cut is still in `onto`: deletes name files and positions there.
     """
     head, cut, newest = (table.metadata.snapshot_by_id(i) for i in (table_commit.head, table_commit.cut, onto))
     if table.metadata.format_version != FORMAT_VERSION or head is None or cut is None or newest is None:
@@ -92,9 +92,8 @@ def reparent(
 ) -> None:
     """Give the branch one snapshot with these files and the parent `onto`, if that is still the newest of `target`.
 
-    Of the delete files that were replaced it removes those that `onto` still has.
-    The snapshot that the merge made is removed in the same commit: files of two snapshots, of which only one becomes
-    main, could be taken for unused when the other expires.
+    It removes the replaced delete files that `onto` still has. The merge's own snapshot is removed in the same commit:
+    if both snapshots had the files, expiring the one that does not become main could delete them.
     """
     head = table.metadata.snapshot_by_id(table_commit.head)
     assert head is not None

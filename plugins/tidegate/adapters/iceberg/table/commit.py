@@ -45,8 +45,8 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
     """One commit, tried once. `CommitRefused` if a requirement failed, `OutcomeUnknown` if no answer came.
 
     PyIceberg's own transactions repeat a refused commit on the moved main: right for data, wrong for a
-    compare-and-swap. A table that was dropped meanwhile is told as a requirement by a database, and as missing by a
-    REST server.
+    compare-and-swap. If the table was dropped meanwhile, a database reports a failed requirement, and a REST server a
+    missing table.
     """
     changes = tuple(updates)
     try:
@@ -63,10 +63,10 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
 
 
 def _require_references(table: Table, changes: Iterable[TableUpdate], after: TableMetadata) -> None:
-    """Some catalogs answer well and keep none: without a tag no position is proved, without a branch nothing merged.
+    """Refuse a catalog that confirms a commit and does not store its tags and branches: a position needs the tag.
 
-    One that keeps any keeps these: a REST server answers with the table as it is by then, and another run may have
-    dropped a branch meanwhile.
+    A catalog that stores one of them stores all. A REST server answers with the present state of the table, and another
+    run may have dropped a branch meanwhile.
     """
     names = [change.ref_name for change in changes if isinstance(change, SetSnapshotRefUpdate)]
     missing = [name for name in names if name not in after.refs]
@@ -97,7 +97,7 @@ def start_branch(table: Table, at: tuple[str, int], branch: str, target: str = M
 
 
 def _require_branch_at(table: Table, target: str, snapshot_id: int) -> tuple[TableRequirement, ...]:
-    """The branch that is written is where it was read; if it was not there then main was, and it still is not."""
+    """The branch is at the snapshot that was read; if it did not exist then, main is, and it still does not exist."""
     if target in table.metadata.refs:
         return (AssertRefSnapshotId(ref=target, snapshot_id=snapshot_id),)
     main = AssertRefSnapshotId(ref=MAIN, snapshot_id=snapshot_id)
@@ -115,9 +115,9 @@ def _require_unmoved(table: Table, table_commit: TableCommit, main: int, target:
 
 
 def commit_rows_and_position(table: Table, table_commit: TableCommit, target: str = MAIN) -> None:
-    """The law: main, tag and properties move together, if main, branch, schema and table are still what was merged.
+    """The compare-and-swap: main, tag and properties change together, if main, branch, schema and table are unchanged.
 
-    With a `target` that moves in place of main, and main stays where it is.
+    With a `target`, that branch moves, and main stays where it is.
     """
     requirements = _require_unmoved(table, table_commit, table_commit.cut, target)
     updates: list[TableUpdate] = [
@@ -143,7 +143,7 @@ def replace_branch_head(
 def return_to_tag(
     table: Table, line: tuple[int, int], tag: str, properties: dict[str, str], target: str = MAIN
 ) -> None:
-    """Main from the first snapshot of `line` to the second, where the tag is, if both still stand there."""
+    """Move main from the first snapshot of `line` to the second, which has the tag, if neither has moved."""
     head, tagged = line
     requirements = (
         AssertTableUUID(uuid=table.metadata.table_uuid),

@@ -24,13 +24,15 @@ MERGE_MODE_PROPERTY, MERGE_ON_READ = "write.merge.mode", "merge-on-read"
 
 
 def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState:
-    """One pipeline's view of one load of the table, and of the branch that it writes: what is said of main is of that.
+    """What one load of the table's metadata says about a pipeline; `branch` is the one that the pipeline writes.
 
-    The table property is the position, as snapshots that carried it may have expired; the tagged snapshot's summary
-    stands in for a property that somebody removed. The tag on the last published snapshot decides whether it still
-    holds: not an ancestor of main means that the table was rolled back, and then the newest ancestor that carries a
-    position tells where it stands, unless rows of a later batch were picked onto it. A position above the tag is that
-    of an attempt whose branch somebody has made main (`fast_forward`): its rows are there, so it counts.
+    1. The recorded position is a table property, because the snapshots that carry it may expire. If the property was
+       removed, the summary of the tagged snapshot is used.
+    2. The tag is on the last published snapshot. If that is no ancestor of the branch's head, the table was rolled
+       back. Then the position is that of the newest ancestor that carries one; it is not known if a later batch was
+       cherry-picked onto the branch.
+    3. A snapshot above the tag that carries a position comes from an attempt whose branch somebody made main
+       (`fast_forward`). Its rows are in the table, so its position counts.
     """
     metadata, tagged = table.metadata, _find_tagged_snapshot(table, pipeline)
     current, lineage = _find_head(table, branch), Lineage(metadata)
