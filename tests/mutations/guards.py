@@ -314,7 +314,7 @@ GUARDS = [
     Guard(
         "a table of ours is no destination",
         "plugins/tidegate/steps/merge.py",
-        "    check_is_destination(work.where, state)\n",
+        "    check_is_destination(work.message_prefix, state)\n",
         "",
         "tests/unit/tidegate/model/test_ownership.py::test_memory_of_another_pipelines_table_is_no_destination",
     ),
@@ -636,8 +636,8 @@ GUARDS = [
     Guard(
         "names count as read only when all their tables are staged",
         "plugins/tidegate/steps/stage.py",
-        "        if failures:  # while a new",
-        "        if False:  # while a new",
+        "        if failures:  # a name must",
+        "        if False:  # a name must",
         "tests/unit/tidegate/tables/test_templated_tables.py::test_names_are_not_known_as_long_as_one_of_their_tables_is_not_staged",
     ),
     Guard(
@@ -750,7 +750,7 @@ GUARDS = [
     Guard(
         "a topic that was created again while its keys were read decides about no dead letter",
         "plugins/tidegate/reprocess/replay_stage.py",
-        "        check_same_topics(ports, work.where, ranges, position.cluster_id, position.topic_ids)\n",
+        "        check_same_topics(ports, work.message_prefix, ranges, position.cluster_id, position.topic_ids)\n",
         "        pass\n",
         REPLAYS + "topic_that_is_created_again_while_the_later_keys_are_read_decides_about_no_dead_letter",
     ),

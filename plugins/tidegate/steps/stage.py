@@ -206,9 +206,7 @@ def _stage_new_tables(
         wider = replace(ports, pipeline=replace(ports.pipeline, tables=(*ports.pipeline.tables, *new)))
         group = (replace(planned_batch, table=table.name) for table in new)
         staged_batches, failures = _stage_group(wider, plan, tuple(group))
-        if (
-            failures
-        ):  # a name that was registered before its table is staged would make the table begin after this batch
+        if failures:  # a name must not be registered yet: its table would begin after this batch
             raise join_failures(failures)
     advance_registry(ports, plan, planned_batch)
     return staged_batches
