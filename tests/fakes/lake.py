@@ -457,7 +457,8 @@ class MemoryDestination:
         tagged = {i for name, i in found.refs.items() if resource_names.is_ours(name)}
         depths = [n for n, s in enumerate(found.ancestors(), 1) if s.id in tagged]
         files = 1 if len(snapshots) < len(found.ancestors()) else len(snapshots)
-        counts = {"data_files": files, "small": files, "crowd": files, "rows": len(found.read_rows())}
+        counts = {"data_files": files, "small_files": files, "rows": len(found.read_rows())}
+        counts["max_small_files_per_partition"] = files
         deepest = max(depths, default=0)
         oldest = min((s.ms for s in found.ancestors()[:deepest]), default=None)
         return TableFiles(

@@ -26,13 +26,10 @@ MERGE_MODE_PROPERTY, MERGE_ON_READ = "write.merge.mode", "merge-on-read"
 def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState:
     """What one load of the table's metadata says about a pipeline; `branch` is the one that the pipeline writes.
 
-    1. The recorded position is a table property, because the snapshots that carry it may expire. If the property was
-       removed, the summary of the tagged snapshot is used.
+    1. The recorded position is a table property, as snapshots may expire; without it the tagged snapshot's summary.
     2. The tag is on the last published snapshot. If that is no ancestor of the branch's head, the table was rolled
-       back. Then the position is that of the newest ancestor that carries one; it is not known if a later batch was
-       cherry-picked onto the branch.
-    3. A snapshot above the tag that carries a position comes from an attempt whose branch somebody made main
-       (`fast_forward`). Its rows are in the table, so its position counts.
+       back. The position is then that of the newest ancestor with one, unless a later batch was cherry-picked.
+    3. A snapshot above the tag that has a position was made main by somebody (`fast_forward`): its position counts.
     """
     metadata, tagged = table.metadata, _find_tagged_snapshot(table, pipeline)
     current, lineage = _find_head(table, branch), Lineage(metadata)
