@@ -536,7 +536,7 @@ def test_foreign_change_of_metadata_before_a_publish_and_foreign_rows_behind_it_
     assert kit.state().position == FIRST
     kit.append("main", [{"id": "foreign", "n": 0}], {})
     state = kit.state()
-    assert (state.rolled_back, state.position) == (False, FIRST)
+    assert (state.is_rolled_back, state.position) == (False, FIRST)
 
 
 def test_two_pipelines_publish_into_one_table_without_touching_each_others_position(kit: Kit) -> None:
@@ -547,7 +547,7 @@ def test_two_pipelines_publish_into_one_table_without_touching_each_others_posit
     kit.port.commits.publish(kit.merge_branch(SECOND, pipeline="other", attempt="o1"))
     assert kit.state(PIPELINE).position == FIRST
     assert kit.state("other").position == SECOND
-    assert not kit.state(PIPELINE).rolled_back
+    assert not kit.state(PIPELINE).is_rolled_back
     assert kit.port.tables.list_pipelines(TABLE) == ("other", PIPELINE)
     assert read_ids(kit) == ["m1", "o1"]
 
@@ -585,8 +585,8 @@ def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) ->
     first, second = publish_and_roll_back(kit)
     commits = kit.port.commits
     rollback = commits.find_rollback(TABLE, PIPELINE)
-    assert (rollback.head, rollback.tagged, rollback.is_traceable) == (first, second, True)
-    assert ([one.snapshot_id for one in rollback.returning], rollback.lost) == ([second], ())
+    assert (rollback.current_snapshot_id, rollback.tagged_snapshot_id, rollback.is_traceable) == (first, second, True)
+    assert ([one.snapshot_id for one in rollback.returning_snapshots], rollback.discarded_snapshots) == ([second], ())
     assert (rollback.rows_now, rollback.rows_then) == (1, 2)
     commits.undo_rollback(TABLE, PIPELINE, rollback, {f"tidegate.{PIPELINE}.actions": "[]"})
     state = kit.state()
@@ -605,9 +605,9 @@ def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) ->
         kit.port.commits.undo_rollback(TABLE, PIPELINE, preview, {})
     assert kit.state().snapshot_id == foreign
     rollback = kit.port.commits.find_rollback(TABLE, PIPELINE)
-    assert [(one.snapshot_id, one.rows, one.pipeline) for one in rollback.lost] == [(foreign, 1, "")]
-    assert [one.snapshot_id for one in rollback.returning] == [second]
-    assert first not in (rollback.head, rollback.tagged)
+    assert [(one.snapshot_id, one.rows, one.pipeline) for one in rollback.discarded_snapshots] == [(foreign, 1, "")]
+    assert [one.snapshot_id for one in rollback.returning_snapshots] == [second]
+    assert first not in (rollback.current_snapshot_id, rollback.tagged_snapshot_id)
 
 
 @require_branches
