@@ -1,4 +1,4 @@
-"""Owns `make bench`: its options, the order of the parts, and that nothing it started outlives it."""
+"""Runs `make bench`: reads its options, runs the parts in order, and ends all that it started."""
 
 import argparse
 import json
@@ -66,26 +66,26 @@ EPILOG = (
 
 
 def main(arguments: list[str]) -> int:
-    """Run the parts; 0 when every table was right, else 1. A goal that is not met is told, and no failure."""
+    """Run the parts; 0 when every table was right, else 1. A goal that is not met is reported, but is no failure."""
     options = _parse_options(arguments)
     for name in SIGNALS:
         signal.signal(name, _interrupt)
     base = find_run_dir() / "bench"
     base.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="run-", dir=base))
-    done = False
+    is_complete = False
     try:
-        results, about = _measure(options, folder)
-        _tell(results, about, options, base)
-        done = len(results) == len(options.parts)
-        return 0 if done and all(result.right for result in results.values()) else 1
+        results, descriptions = _measure(options, folder)
+        _tell(results, descriptions, options, base)
+        is_complete = len(results) == len(options.parts)
+        return 0 if is_complete and all(result.right for result in results.values()) else 1
     except KeyboardInterrupt:
         print("bench: interrupted, everything started was stopped", file=sys.stderr)
     finally:
         for name in SIGNALS:
             signal.signal(name, signal.SIG_IGN)  # a second Ctrl-C must not leave servers behind
         stop_stack(folder / "stack")
-        if done:  # after a failure the logs stay
+        if is_complete:  # after a failure the logs stay
             shutil.rmtree(folder, ignore_errors=True)
     return 1
 
@@ -124,10 +124,10 @@ def _choose_sizes(options: argparse.Namespace) -> Sizes:
 
 
 def _measure(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Result], dict[str, dict[str, Any]]]:
-    """Each part on a broker of its own, so that none pays for what another has left there; one that fails is told."""
-    results, about, sizes = {}, {}, _choose_sizes(options)
+    """Run each part on its own broker, so that no part reads records of another; report a part that fails."""
+    results, descriptions, sizes = {}, {}, _choose_sizes(options)
     for part in options.parts:
-        load, begun = os.getloadavg()[0], time.monotonic()
+        load, start_seconds = os.getloadavg()[0], time.monotonic()
         place = folder / part
         place.mkdir()
         try:
@@ -141,22 +141,25 @@ def _measure(options: argparse.Namespace, folder: Path) -> tuple[dict[str, Resul
         finally:
             stop_stack(folder / "stack")
             shutil.rmtree(place / "lakes", ignore_errors=True)
-        about[part] = {
+        descriptions[part] = {
             "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "seconds": round(time.monotonic() - begun),
+            "seconds": round(time.monotonic() - start_seconds),
             "cores": psutil.cpu_count(),
             "load_before": round(load, 1),
             "load_after": round(os.getloadavg()[0], 1),
         }
-        print(f"\n{report.format_tables(results[part])}\n{_format_values(about[part])}\n", flush=True)
-    return results, about
+        print(f"\n{report.format_tables(results[part])}\n{_format_values(descriptions[part])}\n", flush=True)
+    return results, descriptions
 
 
 def _tell(
-    results: Mapping[str, Result], about: Mapping[str, Mapping[str, Any]], options: argparse.Namespace, base: Path
+    results: Mapping[str, Result],
+    descriptions: Mapping[str, Mapping[str, Any]],
+    options: argparse.Namespace,
+    base: Path,
 ) -> None:
     """Print goals and the comparison, write the files."""
-    parts = {part: report.to_json(result, about[part]) for part, result in results.items()}
+    parts = {part: report.to_json(result, descriptions[part]) for part, result in results.items()}
     recorded: dict[str, Any] = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
     path = report.write(base, parts)
     print(report.format_table(report.build_goal_table(results)))

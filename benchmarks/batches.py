@@ -34,5 +34,5 @@ def measure(bench: Bench) -> Result:
         goals=goals,
         right=all(entry.right for entry in entries) and batches >= BATCHES,
         details={"batches": batches, "steps": product.flush.steps if product.flush else {}},
-        missing=[f"{system}: {why}" for system, why in missing.items()],
+        missing=[f"{system}: {reason}" for system, reason in missing.items()],
     )

@@ -15,7 +15,7 @@ from local.server import build_clean_environment
 from local.spark import JVM_OPTIONS
 
 DEPLOY = "org.apache.spark.deploy"
-PATIENCE, PAUSE = 90.0, 0.2
+DEADLINE_SECONDS, POLL_SECONDS = 90.0, 0.2
 MEMORY = "2g"
 
 
@@ -24,8 +24,8 @@ def start_cluster(folder: Path, workers: Sequence[int]) -> Iterator[str]:
     """A master's address, once a worker with each of these numbers of cores has registered; it ends with the block."""
     folder.mkdir(parents=True)
     mark, log = uuid.uuid4().hex, folder / "master.log"
-    chosen = ports.choose_ports(["bench_master", "bench_master_page"])
-    port, page = (str(number) for number in chosen.values())
+    port_numbers = ports.choose_ports(["bench_master", "bench_master_page"])
+    port, page = (str(number) for number in port_numbers.values())
     address = f"spark://{ports.HOST}:{port}"
     leaders = []
     try:
@@ -81,8 +81,8 @@ def _write_log_settings(folder: Path) -> Path:
 
 
 def _wait(log: Path, workers: int) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + DEADLINE_SECONDS
     while log.read_text(errors="replace").count("Registering worker") < workers:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"the standalone cluster has not come up within {PATIENCE:.0f} s (log: {log})")
-        time.sleep(PAUSE)
+            raise RuntimeError(f"the standalone cluster has not come up within {DEADLINE_SECONDS:.0f} s (log: {log})")
+        time.sleep(POLL_SECONDS)

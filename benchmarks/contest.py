@@ -24,7 +24,7 @@ JARS = {FLINK: "flink", CONNECT: "connect"}
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic's name, and what it holds."""
+    """A topic's name, and the records in it."""
 
     name: str
     records: int
@@ -51,9 +51,9 @@ class Entry:
 
 
 def fetch_peers(systems: Sequence[str]) -> dict[str, str]:
-    """Fetch what the peers need; those that cannot run, with the reason."""
+    """Fetch the jars of the peers; return the peers that cannot run, with the reason."""
     reasons = {system: jars.fetch_jars(JARS[system]) for system in systems if system in JARS}
-    return {system: why for system, why in reasons.items() if why}
+    return {system: reason for system, reason in reasons.items() if reason}
 
 
 def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str], per_batch: int = 0) -> list[Entry]:
@@ -105,13 +105,13 @@ def _run_peer(bench: Bench, lake: Lake, topic: Topic, system: str, per_batch: in
     if system == SPARK:
         run = peer.consume(assignment, WARM, per_batch)
         return Entry(system, table, run.work.wall, run.work.cpu, run.peak_mb, truth)
-    spent: Spent
+    usage: Spent
     if system == FLINK:
-        spent = peer_flink.consume(assignment, "1s" if per_batch else "10s")
+        usage = peer_flink.consume(assignment, "1s" if per_batch else "10s")
     else:
         truth = topic.produced.appended
-        spent = peer_connect.consume(assignment, catalog, truth.rows)
-    return Entry(system, table, spent.wall, spent.cpu, spent.peak_mb, truth)
+        usage = peer_connect.consume(assignment, catalog, truth.rows)
+    return Entry(system, table, usage.wall, usage.cpu, usage.peak_mb, truth)
 
 
 def _create_catalog(place: Path) -> Catalog:

@@ -51,8 +51,8 @@ def measure(bench: Bench) -> Result:
     shapes = []
     for index, (name, (workers, executors_, cores)) in enumerate(SHAPES.items()):
         bench.say(f"{name} ...")
-        folder, first, own = bench.folder / f"cluster-{index}", f"first_{index}", f"second_{index}"
-        for pipeline in (first, own):
+        folder, first, second = bench.folder / f"cluster-{index}", f"first_{index}", f"second_{index}"
+        for pipeline in (first, second):
             lake.write_pipeline(pipeline, TOPIC, count)
         with (
             start_cluster(folder, workers) as master,
@@ -61,16 +61,22 @@ def measure(bench: Bench) -> Result:
             ) as server,
         ):
             product.flush(server, lake, first)
-            flush = product.flush(server, lake, own)
-            read = product.read(server, lake, [name_table(own)], name_table(first))[name_table(own)]
-            ran = list_tasks(server.events, flush.begun, flush.ended)
-        on_core, cpu = count_core_seconds(ran, executors_ * cores), sum(task.cpu for task in ran)
-        right = is_right(truth, read)
-        shapes.append(Shape(name, flush.wall, count_busy_seconds(ran), on_core, cpu, flush.server_cpu, right))
-    one = shapes[0]
-    times = {shape.name: round(one.executors / shape.executors, 2) for shape in shapes[1:]}
+            flush = product.flush(server, lake, second)
+            figures = product.read(server, lake, [name_table(second)], name_table(first))[name_table(second)]
+            tasks = list_tasks(server.events, flush.begun, flush.ended)
+        on_core, cpu = count_core_seconds(tasks, executors_ * cores), sum(task.cpu for task in tasks)
+        is_correct = is_right(truth, figures)
+        shapes.append(Shape(name, flush.wall, count_busy_seconds(tasks), on_core, cpu, flush.server_cpu, is_correct))
+    smallest_shape = shapes[0]
+    times = {shape.name: round(smallest_shape.executors / shape.executors, 2) for shape in shapes[1:]}
     return Result(
-        tables=[Table(f"f. Scaling, {count:,} records", HEADER, [_format_line(shape, one, count) for shape in shapes])],
+        tables=[
+            Table(
+                f"f. Scaling, {count:,} records",
+                HEADER,
+                [_format_line(shape, smallest_shape, count) for shape in shapes],
+            )
+        ],
         figures={f"{name}, times one core": value for name, value in times.items()}
         | {f"{shape.name}, wall s": round(shape.wall, 1) for shape in shapes},
         goals=[Goal(f"{name}, times the rows per second", value, GOAL, True) for name, value in times.items()],
@@ -78,7 +84,7 @@ def measure(bench: Bench) -> Result:
     )
 
 
-def _format_line(shape: Shape, one: Shape, count: int) -> tuple[str, ...]:
+def _format_line(shape: Shape, other_shape: Shape, count: int) -> tuple[str, ...]:
     return (
         shape.name,
         format_number(shape.wall),
@@ -87,6 +93,6 @@ def _format_line(shape: Shape, one: Shape, count: int) -> tuple[str, ...]:
         format_number(shape.cpu),
         format_number(shape.driver),
         f"{count / shape.executors:,.0f}",
-        "" if shape is one else format_ratio(one.executors, shape.executors),
+        "" if shape is other_shape else format_ratio(other_shape.executors, shape.executors),
         format_verdict(shape.right),
     )

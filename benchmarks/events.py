@@ -1,4 +1,4 @@
-"""Owns reading Spark's event log: what each task took on which core, and what each scan of a table opened."""
+"""Reads Spark's event log: the CPU time and core of each task, and the files that each scan of a table opened."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Task:
     cpu: float
 
 
-def list_tasks(events: Path, begun: float, ended: float) -> list[Task]:
+def list_tasks(events: Path, start_seconds: float, end_seconds: float) -> list[Task]:
     """The tasks that ran within these moments."""
     ended_tasks = []
     for event in _read_events(events):
@@ -37,17 +37,17 @@ def list_tasks(events: Path, begun: float, ended: float) -> list[Task]:
             info, metrics = event["Task Info"], event["Task Metrics"]
             times = info["Launch Time"] / MILLISECONDS, info["Finish Time"] / MILLISECONDS
             cpu = (metrics["Executor CPU Time"] + metrics["Executor Deserialize CPU Time"]) / NANOSECONDS
-            if begun <= times[0] and times[1] <= ended + 1:
+            if start_seconds <= times[0] and times[1] <= end_seconds + 1:
                 ended_tasks.append(Task(event["Stage ID"], info["Executor ID"], *times, cpu))
     return ended_tasks
 
 
 def count_busy_seconds(ended_tasks: list[Task]) -> float:
     """Seconds in which at least one task ran."""
-    total, until = 0.0, 0.0
+    total, last_end = 0.0, 0.0
     for task in sorted(ended_tasks, key=lambda t: t.begun):
-        total += max(0.0, task.ended - max(task.begun, until))
-        until = max(until, task.ended)
+        total += max(0.0, task.ended - max(task.begun, last_end))
+        last_end = max(last_end, task.ended)
     return total
 
 
@@ -65,7 +65,7 @@ def count_core_seconds(ended_tasks: list[Task], cores: int) -> float:
     return total
 
 
-def count_scans(events: Path, table: str, begun: float, ended: float) -> dict[str, int]:
+def count_scans(events: Path, table: str, start_seconds: float, end_seconds: float) -> dict[str, int]:
     """What scans of a table opened, in all queries begun within these moments: files, files left out, bytes."""
     counters: dict[int, str] = {}
     queries: set[int] = set()
@@ -73,7 +73,7 @@ def count_scans(events: Path, table: str, begun: float, ended: float) -> dict[st
     for event in _read_events(events):
         name = event["Event"].removeprefix(SQL)
         if name in ("SQLExecutionStart", "SQLAdaptiveExecutionUpdate"):
-            if begun <= event.get("time", 0) / MILLISECONDS <= ended:
+            if start_seconds <= event.get("time", 0) / MILLISECONDS <= end_seconds:
                 queries.add(event["executionId"])
             counters |= dict(_list_counters(event["sparkPlanInfo"], table))
         elif name == "DriverAccumUpdates" and event["executionId"] in queries:

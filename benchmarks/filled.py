@@ -12,9 +12,9 @@ def fill(server: SparkServer, lake: Lake, name: str, rows: int, max_records: int
     """A pipeline whose table has so many rows: its first flush makes the table, one INSERT of Spark's the rest."""
     bootstrap = server.stack.kafka_bootstrap
     create_topic(bootstrap, name)
-    table, filled = lake.write_pipeline(name, name, max(max_records, SEED_ROWS)), Filled(rows)
+    table, records = lake.write_pipeline(name, name, max(max_records, SEED_ROWS)), Filled(rows)
     first = generate_changes(range(SEED_ROWS), rows, rows)
-    send_all(bootstrap, name, map(filled.change, first))
+    send_all(bootstrap, name, map(records.change, first))
     product.flush(server, lake, name)
     product.run_statements(server, lake, f"INSERT INTO {table} {render_filling(SEED_ROWS, rows)}")
-    return filled
+    return records

@@ -83,9 +83,9 @@ def _send(bench: Bench, name: str, seed: int) -> None:
     send_all(bench.stack.kafka_bootstrap, name, generate_changes(range(RECORDS), seed, (seed + 1) * RECORDS))
 
 
-def _compute_median(name: str, costs: list[tuple[float, float, float]], *, right: bool = True) -> Cost:
+def _compute_median(name: str, costs: list[tuple[float, float, float]], *, is_correct: bool = True) -> Cost:
     wall, worker, server = (statistics.median(column) for column in zip(*costs, strict=True))
-    return Cost(name, wall, worker, server, right)
+    return Cost(name, wall, worker, server, is_correct)
 
 
 def _measure_commands(bench: Bench, server: SparkServer, lake: Lake, name: str, records: int) -> Cost:
@@ -99,15 +99,15 @@ def _measure_commands(bench: Bench, server: SparkServer, lake: Lake, name: str, 
 
 def _flush_by_command(server: SparkServer, lake: Lake, name: str) -> tuple[float, float, float]:
     before = count_cpu_seconds(server.pid)
-    spent = follow(
+    usage = follow(
         [str(PYTHON), "-m", "tidegate", "flush", name],
         _build_environment(server, lake),
         lake.logs / f"command-{next(lake.numbers)}.log",
         CHILD_SECONDS,
     )
-    if spent.code:
+    if usage.code:
         raise RuntimeError(f"the flush failed, see {lake.logs}")
-    return spent.wall, spent.cpu, count_cpu_seconds(server.pid) - before
+    return usage.wall, usage.cpu, count_cpu_seconds(server.pid) - before
 
 
 def _build_environment(server: SparkServer, lake: Lake) -> dict[str, str]:
@@ -116,15 +116,17 @@ def _build_environment(server: SparkServer, lake: Lake) -> dict[str, str]:
 
 
 def _measure_warm(bench: Bench, server: SparkServer, lake: Lake, name: str, records: int) -> Cost:
-    """The worker flushes once to be warm, and then as often as it is asked to."""
+    """Measure a worker that flushes once to be warm, and then FLUSHES times."""
     if not records:
-        said = lake.ask(server, "warm_worker", {"pipeline": name, "times": FLUSHES}, "warm").said
-        return _compute_median("warm, nothing waits", [tuple(one) for one in said["costs"]])
+        answer = lake.ask(server, "warm_worker", {"pipeline": name, "times": FLUSHES}, "warm").said
+        return _compute_median("warm, nothing waits", [tuple(cost) for cost in answer["costs"]])
     for seed in range(FLUSHES + 1):
         _send(bench, name, 20 + seed)
-    said = lake.ask(server, "warm_worker", {"pipeline": name, "times": FLUSHES}, "warm").said
-    right = said["staged"] == [RECORDS] * FLUSHES
-    return _compute_median(f"warm, {records:,} records", [tuple(one) for one in said["costs"]], right=right)
+    answer = lake.ask(server, "warm_worker", {"pipeline": name, "times": FLUSHES}, "warm").said
+    is_correct = answer["staged"] == [RECORDS] * FLUSHES
+    return _compute_median(
+        f"warm, {records:,} records", [tuple(cost) for cost in answer["costs"]], is_correct=is_correct
+    )
 
 
 def _measure_delays(bench: Bench, server: SparkServer, lake: Lake, name: str) -> list[float]:
@@ -141,13 +143,13 @@ def _measure_delays(bench: Bench, server: SparkServer, lake: Lake, name: str) ->
     try:
         for number_ in range(ROWS + 1):
             at = 1_000_000 * (number_ + 2)
-            sent = time.monotonic()
+            send_seconds = time.monotonic()
             send_all(bench.stack.kafka_bootstrap, name, generate_changes([at], 1, at))
             while not len(_find(catalog, at)):
-                if child.poll() is not None or time.monotonic() - sent > bench.sizes.peer_seconds:
+                if child.poll() is not None or time.monotonic() - send_seconds > bench.sizes.peer_seconds:
                     raise RuntimeError(f"no row came: {log}")
                 time.sleep(0.05)
-            delays.append(time.monotonic() - sent)
+            delays.append(time.monotonic() - send_seconds)
     finally:
         child.terminate()
         child.wait()
@@ -156,5 +158,5 @@ def _measure_delays(bench: Bench, server: SparkServer, lake: Lake, name: str) ->
 
 def _find(catalog: object, at: int) -> list[dict[str, object]]:
     table = catalog.load_table(name_table("fixed").partition(".")[2])  # type: ignore[attr-defined]
-    found: list[dict[str, object]] = table.scan(f"id = {at}", selected_fields=("id",)).to_arrow().to_pylist()
-    return found
+    rows: list[dict[str, object]] = table.scan(f"id = {at}", selected_fields=("id",)).to_arrow().to_pylist()
+    return rows

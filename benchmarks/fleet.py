@@ -30,7 +30,7 @@ WAYS = {"staged": "never", "direct": "auto"}  # how the batches of one record ar
 
 
 def measure(bench: Bench) -> Result:
-    """Some runs of a fleet under the scheduler; then one look by itself; then one record at a time at 5 s."""
+    """Measure some runs of a fleet under the scheduler, then one look alone, then one record at a time at 5 s."""
     names = [f"p{number:03}" for number in range(bench.sizes.pipelines)]
     include, catalog = _write_files(bench.folder, names)
     bench.say(f"starting Kafka, Spark and Airflow with {len(names)} pipelines in a fleet ...")
@@ -38,16 +38,16 @@ def measure(bench: Bench) -> Result:
     try:
         _fill(bench, stack, names, catalog, include)
         minutes = _watch(bench, stack, names[:WITH_WORK])
-        looked = _ask(bench, stack, include, {"action": "look", "fleet": FLEET})
+        look_answer = _ask(bench, stack, include, {"action": "look", "fleet": FLEET})
     finally:
         stop_stack(bench.folder / "stack")
-    return _tell(minutes, looked, {how: _measure_delays(bench, how, direct) for how, direct in WAYS.items()})
+    return _tell(minutes, look_answer, {way: _measure_delays(bench, way, direct) for way, direct in WAYS.items()})
 
 
-def _measure_delays(bench: Bench, how: str, direct: str) -> dict[str, Any]:
-    """Seconds from record to row through a fleet, and what they are made of."""
-    bench.say(f"one record at a time through a fleet, {how}, interval 5 s ...")
-    folder = bench.folder / f"latency-{how}"
+def _measure_delays(bench: Bench, way: str, direct: str) -> dict[str, Any]:
+    """Measure the seconds from record to row through a fleet, and the share of each task."""
+    bench.say(f"one record at a time through a fleet, {way}, interval 5 s ...")
+    folder = bench.folder / f"latency-{way}"
     try:
         return measure_latency(folder, bench.sizes.latency, FLEET, direct)
     finally:
@@ -64,19 +64,19 @@ class Minutes:
     minutes_per_run: float
 
 
-def _tell(minutes: Minutes, looked: dict[str, Any], delays: dict[str, dict[str, Any]]) -> Result:
-    busy, idle, count = minutes.busy, minutes.idle, looked["looked"]
-    spent = looked["spent"]
-    each = spent["all"] / looked["looked"]
+def _tell(minutes: Minutes, look_answer: dict[str, Any], delays: dict[str, dict[str, Any]]) -> Result:
+    busy, idle, count = minutes.busy, minutes.idle, look_answer["looked"]
+    usage = look_answer["spent"]
+    seconds_per_pipeline = usage["all"] / look_answer["looked"]
     lines = [
         (name, format_number(busy[name]), format_number(idle[name]))
-        for name in sorted(busy, key=lambda one: (one in ("all", "spark"), one))
+        for name in sorted(busy, key=lambda part: (part in ("all", "spark"), part))
     ]
     figures = {
         f"{count} pipelines, {WITH_WORK} with work, CPU s a run": round(busy["all"], 1),
         f"{count} pipelines, none with work, CPU s a minute": round(idle["all"], 1),
-        "look at an idle pipeline, CPU s": round(each, 4),
-        **{f"record to row, {how}, {name} s": delays[how][name] for how in WAYS for name in LATENCY_GOALS},
+        "look at an idle pipeline, CPU s": round(seconds_per_pipeline, 4),
+        **{f"record to row, {way}, {name} s": delays[way][name] for way in WAYS for name in LATENCY_GOALS},
     }
     return Result(
         tables=[
@@ -90,33 +90,33 @@ def _tell(minutes: Minutes, looked: dict[str, Any], delays: dict[str, dict[str, 
                 ("pipelines", "idle", "CPU s", "of it files", "each", "wall s"),
                 [
                     (
-                        str(looked["looked"]),
-                        str(looked["idle"]),
-                        format_number(spent["all"], 2),
-                        format_number(spent["files"], 2),
-                        format_number(each, 4),
-                        format_number(spent["wall"], 2),
+                        str(look_answer["looked"]),
+                        str(look_answer["idle"]),
+                        format_number(usage["all"], 2),
+                        format_number(usage["files"], 2),
+                        format_number(seconds_per_pipeline, 4),
+                        format_number(usage["wall"], 2),
                     )
                 ],
             ),
             Table(
                 "l. Record to row through a fleet, interval 5 s",
                 ("batches", "median s", "p95 s", "most s"),
-                [(how, *(format_number(delays[how][name], 2) for name in ("median", "p95", "most"))) for how in WAYS],
+                [(way, *(format_number(delays[way][name], 2) for name in ("median", "p95", "most"))) for way in WAYS],
             ),
         ],
         figures=figures,
         goals=[
             Goal(f"{count} pipelines in a fleet, {WITH_WORK} with work, CPU s a run", busy["all"], RUN_GOAL),
-            Goal("look at an idle pipeline, CPU s", round(each, 4), LOOK_GOAL),
+            Goal("look at an idle pipeline, CPU s", round(seconds_per_pipeline, 4), LOOK_GOAL),
             *(
-                Goal(f"record to row in a fleet, {how}, {name}, seconds", delays[how][name], goal)
-                for how in WAYS
+                Goal(f"record to row in a fleet, {way}, {name}, seconds", delays[way][name], goal)
+                for way in WAYS
                 for name, goal in LATENCY_GOALS.items()
             ),
         ],
-        right=not looked["failed"] and minutes.merges > 0,
-        details={"latency": delays, "look": looked, "minutes": vars(minutes)},
+        right=not look_answer["failed"] and minutes.merges > 0,
+        details={"latency": delays, "look": look_answer, "minutes": vars(minutes)},
     )
 
 
@@ -130,12 +130,12 @@ def _write_files(folder: Path, names: Sequence[str]) -> tuple[Path, dict[str, st
     key = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
     value = {"format": "json", "schema": "id BIGINT, name STRING"}
     for name in names:
-        made = {
+        content = {
             "source": {"topics": [name], "key": key, "value": value},
             "tables": [{"name": f"{CATALOG}.fleet.{name}"}],
             "merge": {"interval": f"{INTERVAL}s"},
         }
-        (include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(made))
+        (include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(content))
     return include, {**properties, "uri": f"{properties['uri']}?timeout=60"}
 
 
@@ -145,15 +145,15 @@ def _fill(bench: Bench, stack: Stack, names: Sequence[str], catalog: dict[str, s
     for future in admin.create_topics([NewTopic(name, 2, 1) for name in names]).values():
         future.result(ADMIN_SECONDS)
     _send(stack, names, 0)
-    model, *others = names
+    model, *copies = names
     environment = {**stack.build_environment(), "TIDEGATE_INCLUDE": str(include)}
     flushed = follow([str(ROOT / "bin" / "tidegate"), "flush", model], environment, bench.folder / "flush.log")
     if flushed.code:
         raise RuntimeError(f"the first flush failed: see {bench.folder / 'flush.log'}")
-    found = admin.describe_topics(TopicCollection(list(names)))
-    ids = {name: str(future.result(ADMIN_SECONDS).topic_id) for name, future in found.items()}
-    bench.say(f"copying what a flush leaves to {len(others)} pipelines ...")
-    request = {"action": "copy", "model": model, "pipelines": others, "catalog": catalog, "topic_ids": ids}
+    futures = admin.describe_topics(TopicCollection(list(names)))
+    ids = {name: str(future.result(ADMIN_SECONDS).topic_id) for name, future in futures.items()}
+    bench.say(f"copying what a flush leaves to {len(copies)} pipelines ...")
+    request = {"action": "copy", "model": model, "pipelines": copies, "catalog": catalog, "topic_ids": ids}
     _ask(bench, stack, include, request)
 
 
@@ -182,23 +182,23 @@ def _watch(bench: Bench, stack: Stack, active: Sequence[str]) -> Minutes:
     airflow.switch_on(DAG)
     _run_once(airflow, stack, active, 0)
     bench.say(f"{MEASURED_RUNS} runs with {len(active)} pipelines with work ...")
-    before, begun = _read_spent(stack), time.monotonic()
+    before, start_seconds = _read_spent(stack), time.monotonic()
     for number_of_run in range(MEASURED_RUNS):
         _run_once(airflow, stack, active, number_of_run + 1)
-    passed = (time.monotonic() - begun) / 60
+    minutes = (time.monotonic() - start_seconds) / 60
     busy = _compare(before, _read_spent(stack), MEASURED_RUNS)
-    bench.say(f"they took {passed:.1f} minutes; {IDLE_MINUTES} minutes without work ...")
-    before, begun = _read_spent(stack), time.monotonic()
+    bench.say(f"they took {minutes:.1f} minutes; {IDLE_MINUTES} minutes without work ...")
+    before, start_seconds = _read_spent(stack), time.monotonic()
     time.sleep(IDLE_MINUTES * 60)
-    idle = _compare(before, _read_spent(stack), (time.monotonic() - begun) / 60)
-    return Minutes(busy, idle, _count_done(airflow, "merge"), round(passed / MEASURED_RUNS, 2))
+    idle = _compare(before, _read_spent(stack), (time.monotonic() - start_seconds) / 60)
+    return Minutes(busy, idle, _count_done(airflow, "merge"), round(minutes / MEASURED_RUNS, 2))
 
 
 def _run_once(airflow: AirflowApi, stack: Stack, active: Sequence[str], round_: int) -> None:
     """Let the active pipelines have work, and wait until a run has brought it in, and has ended."""
-    merged = _count_done(airflow, "merge")
+    merge_count = _count_done(airflow, "merge")
     _send(stack, active, round_ + 1)
-    _wait_for(airflow, "merge", merged + len(active))
+    _wait_for(airflow, "merge", merge_count + len(active))
     _wait_for(airflow, "heartbeat", _count_done(airflow, "merge") // len(active))
 
 
@@ -210,9 +210,11 @@ def _read_spent(stack: Stack) -> dict[str, float]:
     """CPU seconds so far, of each of Airflow's services with the tasks that it ran, of all of them, and of Spark."""
     state = State.read(RunDir(stack.run_dir).state_file)
     assert state is not None
-    spent = {name: count_cpu_seconds(one.pid) for name, one in state.servers.items() if name.startswith("airflow")}
-    spark = sum(count_cpu_seconds(one.pid) for name, one in state.servers.items() if name.startswith("spark"))
-    return {**spent, "all": sum(spent.values()), "spark": spark}
+    usage = {
+        name: count_cpu_seconds(identity.pid) for name, identity in state.servers.items() if name.startswith("airflow")
+    }
+    spark = sum(count_cpu_seconds(identity.pid) for name, identity in state.servers.items() if name.startswith("spark"))
+    return {**usage, "all": sum(usage.values()), "spark": spark}
 
 
 def _count_done(airflow: AirflowApi, task_id: str) -> int:

@@ -10,7 +10,7 @@ ACTION = "action"
 
 
 def main(request: dict[str, Any]) -> None:
-    """Do what the request asks for, and leave the answer where it says."""
+    """Run the action of the request, and write the answer to the file that it names."""
     answer = copy_tables(request) if request[ACTION] == "copy" else look(request)
     Path(request["answer"]).write_text(json.dumps(answer))
 
@@ -22,27 +22,22 @@ def look(request: dict[str, Any]) -> dict[str, Any]:
     from tidegate.fleet.members import load_members, open_members
     from tidegate.settings import find_include_folder
 
-    include, spent = find_include_folder(), dict[str, float]()
+    include, usage = find_include_folder(), dict[str, float]()
     warm = open_members(include, list(load_members(include, request["fleet"]).values())[:1], read_connection_from_env)
     look_at_members(warm, {})  # modules that are loaded late
     before = time.process_time()
     members = load_members(include, request["fleet"])
-    spent["files"] = time.process_time() - before
-    opened = open_members(include, members.values(), read_connection_from_env)
-    begun = time.monotonic()
-    looks = look_at_members(opened, {})
-    spent |= {"all": time.process_time() - before, "wall": time.monotonic() - begun}
-    failed = [str(one.error) for one in looks if one.error is not None]
-    return {
-        "spent": spent,
-        "idle": sum(1 for one in looks if one.idle_reason),
-        "looked": len(looks),
-        "failed": failed[:3],
-    }
+    usage["files"] = time.process_time() - before
+    members_by_name = open_members(include, members.values(), read_connection_from_env)
+    start_seconds = time.monotonic()
+    looks = look_at_members(members_by_name, {})
+    usage |= {"all": time.process_time() - before, "wall": time.monotonic() - start_seconds}
+    failed = [str(look.error) for look in looks if look.error is not None]
+    return {"spent": usage, "idle": sum(1 for look in looks if look.idle_reason), "looked": len(looks), "failed": failed[:3]}
 
 
 def copy_tables(request: dict[str, Any]) -> dict[str, Any]:
-    """Give each of the pipelines what a first flush has left of `model`: tables, tag and position."""
+    """Copy the result of the first flush of `model` to each pipeline: tables, tag and position."""
     import pyarrow
     from pyiceberg.catalog import load_catalog
 
@@ -52,16 +47,16 @@ def copy_tables(request: dict[str, Any]) -> dict[str, Any]:
         for suffix in ("", f"_{model}_tmp"):
             table = catalog.load_table(f"fleet.{model}{suffix}")
             text = json.dumps(table.properties).replace(ids[model], ids[name]).replace(model, name)
-            made = catalog.create_table(
+            table_copy = catalog.create_table(
                 f"fleet.{name}{suffix.replace(model, name)}", table.schema(), partition_spec=table.spec()
             )
-            made.append(pyarrow.Table.from_pylist([], made.schema().as_arrow()))
-            with made.transaction() as change:
+            table_copy.append(pyarrow.Table.from_pylist([], table_copy.schema().as_arrow()))
+            with table_copy.transaction() as change:
                 change.set_properties(json.loads(text))
-            made.refresh()
-            snapshot = made.current_snapshot()
+            table_copy.refresh()
+            snapshot = table_copy.current_snapshot()
             if not suffix and snapshot is not None:
-                made.manage_snapshots().create_tag(snapshot.snapshot_id, f"tidegate_{name}").commit()
+                table_copy.manage_snapshots().create_tag(snapshot.snapshot_id, f"tidegate_{name}").commit()
     return {"made": len(request["pipelines"])}
 
 

@@ -60,7 +60,7 @@ class Clocks:
 
 def main(request: dict[str, Any]) -> None:
     """Flush the pipeline and answer with the steps and the counts of the batches."""
-    begun = {"wall": round(time.monotonic() - request["started"], 3), "worker_cpu": round(time.process_time(), 3)}
+    start_costs = {"wall": round(time.monotonic() - request["started"], 3), "worker_cpu": round(time.process_time(), 3)}
     clocks, since = Clocks(request["server"]), time.time()
     for module, names in STEPS.items():
         caller = importlib.import_module(module)
@@ -78,7 +78,7 @@ def main(request: dict[str, Any]) -> None:
         if request["compacts"] and is_due(ports.pipeline.maintenance, batches[-1]["batch"], 1):
             clocks.wrap_step("compact", compact)(ports, [table.name for table in ports.pipeline.tables])
     answer = {
-        "steps": {"start": {**begun, "server_cpu": 0.0}, **clocks.steps},
+        "steps": {"start": {**start_costs, "server_cpu": 0.0}, **clocks.steps},
         "batches": batches,
         "begun": since,
         "ended": time.time(),

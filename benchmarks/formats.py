@@ -71,20 +71,25 @@ def measure(bench: Bench) -> Result:
             flushed = product.flush(server, lake, _name_file(name))
             _read_plainly(server, lake, name, f"{_name_file(name)}_warm")
             plain = _read_plainly(server, lake, name, _name_file(name))
-            stage, other = (spent / count * 1e6 for spent in (flushed.steps["stage"]["server_cpu"], plain["cpu"]))
-            right = flushed.batches[0]["staged"] == plain["rows"] == count
-            costs[name] = round(stage, 2), round(other, 2), right
+            stage, plain_seconds = (
+                cpu_seconds / count * 1e6 for cpu_seconds in (flushed.steps["stage"]["server_cpu"], plain["cpu"])
+            )
+            is_correct = flushed.batches[0]["staged"] == plain["rows"] == count
+            costs[name] = round(stage, 2), round(plain_seconds, 2), is_correct
     header = ("CPU s of the server per million records", "product", "plain Spark", "ratio", "right?")
     lines = [
-        (n, format_number(a), format_number(b), format_ratio(a, b), format_verdict(right))
-        for n, (a, b, right) in costs.items()
+        (n, format_number(a), format_number(b), format_ratio(a, b), format_verdict(is_equal))
+        for n, (a, b, is_equal) in costs.items()
     ]
     return Result(
         tables=[Table(f"h. Formats, {count:,} records that are appended", header, lines)],
-        figures={name: one for name, (one, _, _) in costs.items()},
+        figures={name: product_seconds for name, (product_seconds, _, _) in costs.items()},
         goals=[],
-        right=all(right for _, _, right in costs.values()),
-        details={name: {"product": one, "plain": other} for name, (one, other, _) in costs.items()},
+        right=all(is_equal for _, _, is_equal in costs.values()),
+        details={
+            name: {"product": product_seconds, "plain": plain_cost}
+            for name, (product_seconds, plain_cost, _) in costs.items()
+        },
     )
 
 
@@ -125,8 +130,8 @@ def _read_plainly(server: SparkServer, lake: Lake, name: str, topic: str) -> dic
         "columns": COLUMNS,
         "avro": json.dumps(AVRO),
     }
-    said: dict[str, Any] = lake.ask(server, "plain_worker", request, f"plain-{topic}").said
-    return said
+    answer: dict[str, Any] = lake.ask(server, "plain_worker", request, f"plain-{topic}").said
+    return answer
 
 
 def _name_file(name: str) -> str:

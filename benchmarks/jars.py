@@ -12,7 +12,7 @@ PEERS = ("flink", "connect")
 
 
 def find_folder(peer: str) -> Path:
-    """Where a peer's jars lie."""
+    """The folder of a peer's jars."""
     return find_run_dir() / "bench-jars" / peer
 
 
@@ -49,9 +49,9 @@ def _fetch(pom: Path, into: Path) -> None:
 
 
 def _compile(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"javac failed: {done.stderr.strip()[:400]}")
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        raise RuntimeError(f"javac failed: {process.stderr.strip()[:400]}")
 
 
 def _digest(path: Path) -> str:

@@ -29,7 +29,7 @@ from local.stack import Stack, start_stack, stop_stack
 
 NAME, CATALOG, INTERVAL = "latency", "lake", 5
 FLUSHES, WARM_UP = 30, 3
-SEEN_SECONDS, PAUSE = 300.0, 0.05
+VISIBLE_DEADLINE_SECONDS, POLL_SECONDS = 300.0, 0.05
 ON_THE_WAY, AFTERWARDS = ("plan", "stage", "merge"), ("commit_offsets", "clean_up", "heartbeat")
 GOALS = {"median": 8.0, "p95": 15.0}
 
@@ -75,7 +75,7 @@ def measure(folder: Path, flushes: int = FLUSHES, fleet: str | None = None, dire
         "interval": INTERVAL,
         **loads,
         **summarize_timings(timings, runs),
-        "seconds": [round(one.seconds, 2) for one in timings],
+        "seconds": [round(timing.seconds, 2) for timing in timings],
     }
 
 
@@ -107,20 +107,22 @@ def _measure_record(producer: Producer, catalog: Catalog, number: int) -> Seen:
     producer.produce(NAME, json.dumps({"id": number, "name": "x"}), json.dumps({"id": number}))
     if producer.flush(ADMIN_SECONDS):
         raise RuntimeError(f"the broker did not take the record id={number}")
-    produced, last_snapshot_id = time.time(), None
-    while time.time() - produced < SEEN_SECONDS:
+    produce_seconds, last_snapshot_id = time.time(), None
+    while time.time() - produce_seconds < VISIBLE_DEADLINE_SECONDS:
         try:
             table = catalog.load_table(f"shop.{NAME}")
         except NoSuchTableError:
-            time.sleep(PAUSE)
+            time.sleep(POLL_SECONDS)
             continue
         snapshot_id = table.metadata.current_snapshot_id
         if snapshot_id != last_snapshot_id:
             visible, last_snapshot_id = time.time(), snapshot_id
             if table.scan(row_filter=f"id == {number}", selected_fields=("id",)).to_arrow().num_rows:
-                return Seen(produced, visible)
-        time.sleep(PAUSE)
-    raise RuntimeError(f"the row id={number} was not seen within {SEEN_SECONDS:.0f} s: look at the logs of Airflow")
+                return Seen(produce_seconds, visible)
+        time.sleep(POLL_SECONDS)
+    raise RuntimeError(
+        f"the row id={number} was not seen within {VISIBLE_DEADLINE_SECONDS:.0f} s: look at the logs of Airflow"
+    )
 
 
 def _list_runs(tasks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -130,8 +132,8 @@ def _list_runs(tasks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         if task["state"] == "success":
             words = ("queued_when", "start_date", "end_date")
             runs.setdefault(task["dag_run_id"], {})[task["task_id"]] = [_parse_seconds(task[word]) for word in words]
-    whole = [run for run in runs.values() if run.keys() >= {*ON_THE_WAY, *AFTERWARDS}]
-    return sorted(whole, key=lambda run: float(run["merge"][1]))
+    complete_runs = [run for run in runs.values() if run.keys() >= {*ON_THE_WAY, *AFTERWARDS}]
+    return sorted(complete_runs, key=lambda run: float(run["merge"][1]))
 
 
 def _parse_seconds(text: str) -> float:
@@ -140,16 +142,16 @@ def _parse_seconds(text: str) -> float:
 
 def summarize_timings(timings: Sequence[Seen], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Median and 95th percentile in seconds, and the medians of what they are made of, task by task."""
-    seconds = sorted(one.seconds for one in timings)
+    seconds = sorted(record_timing.seconds for record_timing in timings)
     parts: dict[str, list[dict[str, float]]] = {}
-    for one in timings:
-        began = [run for run in runs if run["merge"][1] <= one.visible]
+    for timing in timings:
+        began = [run for run in runs if run["merge"][1] <= timing.visible]
         if began:
-            for name, spent in _divide_wait(one, began[-1]).items():
-                parts.setdefault(name, []).append(spent)
+            for name, durations in _divide_wait(timing, began[-1]).items():
+                parts.setdefault(name, []).append(durations)
     table = {
-        name: {word: round(statistics.median(spent[word] for spent in all_), 2) for word in all_[0]}
-        for name, all_ in parts.items()
+        name: {word: round(statistics.median(values[word] for values in run_durations), 2) for word in run_durations[0]}
+        for name, run_durations in parts.items()
     }
     percentile = seconds[max(0, -(-len(seconds) * 95 // 100) - 1)]
     return {
@@ -161,10 +163,10 @@ def summarize_timings(timings: Sequence[Seen], runs: Sequence[dict[str, Any]]) -
     }
 
 
-def _divide_wait(one: Seen, run: dict[str, Any]) -> dict[str, dict[str, float]]:
+def _divide_wait(timing: Seen, run: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Of one record's run: the wait for it, then each task from the end of the task before it."""
     before = run["plan"][0]
-    parts = {"the run": {"queued": max(0.0, before - one.produced), "start": 0.0, "work": 0.0}}
+    parts = {"the run": {"queued": max(0.0, before - timing.produced), "start": 0.0, "work": 0.0}}
     for name in (*ON_THE_WAY, *AFTERWARDS):
         queued, start, end = run[name]
         parts[name] = {"queued": queued - before, "start": start - queued, "work": end - start}
@@ -181,10 +183,10 @@ def run_part(bench: Bench) -> Result:
         stop_stack(bench.folder / "stack")
     words = ("queued", "start", "work")
     lines = []
-    for name, spent in summary["tasks"].items():
+    for name, durations in summary["tasks"].items():
         if name == AFTERWARDS[0]:
             lines.append(("the row is seen, at the end of merge", "", "", ""))
-        lines.append((name, *(result.format_number(spent[word], 2) for word in words)))
+        lines.append((name, *(result.format_number(durations[word], 2) for word in words)))
     title = f"e. From a record to its row through the scheduler, interval {INTERVAL} s"
     return Result(
         tables=[

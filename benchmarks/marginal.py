@@ -27,8 +27,10 @@ def measure(bench: Bench) -> Result:
             bench.say(f"producing {count:,} records, {KINDS[kind]} ...")
             keys = sizes.keys if kind == "repeated" else ONCE
             topic = Topic(name, count, produce(bench.stack.kafka_bootstrap, name, count, keys, is_wide=is_wide))
-            here = systems if count == sizes.small or not sizes.is_quick else [s for s in systems if s == SPARK]
-            by_kind.setdefault(kind, {})[count] = contest.compete(bench, lake, topic, here)
+            chosen_systems = (
+                systems if count == sizes.small or not sizes.is_quick else [s for s in systems if s == SPARK]
+            )
+            by_kind.setdefault(kind, {})[count] = contest.compete(bench, lake, topic, chosen_systems)
     marginals = {kind: _compute_marginals(by_size) for kind, by_size in by_kind.items()}
     return Result(
         tables=[
@@ -39,29 +41,31 @@ def measure(bench: Bench) -> Result:
         figures={f"{kind} {system}": value for kind in by_kind for system, value in marginals[kind].items()},
         goals=_list_goals(marginals),
         right=all(entry.right for by_size in by_kind.values() for entries in by_size.values() for entry in entries),
-        missing=[f"{system}: {why}" for system, why in missing.items()],
+        missing=[f"{system}: {reason}" for system, reason in missing.items()],
     )
 
 
 def _compute_marginals(by_size: dict[int, list[Entry]]) -> dict[str, float]:
     """CPU seconds of another million records, by system; of those that consumed both."""
-    (small, few), (large, many) = sorted(by_size.items())
-    before = {entry.system: entry.cpu for entry in few}
-    return {entry.system: round((entry.cpu - before[entry.system]) / (large - small) * 1e6, 2) for entry in many}
+    (small, small_entries), (large, large_entries) = sorted(by_size.items())
+    before = {entry.system: entry.cpu for entry in small_entries}
+    return {
+        entry.system: round((entry.cpu - before[entry.system]) / (large - small) * 1e6, 2) for entry in large_entries
+    }
 
 
 def _list_goals(marginals: dict[str, dict[str, float]]) -> list[Goal]:
-    repeated, once = marginals["repeated"], marginals.get("once")
-    goals = [Goal("CPU s of another million records, repeated keys", repeated[PRODUCT], 5.0)]
+    repeated_keys, unique_keys = marginals["repeated"], marginals.get("once")
+    goals = [Goal("CPU s of another million records, repeated keys", repeated_keys[PRODUCT], 5.0)]
     goals += [
-        Goal(f"the same beside {system}", repeated[PRODUCT], value)
-        for system, value in repeated.items()
+        Goal(f"the same beside {system}", repeated_keys[PRODUCT], value)
+        for system, value in repeated_keys.items()
         if system not in (PRODUCT, DIRECT)
     ]
-    goals.append(Goal("repeated keys, direct, times a hand-written MERGE", _compare(repeated, DIRECT), 0.7))
-    if once is not None:
-        goals.append(Goal("every key once, times a hand-written MERGE", _compare(once, PRODUCT), 1.2))
-        goals.append(Goal("every key once, direct, times a hand-written MERGE", _compare(once, DIRECT), 1.0))
+    goals.append(Goal("repeated keys, direct, times a hand-written MERGE", _compare(repeated_keys, DIRECT), 0.7))
+    if unique_keys is not None:
+        goals.append(Goal("every key once, times a hand-written MERGE", _compare(unique_keys, PRODUCT), 1.2))
+        goals.append(Goal("every key once, direct, times a hand-written MERGE", _compare(unique_keys, DIRECT), 1.0))
     if (wide := marginals.get("wide")) is not None:
         goals.append(Goal("rows of 1 kB, times a hand-written MERGE", _compare(wide, PRODUCT), 0.8))
         goals.append(Goal("rows of 1 kB, direct, times a hand-written MERGE", _compare(wide, DIRECT), 0.8))
@@ -93,21 +97,21 @@ def _build_work_table(kind: str, keys: int, by_size: dict[int, list[Entry]]) -> 
 
 def format_line(entry: Entry, product: Entry, count: int) -> tuple[str, ...]:
     """One system's line."""
-    first, *again = entry.read["reads"] if entry.read else [0.0, 0.0]
+    first, *later_reads = entry.read["reads"] if entry.read else [0.0, 0.0]
     rows = entry.read["rows"] if entry.read else 0
     return (
         entry.system, f"{count:,}", format_number(entry.wall), format_number(entry.cpu), str(entry.peak_mb),
-        f"{first:.2f} / {min(again):.2f}", f"{rows:,}", format_verdict(entry.right),
+        f"{first:.2f} / {min(later_reads):.2f}", f"{rows:,}", format_verdict(entry.right),
         "" if entry is product else format_ratio(product.cpu, entry.cpu),
     )  # fmt: skip
 
 
 def _build_step_table(flush: Flush | None) -> Table:
     """Where the product's time goes."""
-    spent = flush.steps if flush else {}
+    steps = flush.steps if flush else {}
     lines = [
         (n, format_number(s["wall"], 2), format_number(s["server_cpu"], 2), format_number(s["worker_cpu"], 2))
-        for n, s in spent.items()
+        for n, s in steps.items()
     ]
     title = "Where the smaller flush of repeated keys spends it"
     return Table(title, ("step", "wall s", "server CPU s", "worker CPU s"), lines)

@@ -39,10 +39,10 @@ def count_cpu_seconds(pid: int) -> float:
     total = 0.0
     for process in list_processes(pid):
         try:
-            spent = process.cpu_times()
+            times = process.cpu_times()
         except psutil.NoSuchProcess:
             continue
-        total += spent.user + spent.system + spent.children_user + spent.children_system
+        total += times.user + times.system + times.children_user + times.children_system
     return total
 
 
@@ -111,10 +111,10 @@ def run(
     answer.unlink(missing_ok=True)
     # one clock for all processes of a Linux machine
     argument = json.dumps({**request, "started": time.monotonic(), "answer": str(answer)})
-    spent = follow([str(PYTHON), "-m", module, argument], {**env, "PYTHONPATH": _build_python_path()}, log, limit)
-    if spent.code or not answer.exists():
-        raise RuntimeError(f"{module} exited with code={spent.code}: {find_relevant_line(log)} (log: {log})")
-    return Child(spent.wall, spent.cpu, spent.peak_mb, json.loads(answer.read_text()))
+    usage = follow([str(PYTHON), "-m", module, argument], {**env, "PYTHONPATH": _build_python_path()}, log, limit)
+    if usage.code or not answer.exists():
+        raise RuntimeError(f"{module} exited with code={usage.code}: {find_relevant_line(log)} (log: {log})")
+    return Child(usage.wall, usage.cpu, usage.peak_mb, json.loads(answer.read_text()))
 
 
 def follow(
@@ -122,36 +122,36 @@ def follow(
     env: Mapping[str, str],
     log: Path,
     limit: float = CHILD_SECONDS,
-    done: Callable[[], bool] = lambda: False,
+    is_done: Callable[[], bool] = lambda: False,
 ) -> Spent:
-    """Run a command until it ends, or until `done` says that its work is; RuntimeError when neither comes in time.
+    """Run a command until it ends, or until `is_done` says that its work is; RuntimeError when neither comes in time.
 
     However this call ends, nothing of the child is left.
     """
     mark, before = uuid.uuid4().hex, resource.getrusage(resource.RUSAGE_CHILDREN)
-    started = time.monotonic()
+    start_seconds = time.monotonic()
     child = processes.start_process(command, {**env, MARK_VARIABLE: mark}, ROOT, log)
     leader = Identity.from_pid(child.pid, mark)
     try:
         with Peak(child.pid) as peak:
-            stopped = _wait(child, started + limit, done, log)
-        wall = time.monotonic() - started
+            is_stopped = _wait(child, start_seconds + limit, is_done, log)
+        wall = time.monotonic() - start_seconds
     finally:
         processes.end_all_processes(mark, [leader], patience=10)
         child.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Spent(wall, cpu, peak.mb, 0 if stopped else child.returncode)
+    return Spent(wall, cpu, peak.mb, 0 if is_stopped else child.returncode)
 
 
-def _wait(child: "subprocess.Popen[bytes]", deadline: float, done: Callable[[], bool], log: Path) -> bool:
+def _wait(child: "subprocess.Popen[bytes]", deadline: float, is_done: Callable[[], bool], log: Path) -> bool:
     """Whether the work was done before the child ended."""
     while True:
         try:
             child.wait(SAMPLE_SECONDS)
             return False
         except subprocess.TimeoutExpired as error:
-            if done():
+            if is_done():
                 return True
             if time.monotonic() > deadline:
                 raise RuntimeError(f"it has not ended in time: {find_relevant_line(log)} (log: {log})") from error

@@ -14,7 +14,7 @@ HEADER = ("records in one batch", "wall s", "CPU s", "server MB before", "server
 
 def measure(bench: Bench) -> Result:
     """One batch of each size, each on a server of its own that has had the same small flush before."""
-    sizes, lake, lines, peaks, right = bench.sizes, Lake(bench.folder), [], {}, True
+    sizes, lake, lines, peaks, is_correct = bench.sizes, Lake(bench.folder), [], {}, True
     bootstrap = bench.stack.kafka_bootstrap
     produce(bootstrap, WARM, sizes.warm_up, sizes.keys)
     for count in sizes.memory:
@@ -30,7 +30,7 @@ def measure(bench: Bench) -> Result:
             is_same = is_right(
                 truth, product.read(server, lake, [name_table(name)], name_table(warm))[name_table(name)]
             )
-        right, peaks[count] = right and is_same, flush.server_mb + flush.worker_mb
+        is_correct, peaks[count] = is_correct and is_same, flush.server_mb + flush.worker_mb
         cells = (flush.server_mb_before, flush.server_mb, flush.worker_mb)
         lines.append(
             (
@@ -41,10 +41,16 @@ def measure(bench: Bench) -> Result:
                 format_verdict(is_same),
             )
         )
-    few, many = sizes.memory
+    small_count, large_count = sizes.memory
     return Result(
         tables=[Table(f"g. Peak resident memory, a heap of {HEAP}", HEADER, lines)],
         figures={f"{count} records, MB": float(peak) for count, peak in peaks.items()},
-        goals=[Goal(f"memory, {many:,} records against {few:,}", round(peaks[many] / peaks[few], 2), GOAL)],
-        right=right,
+        goals=[
+            Goal(
+                f"memory, {large_count:,} records against {small_count:,}",
+                round(peaks[large_count] / peaks[small_count], 2),
+                GOAL,
+            )
+        ],
+        right=is_correct,
     )

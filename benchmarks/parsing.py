@@ -19,17 +19,17 @@ def measure(bench: Bench) -> Result:
     shutil.copy(ROOT / "include" / "catalogs.yaml", include)
     for index in range(count):
         source = {"topics": [f"topic_{index}"], "value": {"format": "json", "schema": "id BIGINT"}}
-        made = {"source": source, "tables": [{"name": f"lake.shop.t{index}"}]}
-        (include / "pipelines" / f"p{index}.yaml").write_text(yaml.safe_dump(made))
+        content = {"source": source, "tables": [{"name": f"lake.shop.t{index}"}]}
+        (include / "pipelines" / f"p{index}.yaml").write_text(yaml.safe_dump(content))
     bench.say(f"reading the DAG files of {count} pipelines ...")
     home = bench.folder / "airflow"
     environment = {**build_clean_environment(), "TIDEGATE_INCLUDE": str(include), "AIRFLOW_HOME": str(home)}
-    said = run("benchmarks.parsing_worker", {}, environment, bench.folder / "parsing.log").said
-    best = min(said["cpu"])
-    line = (str(count), str(said["dags"]), *(format_number(value, 2) for value in said["cpu"]))
+    answer = run("benchmarks.parsing_worker", {}, environment, bench.folder / "parsing.log").said
+    best = min(answer["cpu"])
+    line = (str(count), str(answer["dags"]), *(format_number(value, 2) for value in answer["cpu"]))
     return Result(
         tables=[Table("i. Reading pipeline files", ("pipelines", "DAGs", "first, CPU s", "second", "third"), [line])],
         figures={f"{count} pipelines, CPU s": best},
         goals=[Goal(f"{count} pipeline files parsed, CPU s", best, GOAL)],
-        right=said["dags"] >= count,
+        right=answer["dags"] >= count,
     )

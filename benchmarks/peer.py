@@ -1,4 +1,4 @@
-"""Owns running the Spark peer in a JVM of its own, with the very settings that the product's Spark server gets."""
+"""Runs the Spark peer in its own JVM, with the settings of the product's Spark server."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,8 +20,8 @@ class Moment:
     wall: float
     cpu: float
 
-    def __sub__(self, other: "Moment") -> "Moment":
-        return Moment(self.wall - other.wall, self.cpu - other.cpu)
+    def __sub__(self, start: "Moment") -> "Moment":
+        return Moment(self.wall - start.wall, self.cpu - start.cpu)
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ def consume(assignment: Assignment, warm_up: str, per_batch: int = 0) -> Run:
         "columns": COLUMNS,
         "per_batch": per_batch,
     }
-    ended = run("benchmarks.peer_foreach_batch", request, build_clean_environment(), assignment.log, assignment.limit)
-    marks = {mark: Moment(**spent) for mark, spent in ended.said.items()}
-    return Run(marks["ready"], marks["warm"], marks["done"], ended.peak_mb)
+    answer = run("benchmarks.peer_foreach_batch", request, build_clean_environment(), assignment.log, assignment.limit)
+    marks = {mark: Moment(**times) for mark, times in answer.said.items()}
+    return Run(marks["ready"], marks["warm"], marks["done"], answer.peak_mb)
 
 
 def _read_conf(command: tuple[str, ...]) -> dict[str, str]:

@@ -35,10 +35,10 @@ def consume(assignment: Assignment, catalog: Catalog, rows: int) -> Spent:
     sink.write_text(_write_sink(assignment, control))
     command = ["java", "-Xmx2g", f"-Dlog4j2.configurationFile={LOG4J}", "-cp", build_classpath("connect")]
     command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(worker), str(sink)]
-    spent = follow(command, build_clean_environment(), assignment.log, assignment.limit, _Done(catalog, rows))
-    if spent.code:
-        raise RuntimeError(f"the Connect worker exited with code={spent.code} (log: {assignment.log})")
-    return spent
+    usage = follow(command, build_clean_environment(), assignment.log, assignment.limit, _Done(catalog, rows))
+    if usage.code:
+        raise RuntimeError(f"the Connect worker exited with code={usage.code} (log: {assignment.log})")
+    return usage
 
 
 class _Done:

@@ -16,8 +16,8 @@ PARALLELISM = 2
 def consume(assignment: Assignment, checkpoint: str) -> Spent:
     """Bring the topic into ``shop.orders`` of the catalog named like its folder; RuntimeError when that fails."""
     program = compile_program("flink", "UpsertFromKafka")
-    opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPEN]
-    command = ["java", "-Xmx3g", *opened, "-cp", f"{program}:{build_classpath('flink')}", "UpsertFromKafka"]
+    open_options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in OPEN]
+    command = ["java", "-Xmx3g", *open_options, "-cp", f"{program}:{build_classpath('flink')}", "UpsertFromKafka"]
     command += [
         assignment.place.name,
         str(assignment.place),
@@ -26,7 +26,7 @@ def consume(assignment: Assignment, checkpoint: str) -> Spent:
         checkpoint,
         str(PARALLELISM),
     ]
-    spent = follow(command, build_clean_environment(), assignment.log, assignment.limit)
-    if spent.code:
-        raise RuntimeError(f"Flink exited with code={spent.code} (log: {assignment.log})")
-    return spent
+    usage = follow(command, build_clean_environment(), assignment.log, assignment.limit)
+    if usage.code:
+        raise RuntimeError(f"Flink exited with code={usage.code} (log: {assignment.log})")
+    return usage

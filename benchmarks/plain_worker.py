@@ -22,8 +22,8 @@ def main(request: dict[str, Any]) -> None:
         rows = decode_topic(spark, request)
         before = count_cpu_seconds(request["server"])
         rows.writeTo(request["table"]).create()
-        spent = count_cpu_seconds(request["server"]) - before
-        answer = {"cpu": round(spent, 2), "rows": spark.table(request["table"]).count()}
+        cpu_seconds = count_cpu_seconds(request["server"]) - before
+        answer = {"cpu": round(cpu_seconds, 2), "rows": spark.table(request["table"]).count()}
     finally:
         close(spark)
     Path(request["answer"]).write_text(json.dumps(answer))

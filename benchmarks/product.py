@@ -79,16 +79,16 @@ class Lake:
         """Write a pipeline file, with defaults wherever the work does not ask for more; its table."""
         key = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
         value = {"format": "json", "schema": COLUMNS}
-        made = {
+        content = {
             "source": {"topics": [topic], "key": key, "value": value},
             "tables": [{"name": name_table(name), **table}],
             "merge": {"max_records": max_records, "direct": direct},
         }
-        (self.include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(made))
+        (self.include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(content))
         return name_table(name)
 
     def ask(self, server: SparkServer, module: str, request: Mapping[str, Any], name: str) -> Any:
-        """Run a worker of this package beside the server."""
+        """Run a worker of this package as a client of the server."""
         environment = {**server.build_environment(), "TIDEGATE_INCLUDE": str(self.include)}
         log = self.logs / f"{name}-{next(self.numbers)}.log"
         payload = {**request, "remote": server.remote, "server": server.pid}
@@ -130,8 +130,8 @@ def flush(server: SparkServer, lake: Lake, pipeline: str, times: int = 1, compac
 
 def read(server: SparkServer, lake: Lake, tables: Iterable[str], warm_up: str) -> dict[str, Any]:
     """Read time, figures and files of each table; `warm_up` is another table, which is read first."""
-    said: dict[str, Any] = lake.ask(server, "read_worker", {"tables": [*tables], "warm_up": warm_up}, "read").said
-    return said
+    answer: dict[str, Any] = lake.ask(server, "read_worker", {"tables": [*tables], "warm_up": warm_up}, "read").said
+    return answer
 
 
 def run_statements(server: SparkServer, lake: Lake, *texts: str) -> float:
@@ -141,6 +141,6 @@ def run_statements(server: SparkServer, lake: Lake, *texts: str) -> float:
     return count_cpu_seconds(server.pid) - before
 
 
-def is_right(truth: Truth, read: Mapping[str, Any]) -> bool:
+def is_right(truth: Truth, figures: Mapping[str, Any]) -> bool:
     """Whether a table that was read equals the truth."""
-    return truth.is_equal(read["rows"], read["amount"] or 0.0, read["updated_at"] or 0)
+    return truth.is_equal(figures["rows"], figures["amount"] or 0.0, figures["updated_at"] or 0)

@@ -60,22 +60,22 @@ def measure(bench: Bench) -> Result:
         runs += [_run_publication(server, lake, delivery, "changes", -(-rows // SHARE)) for delivery in DELIVERIES]
     return Result(
         tables=[
-            Table(f"j. Publishing, a table of {rows:,} rows", HEADER, [_format_line(one, runs[0]) for one in runs])
+            Table(f"j. Publishing, a table of {rows:,} rows", HEADER, [_format_line(run, runs[0]) for run in runs])
         ],
-        figures={one.what: round(one.rate) for one in runs},
+        figures={run.what: round(run.rate) for run in runs},
         goals=[],
-        right=all(one.is_right for one in runs),
+        right=all(run.is_right for run in runs),
     )
 
 
-def _format_line(one: Run, loop: Run) -> tuple[str, ...]:
+def _format_line(other_shape: Run, loop: Run) -> tuple[str, ...]:
     costs = (
-        format_number(one.wall),
-        format_number(one.cpu),
-        format_number(one.rate, 0),
-        format_ratio(one.rate, loop.rate),
+        format_number(other_shape.wall),
+        format_number(other_shape.cpu),
+        format_number(other_shape.rate, 0),
+        format_ratio(other_shape.rate, loop.rate),
     )
-    return (one.what, f"{one.changes:,}", *costs, format_verdict(one.is_right))
+    return (other_shape.what, f"{other_shape.changes:,}", *costs, format_verdict(other_shape.is_right))
 
 
 def _render_filling(tables: Mapping[str, int]) -> Iterator[str]:
@@ -107,8 +107,8 @@ def _run_plainly(server: SparkServer, lake: Lake, rows: int) -> Run:
     return Run("plain producer loop, whole table", loop.said["changes"], rows, loop.wall, loop.cpu)
 
 
-def _run_publication(server: SparkServer, lake: Lake, name: str, what: str, expected: int) -> Run:
+def _run_publication(server: SparkServer, lake: Lake, name: str, case: str, expected: int) -> Run:
     before = count_cpu_seconds(server.pid)
     worker = lake.ask(server, "publishing_worker", {"publication": name}, f"publish-{name}")
     cpu = worker.cpu + count_cpu_seconds(server.pid) - before
-    return Run(f"product, {name}, {what}", worker.said["changes"], expected, worker.wall, cpu)
+    return Run(f"product, {name}, {case}", worker.said["changes"], expected, worker.wall, cpu)

@@ -14,7 +14,7 @@ from benchmarks.work import FLUSH_SECONDS, create_topic, send
 
 
 def main(request: dict[str, Any]) -> None:
-    """Do what is asked; the answer says how many changes were produced."""
+    """Run the action of the request; the answer has the number of changes that were produced."""
     changes = publish(request) if "publication" in request else produce_plainly(request)
     Path(request["answer"]).write_text(json.dumps({"changes": changes}))
 
@@ -24,8 +24,8 @@ def publish(request: dict[str, Any]) -> int:
     from tidegate.publications.publish import publish as run
     from tidegate.wiring.publication import assemble_publication
 
-    done = run(assemble_publication(find_include_folder(), request["publication"], read_connection_from_env))
-    return done.inserted + done.updated + done.deleted
+    outcome = run(assemble_publication(find_include_folder(), request["publication"], read_connection_from_env))
+    return outcome.inserted + outcome.updated + outcome.deleted
 
 
 def produce_plainly(request: dict[str, Any]) -> int:

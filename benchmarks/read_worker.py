@@ -36,17 +36,17 @@ def main(request: dict[str, Any]) -> None:
 
 
 def read(spark: SparkSession, table: str) -> list[float]:
-    """Seconds of the same question, asked some times."""
+    """Seconds of the same query, run several times."""
     seconds = []
     for _ in range(READS):
-        begun = time.monotonic()
+        start_seconds = time.monotonic()
         spark.sql(f"SELECT count(*), sum(amount) FROM {table}").collect()
-        seconds.append(round(time.monotonic() - begun, 3))
+        seconds.append(round(time.monotonic() - start_seconds, 3))
     return seconds
 
 
 def read_figures(spark: SparkSession, table: str) -> dict[str, Any]:
-    """What has to equal the truth."""
+    """The row count and sums that are compared with the truth."""
     aggregates = f"count(*) AS r, sum(amount) AS a, sum(updated_at - {FIRST_MS}) AS u"
     row = spark.sql(f"SELECT {aggregates} FROM {table}").collect()[0]
     return {"rows": row["r"], "amount": row["a"], "updated_at": row["u"]}

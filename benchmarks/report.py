@@ -1,4 +1,4 @@
-"""Owns what a run says in the end: tables, goals and a comparison for people, one JSON file, and a picture."""
+"""Writes the report of a run: tables, goals and a comparison for people, one JSON file, and a chart."""
 
 import io
 import json
@@ -28,11 +28,11 @@ def format_table(table: Table) -> str:
     """One table as text."""
     lines = [table.header, *table.lines]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table.header))]
-    drawn = (
+    table_lines = (
         "  ".join(cell.ljust(width) if not column else cell.rjust(width) for column, (cell, width) in enumerate(pairs))
         for pairs in (list(zip(line, widths, strict=True)) for line in lines)
     )
-    return "\n".join([table.title, *(line.rstrip() for line in drawn)])
+    return "\n".join([table.title, *(line.rstrip() for line in table_lines)])
 
 
 def build_goal_table(results: Mapping[str, Result]) -> Table:
@@ -66,14 +66,20 @@ def _list_comparisons(results: Mapping[str, Result], recorded: Mapping[str, Any]
         before = recorded.get(part, {}).get("figures", {})
         for name, now in result.figures.items():
             if name in before:
-                then = before[name]
-                yield part, name, f"{now:g}", f"{then:g}", f"{now / then:.2f}" if then else "-"
+                former_figure = before[name]
+                yield (
+                    part,
+                    name,
+                    f"{now:g}",
+                    f"{former_figure:g}",
+                    f"{now / former_figure:.2f}" if former_figure else "-",
+                )
 
 
-def to_json(result: Result, about: Mapping[str, Any]) -> dict[str, Any]:
+def to_json(result: Result, description: Mapping[str, Any]) -> dict[str, Any]:
     """A part for the file."""
     return {
-        **about,
+        **description,
         "right": result.right,
         "figures": result.figures,
         "goals": [{**asdict(goal), "met": goal.met} for goal in result.goals],
@@ -93,7 +99,7 @@ def write(folder: Path, parts: Mapping[str, Any]) -> Path:
 
 def draw_goals(parts: Mapping[str, Any], path: Path) -> None:
     """Draw the goals as bars, as recorded: a whole bar is what the goal allows."""
-    drawn = Drawn("", "", "figure", "goal", "of what it allows", "", title="What a flush costs: goals and figures")
+    chart = Drawn("", "", "figure", "goal", "of what it allows", "", title="What a flush costs: goals and figures")
     for part, result in sorted(parts.items()):
         for data in result["goals"]:
             goal = Goal(**{name: value for name, value in data.items() if name != "met"})
@@ -109,9 +115,9 @@ def draw_goals(parts: Mapping[str, Any], path: Path) -> None:
                 bar,
                 f"{share:.2f} {_describe_goal(goal)}",
             )
-            drawn.add_row(*cells)
+            chart.add_row(*cells)
     console = Console(record=True, width=PICTURE_WIDTH, file=io.StringIO(), force_terminal=True)
-    console.print(drawn)
+    console.print(chart)
     path.write_text(FONT.sub("", console.export_svg(title="make bench")))
 
 

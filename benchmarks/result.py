@@ -1,4 +1,4 @@
-"""Owns what a part of the bench found out: tables for people, figures for programs, goals met or not."""
+"""The results of a part of the bench: tables for people, figures for programs, and goals."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -60,11 +60,11 @@ def format_number(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
-def format_ratio(one: float, other: float | None) -> str:
+def format_ratio(value: float, divisor: float | None) -> str:
     """One divided by the other."""
-    return "-" if not other else f"{one / other:.2f}"
+    return "-" if not divisor else f"{value / divisor:.2f}"
 
 
-def format_verdict(right: bool) -> str:
+def format_verdict(is_correct: bool) -> str:
     """Whether a table equals the truth."""
-    return "yes" if right else "NO"
+    return "yes" if is_correct else "NO"

@@ -1,4 +1,4 @@
-"""Owns how much every part does: in full, and in a quick run that only shows that all of it works."""
+"""The size of every part: in a full run, and in a quick run that only checks that the parts work."""
 
 from dataclasses import dataclass
 

@@ -66,18 +66,18 @@ def measure(bench: Bench) -> Result:
 def _measure_case(bench: Bench, server: SparkServer, lake: Lake, kind: str, rows: int) -> Case:
     """The first flush of such keys only warms up; of the others the one with the median cost is reported."""
     name, count = f"{kind}_{rows}", bench.sizes.changed
-    filled = fill(server, lake, name, rows, count)
+    records = fill(server, lake, name, rows, count)
     flushes = []
     for number_ in range(bench.sizes.repeats + 1):
-        sent = generate_changes(choose_keys(rows, count, kind, number_), number_, rows + (number_ + 1) * count)
-        send_all(bench.stack.kafka_bootstrap, name, map(filled.change, sent))
+        changes = generate_changes(choose_keys(rows, count, kind, number_), number_, rows + (number_ + 1) * count)
+        send_all(bench.stack.kafka_bootstrap, name, map(records.change, changes))
         flushes.append(product.flush(server, lake, name))
-    measured = flushes[1:]
-    median = statistics.median_low(one.cpu for one in measured)
-    median_flush = next(one for one in measured if one.cpu == median)
-    opened = count_scans(server.events, name_table(name), median_flush.begun, median_flush.ended)
-    read = product.read(server, lake, [name_table(name)], name_table(name))[name_table(name)]
-    return Case(kind, rows, median_flush, opened, is_right(filled.truth, read))
+    measured_flushes = flushes[1:]
+    median = statistics.median_low(flush.cpu for flush in measured_flushes)
+    median_flush = next(flush for flush in measured_flushes if flush.cpu == median)
+    file_counts = count_scans(server.events, name_table(name), median_flush.begun, median_flush.ended)
+    figures = product.read(server, lake, [name_table(name)], name_table(name))[name_table(name)]
+    return Case(kind, rows, median_flush, file_counts, is_right(records.truth, figures))
 
 
 def _format_line(case: Case, first: Case) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from local.layout import RunDir
 from local.processes import Identity
 from local.stack import Stack
 
-END_PATIENCE = 10.0
+END_TIMEOUT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -48,24 +48,27 @@ def start_spark_server(
     events = folder / "events"
     events.mkdir(parents=True)
     port = ports.choose_ports(["bench_spark"])["bench_spark"]
-    made = spark.build_server(RunDir(folder), port)
-    made.prepare()
-    made = replace(
-        made,
+    server = spark.build_server(RunDir(folder), port)
+    server.prepare()
+    server = replace(
+        server,
         command=_build_command(
-            made.command, master, {**(_build_event_conf(events) if logs_events else {}), **(conf or {})}
+            server.command, master, {**(_build_event_conf(events) if logs_events else {}), **(conf or {})}
         ),
     )
-    mark, begun = uuid.uuid4().hex, time.monotonic()
-    process = made.start(mark)
+    mark, start_seconds = uuid.uuid4().hex, time.monotonic()
+    process = server.start(mark)
     leader = Identity.from_pid(process.pid, mark)
     try:
-        made.wait_until_it_answers(process, lambda: False)
-        took = {"wall": round(time.monotonic() - begun, 1), "cpu": round(count_cpu_seconds(process.pid), 1)}
-        took["mb"] = measure_resident_mb(process.pid)
-        yield SparkServer(stack, process.pid, f"sc://{ports.HOST}:{port}", events, took)
+        server.wait_until_it_answers(process, lambda: False)
+        start_costs = {
+            "wall": round(time.monotonic() - start_seconds, 1),
+            "cpu": round(count_cpu_seconds(process.pid), 1),
+        }
+        start_costs["mb"] = measure_resident_mb(process.pid)
+        yield SparkServer(stack, process.pid, f"sc://{ports.HOST}:{port}", events, start_costs)
     finally:
-        processes.end_all_processes(mark, [leader], END_PATIENCE)
+        processes.end_all_processes(mark, [leader], END_TIMEOUT_SECONDS)
         process.wait()
 
 

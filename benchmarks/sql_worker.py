@@ -1,4 +1,4 @@
-"""Runs SQL by hand through the Spark Connect server, in a session that knows every catalog of the include folder."""
+"""Runs SQL statements on the Spark Connect server, in a session with every catalog of the include folder."""
 
 import json
 import sys

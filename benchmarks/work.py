@@ -1,4 +1,4 @@
-"""Owns the work that everybody gets: keyed JSON records with tombstones in a topic, and what a right table holds."""
+"""The work of every system: keyed JSON records with tombstones in a topic, and the correct table."""
 
 import json
 import random
@@ -34,8 +34,8 @@ class Truth:
 
     def is_equal(self, rows: int, amount: float, updated_at: int) -> bool:
         """Whether a table with these figures is right; only a floating-point sum may differ, by its roundings."""
-        near = abs(amount - self.amount) < max(0.05, 1e-9 * self.amount)
-        return (rows, updated_at) == (self.rows, self.updated_at) and near
+        is_near = abs(amount - self.amount) < max(0.05, 1e-9 * self.amount)
+        return (rows, updated_at) == (self.rows, self.updated_at) and is_near
 
 
 @dataclass(frozen=True)
@@ -113,15 +113,15 @@ class Filled:
 
     @property
     def truth(self) -> Truth:
-        """What the table must hold now. Row `id` has the amount id % CENTS / 100 and the time FIRST_MS + id."""
-        whole, rest = divmod(self.rows, CENTS)
-        cents = whole * (CENTS * (CENTS - 1) // 2) + rest * (rest - 1) // 2
-        there = [number for number in self._last if number < self.rows]
+        """The correct rows of the table now. Row `id` has the amount id % CENTS / 100 and the time FIRST_MS + id."""
+        full_cycles, cycle_rows = divmod(self.rows, CENTS)
+        cents = full_cycles * (CENTS * (CENTS - 1) // 2) + cycle_rows * (cycle_rows - 1) // 2
+        existing_keys = [number for number in self._last if number < self.rows]
         upserts = [last for last in self._last.values() if last is not None]
         return Truth(
-            self.rows - len(there) + len(upserts),
-            (cents - sum(number % CENTS for number in there)) / 100 + sum(amount for amount, _ in upserts),
-            self.rows * (self.rows - 1) // 2 - sum(there) + sum(at - FIRST_MS for _, at in upserts),
+            self.rows - len(existing_keys) + len(upserts),
+            (cents - sum(number % CENTS for number in existing_keys)) / 100 + sum(amount for amount, _ in upserts),
+            self.rows * (self.rows - 1) // 2 - sum(existing_keys) + sum(at - FIRST_MS for _, at in upserts),
         )
 
 
@@ -161,11 +161,11 @@ def produce(bootstrap: str, name: str, count: int, keys: int, *, is_wide: bool =
     return Produced(truth, Truth(rows, amounts, times))
 
 
-def send_all(bootstrap: str, name: str, sent: Iterable[Record]) -> None:
+def send_all(bootstrap: str, name: str, records: Iterable[Record]) -> None:
     """Send records to a topic that is there; RuntimeError when the broker does not take them."""
     settings = {"linger.ms": 50, "compression.type": "lz4", "enable.idempotence": True, "log_level": 2}
     producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": QUEUE, **settings})
-    for record in sent:
+    for record in records:
         send(producer, name, record.key, record.value)
     if queue_length := producer.flush(FLUSH_SECONDS):
         raise RuntimeError(f"the broker did not take every record: topic={name} left={queue_length}")

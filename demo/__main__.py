@@ -1,4 +1,4 @@
-"""Owns `make demo`: its options, one clear line when something fails, and that nothing it started outlives it."""
+"""Runs `make demo`: reads its options, prints one line when something fails, and ends all that it started."""
 
 import argparse
 import os
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _run_demo(options: argparse.Namespace, run_dir: Path, view: View) -> int:
-    """Bring everything up, tell the story, and take everything down again, however it ends."""
+    """Start everything, run the story, and stop everything, also after a failure or Ctrl-C."""
     if is_up(run_dir):
         raise StackError(f"a demo is running already in run_dir={run_dir}: stop it first")
     stop_stack(run_dir)
@@ -55,12 +55,12 @@ def _run_demo(options: argparse.Namespace, run_dir: Path, view: View) -> int:
     verdicts: list[bool] = []
     try:
         view.say("starting Kafka, Spark and Airflow (half a minute) ...")
-        tables, more = run_dir / "tables", _choose_parts(options)
-        product.write_include(run_dir / "include", tables, options.destination, more)
+        tables, extra_parts = run_dir / "tables", _choose_parts(options)
+        product.write_include(run_dir / "include", tables, options.destination, extra_parts)
         os.environ["TIDEGATE_INCLUDE"] = str(run_dir / "include")
-        stack = start_stack(run_dir, (*DEFAULT_PARTS, *more), tied_to=os.getpid(), report=view.say)
-        opened = _open_tables(stack, tables, options.destination)
-        _tell_story(story.begin_story(stack, opened, options.rate, options.burst, view), options, verdicts)
+        stack = start_stack(run_dir, (*DEFAULT_PARTS, *extra_parts), tied_to=os.getpid(), report=view.say)
+        demo_tables = _open_tables(stack, tables, options.destination)
+        _tell_story(story.begin_story(stack, demo_tables, options.rate, options.burst, view), options, verdicts)
     except KeyboardInterrupt:
         view.say("stopped" if verdicts else "stopped before the verdict")
     finally:
@@ -74,16 +74,16 @@ def _run_demo(options: argparse.Namespace, run_dir: Path, view: View) -> int:
 
 def _choose_parts(options: argparse.Namespace) -> list[str]:
     """The parts beside those of every demo; `bigquery` among them is a destination."""
-    more = [part for part in options.parts.replace(",", " ").split() if part not in DEFAULT_PARTS]
-    if "bigquery" in more:
+    extra_parts = [part for part in options.parts.replace(",", " ").split() if part not in DEFAULT_PARTS]
+    if "bigquery" in extra_parts:
         options.destination = "bigquery"
     elif options.destination == "bigquery":
-        more.append("bigquery")
-    return more
+        extra_parts.append("bigquery")
+    return extra_parts
 
 
 def _open_tables(stack: Stack, folder: Path, destination: str) -> Tables:
-    """A look at the tables, wherever they are."""
+    """A reader of the tables in the destination."""
     if destination == "iceberg":
         return IcebergTables(product.CATALOG, resolve_properties(stack.variables, folder))
     return BigQueryTables(stack.variables["BIGQUERY_PROJECT"], stack.bigquery_endpoint, folder)

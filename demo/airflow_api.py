@@ -1,4 +1,4 @@
-"""Owns the demo's talk with Airflow: waiting for the flush DAGs, switching them on, and finding what failed."""
+"""Calls Airflow's REST API: waits for the flush DAGs, unpauses them, and finds failed tasks."""
 
 import json
 import time
@@ -66,18 +66,18 @@ class AirflowApi:
 
     def _describe_import_errors(self) -> str:
         errors = self._call("GET", "/api/v2/importErrors")["import_errors"]
-        lines = [f"{one['filename']}: {one['stack_trace'].strip().splitlines()[-1]}" for one in errors]
+        lines = [f"{error['filename']}: {error['stack_trace'].strip().splitlines()[-1]}" for error in errors]
         return "; ".join(lines) or "no import errors either"
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """One request, with a new token when the old one is no longer taken."""
-        for fresh in (False, True):
-            if fresh or not self._token:
+        for needs_new_token in (False, True):
+            if needs_new_token or not self._token:
                 self._token = self._send("GET", "/auth/token", None)["access_token"]
             try:
                 return self._send(method, path, body)
             except HTTPError as error:
-                if error.code not in (401, 403) or fresh:
+                if error.code not in (401, 403) or needs_new_token:
                     raise
         raise AssertionError("unreachable")
 

@@ -1,4 +1,4 @@
-"""Owns the form in which a change reaches Kafka: Debezium's JSON as its PostgreSQL connector sends it, schemas off."""
+"""Writes changes as Debezium's PostgreSQL connector sends them to Kafka: JSON without schemas."""
 
 import json
 import zlib

@@ -1,4 +1,4 @@
-"""Owns the flow of changes into Kafka: a snapshot, then a steady trickle with bursts, until it is told to pause."""
+"""Sends changes to Kafka: first a snapshot, then a steady flow with bursts, until the demo pauses it."""
 
 import threading
 import time
@@ -59,7 +59,7 @@ class Generator:
         self._thread.start()
 
     def pause(self) -> None:
-        """Stop changing things; when this returns, the broker has every record and the shop stands still."""
+        """Stop the changes; when this returns, the broker has every record and the shop does not change."""
         self._idle.clear()
         self._running.clear()
         if self._thread.is_alive():

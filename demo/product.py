@@ -1,4 +1,4 @@
-"""Owns what the demo knows about the product: its include folder, its names, and its status command."""
+"""The demo's use of the product: the include folder, the names of pipelines and tables, the status command."""
 
 import json
 import shutil
@@ -81,7 +81,7 @@ def format_dag_id(pipeline: str) -> str:
 
 
 def read_progress(environment: Mapping[str, str]) -> list[Progress]:
-    """Ask `tidegate status`; empty when it does not answer in time or says no JSON."""
+    """Run `tidegate status`; empty when it does not answer in time or prints no JSON."""
     command = [str(ROOT / "bin" / "tidegate"), "status", "--json"]
     try:
         answer = subprocess.run(

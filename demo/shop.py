@@ -145,9 +145,9 @@ class Shop:
 
     def _make_order(self, amount: Decimal) -> Row:
         customer = self._random.choice(self._tables["customers"].keys)[0]
-        placed = _get_now() - timedelta(seconds=self._random.randint(0, 86400))
+        order_time = _get_now() - timedelta(seconds=self._random.randint(0, 86400))
         first = {"customer_id": customer, "status": "new", "amount": amount, "note": self._random.choice(NOTES)}
-        return {**first, "created_at": placed, "updated_at": placed}
+        return {**first, "created_at": order_time, "updated_at": order_time}
 
     def _make_line(self) -> Row:
         price = Decimal(self._random.randint(1, 100_000)) / 100
@@ -158,8 +158,8 @@ class Shop:
         keys = self._tables[table].keys
         if len(keys) < 10:
             return None
-        chosen = self._random.choice(keys[-RECENT_KEYS:] if self._random.random() < 0.7 else keys)
-        return chosen if self.may_touch(table, chosen) else None
+        key = self._random.choice(keys[-RECENT_KEYS:] if self._random.random() < 0.7 else keys)
+        return key if self.may_touch(table, key) else None
 
     def _allocate_id(self, table: str) -> Key:
         while True:

@@ -1,4 +1,4 @@
-"""Owns the course of the demo: stack, topics, changes, flushes, a pause, the verdict, and on until it is stopped."""
+"""The steps of the demo: create topics, send changes, flush, pause, compare the tables, and go on until Ctrl-C."""
 
 import time
 from dataclasses import dataclass, field
@@ -37,13 +37,13 @@ class Story:
         return all(len(batches) >= at_least for batches in self.seen.values())
 
     def poll(self) -> bool:
-        """Ask for the progress and show it; True when a batch was published since the last look."""
+        """Read the progress and show it; True when a batch was published since the last call."""
         if self.generator.failure:
             raise StackError(f"the generator cannot produce: {self.generator.failure}")
         before = sum(map(len, self.seen.values()))
         self.progress = product.read_progress(self.stack.build_environment()) or self.progress
-        for one in self.progress:
-            self.seen[one.pipeline].update(batch["batch"] for batch in one.batches)
+        for pipeline in self.progress:
+            self.seen[pipeline.pipeline].update(batch["batch"] for batch in pipeline.batches)
         self.view.show(
             self.generator.produced, {name: len(batches) for name, batches in self.seen.items()}, self.progress
         )
@@ -67,11 +67,11 @@ def begin_story(stack: Stack, tables: Tables, rate: float, burst: int, view: Vie
 
 def flush_until(story: Story, flushes: int) -> None:
     """Return when every pipeline has published so many batches; StackError when nothing moves for five minutes."""
-    moved = time.monotonic()
+    progress_seconds = time.monotonic()
     while not story.has_flushed(flushes):
         if story.poll():
-            moved = time.monotonic()
-        _check_moving(story, moved)
+            progress_seconds = time.monotonic()
+        _check_moving(story, progress_seconds)
         time.sleep(POLL_SECONDS)
 
 
@@ -79,13 +79,13 @@ def settle_story(story: Story) -> None:
     """Pause the generator and return when everything is published and committed, on every partition."""
     story.generator.pause()
     story.view.say("generator paused: waiting until lag is 0 and every offset is committed")
-    moved = time.monotonic()
+    progress_seconds = time.monotonic()
     while True:
         if story.poll():
-            moved = time.monotonic()
-        if len(story.progress) == len(PIPELINES) and all(one.settled for one in story.progress):
+            progress_seconds = time.monotonic()
+        if len(story.progress) == len(PIPELINES) and all(pipeline.settled for pipeline in story.progress):
             return
-        _check_moving(story, moved)
+        _check_moving(story, progress_seconds)
         time.sleep(POLL_SECONDS)
 
 
@@ -115,14 +115,14 @@ def _find_leftovers(story: Story) -> list[str]:
     deadline = time.monotonic() + 60
     while True:
         texts = [story.tables.describe_leftovers(product.format_intermediate(pipeline)) for pipeline in PIPELINES]
-        leftovers = [one for one in texts if one]
+        leftovers = [text for text in texts if text]
         if not leftovers or time.monotonic() > deadline:
             return leftovers
         time.sleep(2)
 
 
-def _check_moving(story: Story, moved: float) -> None:
-    if time.monotonic() - moved < STUCK_SECONDS:
+def _check_moving(story: Story, progress_seconds: float) -> None:
+    if time.monotonic() - progress_seconds < STUCK_SECONDS:
         return
     story.view.close()
     for pipeline in PIPELINES:
@@ -130,6 +130,6 @@ def _check_moving(story: Story, moved: float) -> None:
         story.view.say(f"{dag}: {story.airflow.describe_runs(dag)}")
         for failure in story.airflow.list_failures(dag):
             story.view.say(f"    {failure}")
-    for one in story.progress:
-        story.view.say(f"{one.pipeline}: lag={one.lag} settled={one.settled} error={one.error}")
+    for member in story.progress:
+        story.view.say(f"{member.pipeline}: lag={member.lag} settled={member.settled} error={member.error}")
     raise StackError(f"no new flush for {STUCK_SECONDS:.0f} s; see the task logs above")

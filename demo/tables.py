@@ -1,4 +1,4 @@
-"""Owns a look at the tables where they are: all rows of one, and what an intermediate table still holds."""
+"""Reads the tables in the destination: all rows of a table, and the rows that an intermediate table still has."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,13 +84,13 @@ class BigQueryTables:
 
 
 def _list_files(location: str, io: Any) -> list[str]:
-    """Data files below a location on disk or in an object store, whoever refers to them."""
+    """Data files below a location on disk or in an object store, whether or not a table refers to them."""
     from pyarrow.fs import FileSelector
 
     scheme, place, path = io.parse_location(location)
     selector = FileSelector(path, recursive=True, allow_not_found=True)
-    found = io.fs_by_scheme(scheme, place).get_file_info(selector)
-    return [info.path for info in found if info.path.endswith(".parquet")]
+    file_infos = io.fs_by_scheme(scheme, place).get_file_info(selector)
+    return [info.path for info in file_infos if info.path.endswith(".parquet")]
 
 
 def _describe_leftovers(intermediate: str, rows: int, files: list[Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""Owns the proof: every destination row against the truth."""
+"""Compares every row of a table with the shop's row."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,18 +29,18 @@ def compare_table(name: str, truth: Mapping[Key, Row], rows: list[Row]) -> Verdi
     """Compare row by row on the truth's columns; a key that occurs twice is wrong, too."""
     key_columns = KEYS[name]
     by_key: dict[Key, Row] = {}
-    wrong = []
+    differences = []
     for row in rows:
         key = tuple(row[column] for column in key_columns)
         if key in by_key:
-            wrong.append(f"key={key} occurs more than once")
+            differences.append(f"key={key} occurs more than once")
         by_key[key] = row
-    wrong += [f"key={key} is missing" for key in truth.keys() - by_key.keys()]
-    wrong += [f"key={key} should not be there" for key in by_key.keys() - truth.keys()]
+    differences += [f"key={key} is missing" for key in truth.keys() - by_key.keys()]
+    differences += [f"key={key} should not be there" for key in by_key.keys() - truth.keys()]
     for key in truth.keys() & by_key.keys():
-        wrong += _find_differences(key, truth[key], by_key[key])
+        differences += _find_differences(key, truth[key], by_key[key])
     samples = [by_key[key] for key in sorted(truth.keys() & by_key.keys())[-MAX_SAMPLES:]]
-    return Verdict(name, len(truth), len(rows), sorted(wrong), samples)
+    return Verdict(name, len(truth), len(rows), sorted(differences), samples)
 
 
 def _find_differences(key: Key, expected: Row, actual: Row) -> list[str]:
@@ -52,5 +52,5 @@ def _find_differences(key: Key, expected: Row, actual: Row) -> list[str]:
 
 
 def _normalize_instant(value: object) -> object:
-    """Instants compare in UTC, whatever zone their reader chose."""
+    """Convert times to UTC, as readers return them in different time zones."""
     return value.astimezone(UTC) if isinstance(value, datetime) and value.tzinfo else value

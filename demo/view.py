@@ -1,4 +1,4 @@
-"""Owns what the terminal shows: a live table on a terminal, one line per flush anywhere else."""
+"""Prints the progress: a live table on a terminal, else one line per flush."""
 
 import time
 from collections.abc import Iterable
@@ -27,24 +27,24 @@ class View:
         """One lasting line."""
         self.console.print(line, markup=False)
 
-    def show(self, produced: int, flushes: dict[str, int], progress: Iterable[Progress]) -> None:
+    def show(self, event_count: int, flushes: dict[str, int], progress: Iterable[Progress]) -> None:
         """The state now; on a terminal the table is drawn again, elsewhere only new flushes are printed."""
         if not self.console.is_terminal:
-            self._say_new_flushes(produced, progress)
+            self._say_new_flushes(event_count, progress)
             return
         if self._live is None:
             self._live = Live(console=self.console, auto_refresh=False)
             self._live.start()
-        self._live.update(self._build_table(produced, flushes, progress), refresh=True)
+        self._live.update(self._build_table(event_count, flushes, progress), refresh=True)
 
     def close(self) -> None:
-        """Leave the last picture where it is; the next `show` starts a new one below."""
+        """Leave the last table on the screen; the next `show` starts a new one below it."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def show_verdict(self, verdicts: Iterable[Verdict], leftovers: Iterable[str]) -> None:
-        """The result per table, with some rows, and what the intermediate tables still hold."""
+        """Print the result of each table, with some rows, and the rows that intermediate tables still have."""
         for verdict in verdicts:
             word = "EQUAL" if verdict.ok else f"DIFFERENT in {len(verdict.wrong)} places"
             self.say(f"{verdict.table}: {word}: {verdict.rows} rows, {verdict.truth} in the shop")
@@ -55,25 +55,31 @@ class View:
         remains = list(leftovers)
         self.say("intermediate tables: " + ("; ".join(remains) if remains else "empty, no data file left on disk"))
 
-    def _build_table(self, produced: int, flushes: dict[str, int], progress: Iterable[Progress]) -> Table:
-        title = f"{produced:,} events produced · Airflow {self.airflow_url} (no log-in) · Ctrl-C stops everything"
+    def _build_table(self, event_count: int, flushes: dict[str, int], progress: Iterable[Progress]) -> Table:
+        title = f"{event_count:,} events produced · Airflow {self.airflow_url} (no log-in) · Ctrl-C stops everything"
         table = Table(title=title, title_justify="left", expand=False)
         for column in ("pipeline", "rows", "flushes", "batch", "lag", "valid through", "last flush"):
             table.add_column(column, justify="left" if column in ("pipeline", "last flush") else "right")
-        for one in progress:
-            last = _format_last_flush(one) if not one.error else one.error
-            cells = (one.rows, flushes.get(one.pipeline, 0), one.batch, one.lag, _format_clock(one.valid_through))
-            table.add_row(one.pipeline, *("-" if cell is None else f"{cell}" for cell in cells), last)
+        for pipeline in progress:
+            last = _format_last_flush(pipeline) if not pipeline.error else pipeline.error
+            cells = (
+                pipeline.rows,
+                flushes.get(pipeline.pipeline, 0),
+                pipeline.batch,
+                pipeline.lag,
+                _format_clock(pipeline.valid_through),
+            )
+            table.add_row(pipeline.pipeline, *("-" if cell is None else f"{cell}" for cell in cells), last)
         return table
 
-    def _say_new_flushes(self, produced: int, progress: Iterable[Progress]) -> None:
-        for one in progress:
-            for batch in one.batches:
-                if (one.pipeline, batch["batch"]) not in self._printed_batches:
-                    self._printed_batches.add((one.pipeline, batch["batch"]))
+    def _say_new_flushes(self, event_count: int, progress: Iterable[Progress]) -> None:
+        for pipeline in progress:
+            for batch in pipeline.batches:
+                if (pipeline.pipeline, batch["batch"]) not in self._printed_batches:
+                    self._printed_batches.add((pipeline.pipeline, batch["batch"]))
                     self.say(
-                        f"{time.strftime('%H:%M:%S')} {one.pipeline}: {_format_batch(batch)}; lag {one.lag}, "
-                        f"{one.rows} rows, {produced} events produced"
+                        f"{time.strftime('%H:%M:%S')} {pipeline.pipeline}: {_format_batch(batch)}; lag {pipeline.lag}, "
+                        f"{pipeline.rows} rows, {event_count} events produced"
                     )
 
 

@@ -1,4 +1,4 @@
-"""Owns the words of `make up` and `make down`: progress, addresses, and one line when something fails."""
+"""Runs `make up` and `make down`: prints progress and addresses, and one line when something fails."""
 
 import argparse
 import sys

@@ -15,7 +15,7 @@ GET = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"
 
 
 def fetch_artifact(lock_file: Path, folder: Path) -> Path:
-    """Leave the locked file, and nothing else, in the folder; SetupError where Maven brings another."""
+    """Fetch the locked file into the folder, which then has no other file; SetupError if Maven's file differs."""
     digest, artifact = read_lock(lock_file)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -24,11 +24,11 @@ def fetch_artifact(lock_file: Path, folder: Path) -> Path:
     with setup.MAVEN:
         setup.run_command(f"fetch {artifact}", get)
     with file.open("rb") as content:
-        found = hashlib.file_digest(content, "sha256").hexdigest()
-    if found != digest:
+        actual_digest = hashlib.file_digest(content, "sha256").hexdigest()
+    if actual_digest != digest:
         file.unlink()
         raise setup.SetupError(
-            f"artifact={artifact} sha256={found} is not the locked one, sha256={digest}: "
+            f"artifact={artifact} sha256={actual_digest} is not the locked one, sha256={digest}: "
             "look at what Maven's mirror serves, and remove it from ~/.m2/repository"
         )
     return file
@@ -42,6 +42,6 @@ def read_lock(lock_file: Path) -> tuple[str, str]:
 
 
 def name_file(artifact: str) -> str:
-    """What a Maven repository calls the file."""
+    """The name of the file in a Maven repository."""
     _, name, version, kind, classifier = artifact.split(":")
     return f"{name}-{version}-{classifier}.{kind}"

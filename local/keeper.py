@@ -1,4 +1,4 @@
-"""Owns one server's life inside the supervisor: start it, wait until it answers, and start it again when it dies."""
+"""Keeps one server running for the supervisor: starts it, waits until it answers, restarts it when it dies."""
 
 import os
 import subprocess
@@ -9,9 +9,9 @@ from collections.abc import Callable
 from local.processes import Identity, end_all_processes
 from local.server import Server
 
-WATCH_PAUSE_SECONDS = 0.2
+POLL_SECONDS = 0.2
 SHORT_LIFE_SECONDS = 10.0
-RESTART_PAUSE_SECONDS = 5.0
+RESTART_DELAY_SECONDS = 5.0
 
 
 class Keeper:
@@ -26,13 +26,13 @@ class Keeper:
         server: Server,
         mark: str,
         stop: threading.Event,
-        changed: Callable[[str, Identity, float | None], None],
+        report_change: Callable[[str, Identity, float | None], None],
         restart: bool,
     ) -> None:
         self.server = server
         self.failed: Exception | None = None
         self.ready = threading.Event()
-        self._mark, self._stop, self._changed, self._restart = mark, stop, changed, restart
+        self._mark, self._stop, self._changed, self._restart = mark, stop, report_change, restart
         self._leader: Identity | None = None
         self._thread = threading.Thread(target=self._run, name=server.name, daemon=True)
 
@@ -60,7 +60,7 @@ class Keeper:
         """Start the server and return when it answers; the error of `wait_until_it_answers` after ending it."""
         if self._stop.is_set():
             raise self.server.build_error("was not started: the stack is going down")
-        started = time.monotonic()
+        start_seconds = time.monotonic()
         process = self.server.start(self._mark)
         self._leader = Identity.from_pid(process.pid, f"{self._mark}:{self.server.name}")
         self._changed(self.server.name, self._leader, None)
@@ -69,21 +69,21 @@ class Keeper:
         except Exception:
             self._end_remains(process)
             raise
-        self._changed(self.server.name, self._leader, time.monotonic() - started)
+        self._changed(self.server.name, self._leader, time.monotonic() - start_seconds)
         return process
 
     def _start_again(self) -> None:
-        started = time.monotonic()
+        start_seconds = time.monotonic()
         try:
             self._watch(self._start())
         except Exception as error:
             print(f"{self.server.name}: {error}", flush=True)
-        if time.monotonic() - started < SHORT_LIFE_SECONDS:
-            self._stop.wait(RESTART_PAUSE_SECONDS)
+        if time.monotonic() - start_seconds < SHORT_LIFE_SECONDS:
+            self._stop.wait(RESTART_DELAY_SECONDS)
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> None:
-        """Return when the process has ended, after ending what it left behind; or when the stack goes down."""
-        while not self._stop.wait(WATCH_PAUSE_SECONDS):
+        """Wait until the process ends, then end its child processes; return at once when the stack goes down."""
+        while not self._stop.wait(POLL_SECONDS):
             if _has_ended(process.pid):
                 self._end_remains(process)
                 print(f"{self.server.name}: ended with code={process.returncode}", flush=True)
@@ -97,7 +97,7 @@ class Keeper:
 
 
 def _has_ended(child: int) -> bool:
-    """Look without reaping: as long as a dead process is not reaped, nothing else can get its id."""
+    """Check the process without reaping it: while a dead process is not reaped, no other process gets its id."""
     try:
         return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:

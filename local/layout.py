@@ -1,4 +1,4 @@
-"""Owns where things lie: the checkout's folders, and those of one running stack."""
+"""The folders of the checkout, and those of one running stack."""
 
 import os
 from dataclasses import dataclass
@@ -40,12 +40,12 @@ class RunDir:
 
     @property
     def state_file(self) -> Path:
-        """What the supervisor tells `up` and `down`."""
+        """The file in which the supervisor writes its state for `up` and `down`."""
         return self.path / "stack.json"
 
     @property
     def lock_file(self) -> Path:
-        """Held while somebody brings this stack up or down."""
+        """The lock file: a process locks it while it starts or stops this stack."""
         return self.path / "lock"
 
     @property

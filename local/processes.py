@@ -30,15 +30,17 @@ class Identity:
 
     @classmethod
     def from_pid(cls, pid: int, mark: str) -> "Identity":
-        """The identity of a process that was just started; psutil.NoSuchProcess if it is gone already."""
+        """The identity of a process that was just started; psutil.NoSuchProcess if it has already ended."""
         return cls(pid, psutil.Process(pid).create_time(), mark)
 
     def find_process(self) -> psutil.Process | None:
         """The process, or None when it has ended or its id belongs to another one by now."""
         try:
             process = psutil.Process(self.pid)
-            same = _read_mark(process) == self.mark or abs(process.create_time() - self.born) < BIRTH_TOLERANCE_SECONDS
-            return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+            is_same_process = (
+                _read_mark(process) == self.mark or abs(process.create_time() - self.born) < BIRTH_TOLERANCE_SECONDS
+            )
+            return process if is_same_process and process.status() != psutil.STATUS_ZOMBIE else None
         except psutil.NoSuchProcess:
             return None
 
@@ -63,8 +65,8 @@ def start_process(command: Sequence[str], env: Mapping[str, str], folder: Path, 
 
 def find_processes(mark: str, leaders: Collection[Identity]) -> list[psutil.Process]:
     """Every process with this mark or one below it, or in a session of one of the leaders; never the caller itself."""
-    others = (process for process in psutil.process_iter() if process.pid != os.getpid())
-    return [process for process in others if _is_member(process, mark, leaders)]
+    processes = (process for process in psutil.process_iter() if process.pid != os.getpid())
+    return [process for process in processes if _is_member(process, mark, leaders)]
 
 
 def end_processes(processes: Iterable[psutil.Process], patience: float) -> None:

@@ -27,7 +27,7 @@ REMOVED_VARIABLES = (
 )
 PROBE_VARIABLE = "TIDEGATE_PROBE_ADDRESS"
 JVM_OPTIONS_VARIABLE = "TIDEGATE_STACK_JVM_OPTIONS"
-PROBE_PAUSE_SECONDS = 0.2
+PROBE_POLL_SECONDS = 0.2
 PROBE_TIMEOUT_SECONDS = 90
 
 
@@ -59,18 +59,18 @@ class Server:
 
     def wait_until_it_answers(self, process: "subprocess.Popen[bytes]", give_up: Callable[[], bool]) -> None:
         """Return when the probe succeeds; StackError when the process ends or the patience does."""
-        started, since = time.monotonic(), time.time()
+        start_seconds, since = time.monotonic(), time.time()
         while not self.probe(since):
-            waited = time.monotonic() - started
+            seconds = time.monotonic() - start_seconds
             if (code := process.poll()) is not None:
-                raise self.build_error(f"exited with code={code} after {waited:.0f} s")
-            if waited > self.patience or give_up():
-                raise self.build_error(f"does not answer after {waited:.0f} s")
-            time.sleep(PROBE_PAUSE_SECONDS)
+                raise self.build_error(f"exited with code={code} after {seconds:.0f} s")
+            if seconds > self.patience or give_up():
+                raise self.build_error(f"does not answer after {seconds:.0f} s")
+            time.sleep(PROBE_POLL_SECONDS)
 
-    def build_error(self, what: str) -> StackError:
-        """An error that names the server, its log and the log's most telling line."""
-        return StackError(f"{self.name} {what}: {find_relevant_line(self.log)} (log: {self.log})")
+    def build_error(self, outcome: str) -> StackError:
+        """An error with the server's name, its log, and the log line that most likely has the reason."""
+        return StackError(f"{self.name} {outcome}: {find_relevant_line(self.log)} (log: {self.log})")
 
 
 def build_clean_environment() -> dict[str, str]:
@@ -128,10 +128,10 @@ def run_probe(name: str, module: str, address: str, run: RunDir) -> bool:
 def run_logged(command: Sequence[str], folder: Path, log: Path, env: Mapping[str, str] | None = None) -> int:
     """Run a tool of a server's to its end, with its words in the server's log; its exit code."""
     with log.open("ab") as output:
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False
         )
-    return done.returncode
+    return process.returncode
 
 
 def create_log(run: RunDir, name: str) -> Path:

@@ -45,18 +45,18 @@ class SetupError(Exception):
 def main(extras: Sequence[str] = ()) -> int:
     """Build what is missing; 0 when everything is there, else 1 after one message. `extras` are of EXTRA_STEPS."""
     CACHE.mkdir(exist_ok=True)
-    started = time.monotonic()
+    start_seconds = time.monotonic()
     try:
         with (CACHE / "setup.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # a second `make setup` beside this one waits and finds everything done
-            built = [_build_packages()]
+            outcomes = [_build_packages()]
             jars = [partial(build_jars, name) for name in JAR_SETS]
-            built += run_beside([*jars, *(build for name, build in EXTRA_STEPS.items() if name in extras)])
+            outcomes += run_beside([*jars, *(build for name, build in EXTRA_STEPS.items() if name in extras)])
     except SetupError as error:
         print(f"setup: {error}", file=sys.stderr)
         return 1
-    done = f"done in {time.monotonic() - started:.0f} s" if any(built) else "everything is there"
-    print(f"setup: {done}; Python {platform.python_version()}")
+    result = f"done in {time.monotonic() - start_seconds:.0f} s" if any(outcomes) else "everything is there"
+    print(f"setup: {result}; Python {platform.python_version()}")
     return 0
 
 
@@ -66,17 +66,17 @@ def run_beside(steps: Sequence[Callable[[], Result]]) -> list[Result]:
     The first failure is raised once all of them have ended. Ctrl-C ends their commands, and none is tried again.
     """
     with ThreadPoolExecutor(max(1, len(steps))) as pool:
-        running = [pool.submit(step) for step in steps]
+        futures = [pool.submit(step) for step in steps]
         try:
-            return [one.result() for one in running]
+            return [future.result() for future in futures]
         except KeyboardInterrupt:
             _interrupted.set()
             raise SetupError("interrupted") from None
 
 
 def _build_packages() -> bool:
-    what = "Python packages (1-3 minutes the first time)"
-    return build_unless_stamped(VENV, compute_digest(LOCK_FILE), what, _build_environment)
+    label = "Python packages (1-3 minutes the first time)"
+    return build_unless_stamped(VENV, compute_digest(LOCK_FILE), label, _build_environment)
 
 
 def _build_registry() -> bool:
@@ -95,7 +95,7 @@ def build_jars(name: str) -> bool:
 
 
 def _build_bigquery() -> bool:
-    """The environment of the BigQuery server; a machine without its Python is told, and goes without."""
+    """Build the environment of the BigQuery server; without its Python, print a message and skip it."""
     from local.bigquery import environment
 
     try:
@@ -123,17 +123,17 @@ def _build_s3() -> bool:
 
 
 def compute_digest(path: Path) -> str:
-    """What the stamp of an environment holds: its input file, and the Python that runs this."""
+    """The content of an environment's stamp: the digest of its input file and of the Python that runs this."""
     version = ".".join(map(str, sys.version_info[:2]))
     return f"{hashlib.sha256(path.read_bytes()).hexdigest()} python {version}"
 
 
-def build_unless_stamped(folder: Path, digest: str, what: str, build: Callable[[], None]) -> bool:
+def build_unless_stamped(folder: Path, digest: str, label: str, build: Callable[[], None]) -> bool:
     """Run `build` unless `folder` carries the stamp of the same inputs; True when it ran."""
     stamp = folder / STAMP_NAME
     if stamp.exists() and stamp.read_text().startswith(digest):
         return False
-    print(f"setup: {what} ...", flush=True)
+    print(f"setup: {label} ...", flush=True)
     stamp.unlink(missing_ok=True)
     build()
     stamp.write_text(digest)
@@ -141,13 +141,13 @@ def build_unless_stamped(folder: Path, digest: str, what: str, build: Callable[[
 
 
 def has_packages(folder: Path, lock_file: Path) -> bool:
-    """Whether a server's own environment stands as its lock wants it."""
+    """Whether a server's own environment has the packages of its lock file."""
     stamp = folder / STAMP_NAME
     return stamp.exists() and stamp.read_text() == compute_digest(lock_file)
 
 
 def install_packages(folder: Path, python: str, lock_file: Path, server: str) -> None:
-    """Make the environment of `server` anew with this Python, and exactly what the lock says."""
+    """Create the environment of `server` again, with this Python and exactly the packages of the lock."""
     shutil.rmtree(folder, ignore_errors=True)
     run_command(f"create the {server}'s environment", [python, "-m", "venv", str(folder)])
     sync = [str(VENV / "bin" / "uv"), "pip", "sync", "--require-hashes", "--python", str(folder / "bin" / "python")]
@@ -219,14 +219,14 @@ def _fetch_jars(source: Path, folder: Path) -> None:
         run_command(f"fetch the jars of {source.relative_to(ROOT)}", command, paths)
 
 
-def run_command(what: str, command: list[str], settings: dict[str, str] | None = None) -> None:
+def run_command(label: str, command: list[str], settings: dict[str, str] | None = None) -> None:
     """Run a long command twice at most (networks hiccup), its output in the log, a sign of life every ten seconds."""
     for _ in range(2):
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=os.environ | (settings or {})
             )
-            code = _wait_for(child, what)
+            code = _wait_for(child, label)
             output.seek(0)
             lines = output.read().strip().splitlines()
         with LOG_FILE.open("a") as log:
@@ -234,19 +234,19 @@ def run_command(what: str, command: list[str], settings: dict[str, str] | None =
         if code == 0:
             return
     reason = lines[-1].strip() if lines else "no output"
-    raise SetupError(f"cannot {what}, exit_code={code}: {reason} (log: {LOG_FILE})")
+    raise SetupError(f"cannot {label}, exit_code={code}: {reason} (log: {LOG_FILE})")
 
 
-def _wait_for(child: "subprocess.Popen[bytes]", what: str) -> int:
-    started = reported = time.monotonic()
+def _wait_for(child: "subprocess.Popen[bytes]", label: str) -> int:
+    start_seconds = report_seconds = time.monotonic()
     try:
         while not _interrupted.is_set():
             try:
                 return child.wait(timeout=POLL_SECONDS)
             except subprocess.TimeoutExpired:
-                if time.monotonic() - reported >= PROGRESS_SECONDS:
-                    reported = time.monotonic()
-                    print(f"setup: {what}: {reported - started:.0f} s ...", flush=True)
+                if time.monotonic() - report_seconds >= PROGRESS_SECONDS:
+                    report_seconds = time.monotonic()
+                    print(f"setup: {label}: {report_seconds - start_seconds:.0f} s ...", flush=True)
     except KeyboardInterrupt:
         pass
     child.terminate()

@@ -12,11 +12,11 @@ def main(remote: str) -> int:
     """0 when the server answered a query with rows; an exception, and so 1, when it did not."""
     session = SparkSession.builder.remote(remote).create()
     try:
-        one = session.sql("SELECT 1").collect()[0][0]
-        grouped = session.sql("SELECT id % 7 AS k, max(struct(id)) FROM range(1000) GROUP BY 1").collect()
+        number = session.sql("SELECT 1").collect()[0][0]
+        groups = session.sql("SELECT id % 7 AS k, max(struct(id)) FROM range(1000) GROUP BY 1").collect()
     finally:
         session.stop()
-    return 0 if one == 1 and len(grouped) == 7 else 1
+    return 0 if number == 1 and len(groups) == 7 else 1
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ PARTS = (
     *("kafka", "spark", "brokers", "secure", "postgres", "s3", "rest", "registry", "bigquery"),
     *("airflow", "schedulers", "celery", "rabbitmq"),
 )
-NEEDED_BYTES = 1_000_000_000
+MIN_FREE_BYTES = 1_000_000_000
 UP_TIMEOUT_SECONDS = 300.0
 SUPERVISOR_TIMEOUT_SECONDS = 30.0
 POLL_SECONDS = 0.1
@@ -47,7 +47,7 @@ class Stack:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What the env file says now; StackError when the stack is not up."""
+        """The variables in the env file; StackError when the stack is not up."""
         try:
             return read_env_file(RunDir(self.run_dir).env_file)
         except OSError as error:
@@ -153,8 +153,10 @@ def _check_same(state: State, parts: Collection[str]) -> None:
 
 def _check_disk(path: Path) -> None:
     free = shutil.disk_usage(path).free
-    if free < NEEDED_BYTES:
-        raise StackError(f"disk full: {free // 1_000_000} MB free under {path}, {NEEDED_BYTES // 1_000_000} MB needed")
+    if free < MIN_FREE_BYTES:
+        raise StackError(
+            f"disk full: {free // 1_000_000} MB free under {path}, {MIN_FREE_BYTES // 1_000_000} MB needed"
+        )
 
 
 def _start_supervisor(run: RunDir, request: Request, report: Callable[[str], None]) -> None:
@@ -178,12 +180,12 @@ def _start_supervisor(run: RunDir, request: Request, report: Callable[[str], Non
         raise
 
 
-def _await_servers(run: RunDir, ended: Callable[[], bool], log: Path, report: Callable[[str], None]) -> None:
-    """Return when the supervisor says that everything answers; tell each server that does."""
+def _await_servers(run: RunDir, check_ended: Callable[[], bool], log: Path, report: Callable[[str], None]) -> None:
+    """Wait until every server answers, and report each server that does."""
     reported_names: set[str] = set()
     deadline = time.monotonic() + UP_TIMEOUT_SECONDS
     while True:
-        has_ended = ended()
+        has_ended = check_ended()
         state = State.read(run.state_file)
         for name, seconds in (state.ready if state else {}).items():
             if name not in reported_names:
@@ -194,13 +196,13 @@ def _await_servers(run: RunDir, ended: Callable[[], bool], log: Path, report: Ca
         if state and state.phase == FAILED and has_ended:
             raise StackError(state.message)
         if has_ended or time.monotonic() > deadline:
-            why = "its supervisor ended" if has_ended else f"no answer after {UP_TIMEOUT_SECONDS:.0f} s"
-            raise StackError(f"the stack did not come up, {why}: {find_relevant_line(log)} (log: {log})")
+            reason = "its supervisor ended" if has_ended else f"no answer after {UP_TIMEOUT_SECONDS:.0f} s"
+            raise StackError(f"the stack did not come up, {reason}: {find_relevant_line(log)} (log: {log})")
         time.sleep(POLL_SECONDS)
 
 
 def _end_stack(run: RunDir) -> bool:
-    """End what the state file knows: the supervisor, which ends its servers, then whatever is left of them."""
+    """End the processes in the state file: first the supervisor, which ends its servers, then those that still run."""
     state = State.read(run.state_file)
     if not state:
         return False

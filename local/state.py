@@ -1,4 +1,4 @@
-"""Owns the file in which the supervisor tells `up` and `down` what it does, and the env file that users read."""
+"""Reads and writes the supervisor's state file, for `up` and `down`, and the env file, for users."""
 
 import json
 import os
@@ -42,10 +42,12 @@ class State:
 
 def replace_file(path: Path, text: str) -> None:
     """Write a file so that readers never see half of it."""
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(fresh, "w", opener=lambda place, flags: os.open(place, flags, 0o600)) as file:  # it may hold passwords
+    temporary_file = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(
+        temporary_file, "w", opener=lambda place, flags: os.open(place, flags, 0o600)
+    ) as file:  # it may hold passwords
         file.write(text)
-    fresh.replace(path)
+    temporary_file.replace(path)
 
 
 def render_env_file(variables: Mapping[str, str], exported: Mapping[str, str]) -> str:

@@ -37,7 +37,7 @@ SETTINGS = ("brokers", "secure", "schedulers")  # parts that are no servers of t
 
 @dataclass(frozen=True)
 class Request:
-    """What `up` asks for. With an `owner`, the stack goes down when that process has gone."""
+    """The request of `up`. With an `owner`, the stack goes down when that process has ended."""
 
     run_dir: str
     parts: list[str]
@@ -66,34 +66,34 @@ def plan_stack(request: Request) -> Plan:
     """Choose the ports and describe the servers; StackError when a port asked for is taken."""
     run, parts = RunDir(Path(request.run_dir)), request.parts
     services.check_parts(parts)
-    chosen = ports.choose_ports(_name_ports(parts))
-    made = Plan()
+    port_numbers = ports.choose_ports(_name_ports(parts))
+    plan = Plan()
     if "kafka" in parts:
-        _add_kafka(made, run, parts, chosen)
+        _add_kafka(plan, run, parts, port_numbers)
     if "spark" in parts:
-        _add_spark(made, run, chosen["spark"], secrets.token_urlsafe(15) if "secure" in parts else "")
-    connections = dict(made.exported)
-    lake = plan_lake(run, parts, chosen)
-    made.servers.extend(lake.servers)
-    made.exported |= lake.variables
+        _add_spark(plan, run, port_numbers["spark"], secrets.token_urlsafe(15) if "secure" in parts else "")
+    connections = dict(plan.exported)
+    lake = plan_lake(run, parts, port_numbers)
+    plan.servers.extend(lake.servers)
+    plan.exported |= lake.variables
     connections |= lake.variables  # catalogs.yaml may name the addresses, too
     if "registry" in parts:
-        connections |= _add_registry(made, run, chosen["registry"])
+        connections |= _add_registry(plan, run, port_numbers["registry"])
     if "bigquery" in parts:
         addresses = {
-            "BIGQUERY_ENDPOINT": f"http://{ports.HOST}:{chosen['bigquery']}",
+            "BIGQUERY_ENDPOINT": f"http://{ports.HOST}:{port_numbers['bigquery']}",
             "BIGQUERY_PROJECT": bigquery.PROJECT,
         }
-        made.addresses |= addresses
+        plan.addresses |= addresses
         connections |= addresses  # catalogs.yaml may name them
-        made.servers.append(bigquery.build_server(run, chosen["bigquery"], chosen["bigquery_grpc"]))
+        plan.servers.append(bigquery.build_server(run, port_numbers["bigquery"], port_numbers["bigquery_grpc"]))
     if "airflow" in parts:
-        made.addresses["AIRFLOW_URL"] = f"http://{ports.HOST}:{chosen['airflow']}"
-        made.exported["AIRFLOW_HOME"] = str(run.airflow_home)
-        queue = workers.choose_queue(parts, chosen, secrets.token_urlsafe(15))
-        place = services.Addresses(chosen["airflow"], lake.metadata, queue)
-        made.servers.extend(services.build_servers(run, parts, place, Path(request.include), connections))
-    return made
+        plan.addresses["AIRFLOW_URL"] = f"http://{ports.HOST}:{port_numbers['airflow']}"
+        plan.exported["AIRFLOW_HOME"] = str(run.airflow_home)
+        queue = workers.choose_queue(parts, port_numbers, secrets.token_urlsafe(15))
+        place = services.Addresses(port_numbers["airflow"], lake.metadata, queue)
+        plan.servers.extend(services.build_servers(run, parts, place, Path(request.include), connections))
+    return plan
 
 
 def _name_ports(parts: list[str]) -> list[str]:
@@ -102,8 +102,8 @@ def _name_ports(parts: list[str]) -> list[str]:
     return list(dict.fromkeys([*names, *(name_ports(parts) if "kafka" in parts else ())]))
 
 
-def _add_kafka(plan: Plan, run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> None:
-    brokers = plan_kafka(run, parts, chosen)
+def _add_kafka(plan: Plan, run: RunDir, parts: list[str], port_numbers: Mapping[str, int]) -> None:
+    brokers = plan_kafka(run, parts, port_numbers)
     plan.addresses["KAFKA_BOOTSTRAP"] = brokers.bootstrap
     plan.exported |= brokers.variables
     plan.servers.extend(brokers.servers)
@@ -123,7 +123,7 @@ def _add_spark(plan: Plan, run: RunDir, port: int, token: str) -> None:
 
 
 class Supervisor:
-    """Runs one plan until it is told to stop."""
+    """Runs one plan until a signal stops it."""
 
     def __init__(self, request: Request, mark: str) -> None:
         self._request, self._run_dir = request, RunDir(Path(request.run_dir))
@@ -181,7 +181,7 @@ class Supervisor:
         return self._request.owner is not None and self._request.owner.find_process() is None
 
     def _record_change(self, name: str, identity: Identity, seconds: float | None) -> None:
-        """A server was started (no seconds) or answers: tell it in both files."""
+        """Write into both files that a server was started (no seconds) or answers."""
         with self._lock:
             self._state.servers[name] = identity
             if seconds is not None:

@@ -15,26 +15,26 @@ ROOT = "-r requirements.in"
 
 def list_direct_packages(requirements: str) -> set[str]:
     """The packages under the headings that are not left out."""
-    found, is_kept = set(), True
+    names, is_kept = set(), True
     for line in requirements.splitlines():
         if line.startswith("#"):
             is_kept = line not in LEFT_OUT
         elif is_kept and (name := re.match(r"[A-Za-z0-9._-]+", line)):
-            found.add(name.group().lower())
-    return found
+            names.add(name.group().lower())
+    return names
 
 
 def select_runtime_entries(requirements: str, lock: str) -> dict[str, str]:
     """The lock's entries, by package, that the direct ones need; KeyError for a direct one that is not locked."""
     entries: dict[str, list[str]] = {}  # a package has one for each range of Python versions
-    for found in ENTRY.finditer(lock):
-        entries.setdefault(found.group(1), []).append(found.group())
+    for entry in ENTRY.finditer(lock):
+        entries.setdefault(entry.group(1), []).append(entry.group())
     needed_by = {name: {via for via in VIA.findall("\n".join(texts)) if via != ROOT} for name, texts in entries.items()}
-    kept, new = set[str](), list_direct_packages(requirements)
+    kept_names, new = set[str](), list_direct_packages(requirements)
     while new:
-        kept |= new
-        new = {name for name, users in needed_by.items() if users & kept} - kept
-    return {name: "\n".join(entries[name]) for name in sorted(kept)}
+        kept_names |= new
+        new = {name for name, users in needed_by.items() if users & kept_names} - kept_names
+    return {name: "\n".join(entries[name]) for name in sorted(kept_names)}
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def describe_jars() -> Bom:
 
 
 def describe_vendored() -> list[Bom]:
-    """What lies in the wheel itself: the chart library of the operator's page."""
+    """The files of others that are in the wheel itself: the chart library of the operator's page."""
     (script,) = VENDOR.glob("uplot-*.min.js")
     version = script.name.removeprefix("uplot-").removesuffix(".min.js")
     purl = f"pkg:npm/uplot@{version}"
@@ -57,72 +57,72 @@ def describe_vendored() -> list[Bom]:
 def read_runtime_names() -> set[str]:
     """The packages of the lock that users get."""
     files = [str(ROOT / name) for name in ("deploy/airflow/runtime.py", "requirements.in", "requirements.txt")]
-    locked = subprocess.run([sys.executable, *files], check=True, capture_output=True, text=True).stdout
-    return {normalize(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", locked, re.MULTILINE)}
+    locked_text = subprocess.run([sys.executable, *files], check=True, capture_output=True, text=True).stdout
+    return {normalize(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", locked_text, re.MULTILINE)}
 
 
 def read_locked_jars() -> dict[str, str]:
     """SHA-256 of each jar by its package URL."""
-    found = {}
+    digests = {}
     for line in (JARS / "jars.sha256").read_text().splitlines():
         if not line.startswith("#"):
             digest, place = line.split()
             *group, artifact, version, _ = place.split("/")
-            found[f"pkg:maven/{'.'.join(group)}/{artifact}@{version}?type=jar"] = digest
-    return found
+            digests[f"pkg:maven/{'.'.join(group)}/{artifact}@{version}?type=jar"] = digest
+    return digests
 
 
 def select_packages(components: Iterable[Bom], names: set[str]) -> list[Bom]:
     """The components of these names."""
-    return [one for one in components if normalize(one["name"]) in names]
+    return [component for component in components if normalize(component["name"]) in names]
 
 
-def select_jars(components: Iterable[Bom], locked: Mapping[str, str]) -> list[Bom]:
+def select_jars(components: Iterable[Bom], locked_digests: Mapping[str, str]) -> list[Bom]:
     """The components that are locked; ValueError where one is missing, or another file than the locked one."""
-    chosen = [one for one in components if one["purl"] in locked]
-    hashes = {one["purl"]: {h["content"] for h in one["hashes"] if h["alg"] == "SHA-256"} for one in chosen}
-    wrong = sorted(purl for purl, digest in locked.items() if digest not in hashes.get(purl, ()))
-    if wrong:
-        raise ValueError(f"not the jars that are locked: {', '.join(wrong)}; run make lock")
-    return chosen
+    jars = [component for component in components if component["purl"] in locked_digests]
+    hashes = {jar["purl"]: {h["content"] for h in jar["hashes"] if h["alg"] == "SHA-256"} for jar in jars}
+    mismatches = sorted(purl for purl, digest in locked_digests.items() if digest not in hashes.get(purl, ()))
+    if mismatches:
+        raise ValueError(f"not the jars that are locked: {', '.join(mismatches)}; run make lock")
+    return jars
 
 
-def join_boms(python: Bom, packages: list[Bom], jars: Bom, locked: list[Bom], vendored: list[Bom]) -> Bom:
+def join_boms(python: Bom, packages: list[Bom], jars: Bom, locked_components: list[Bom], vendored: list[Bom]) -> Bom:
     """One BOM of all: the product needs its packages, as its environment says, the locked jars, and what it vendors."""
-    components = [*packages, *locked, *vendored]
-    kept = {one["bom-ref"] for one in components}
+    components = [*packages, *locked_components, *vendored]
+    refs = {component["bom-ref"] for component in components}
     root = python["metadata"]["component"]["bom-ref"]
     needs = {
-        one["ref"]: sorted(kept & set(one.get("dependsOn", ())))
+        dependency["ref"]: sorted(refs & set(dependency.get("dependsOn", ())))
         for bom in (python, jars)
-        for one in bom["dependencies"]
+        for dependency in bom["dependencies"]
     }
-    needed = {ref for ref in kept for ref in needs.get(ref, ())}
-    graph = {root: sorted(kept - needed), **{ref: needs.get(ref, []) for ref in sorted(kept)}}
+    needed_refs = {ref for ref in refs for ref in needs.get(ref, ())}
+    graph = {root: sorted(refs - needed_refs), **{ref: needs.get(ref, []) for ref in sorted(refs)}}
     tools = [*python["metadata"]["tools"]["components"], *jars["metadata"]["tools"]["components"]]
     return {
         **{name: python[name] for name in ("$schema", "bomFormat", "specVersion", "version")},
         "metadata": {"component": python["metadata"]["component"], "tools": {"components": tools}},
-        "components": sorted(components, key=lambda one: str(one["bom-ref"])),
+        "components": sorted(components, key=lambda component: str(component["bom-ref"])),
         "dependencies": [{"ref": ref, "dependsOn": refs} for ref, refs in graph.items()],
     }
 
 
 def list_licences(component: Bom) -> str:
     """The licences that a component declares."""
-    found = [
-        one.get("expression") or one["license"].get("id") or one["license"]["name"]
-        for one in component.get("licenses", ())
+    names = [
+        licence.get("expression") or licence["license"].get("id") or licence["license"]["name"]
+        for licence in component.get("licenses", ())
     ]
-    return ", ".join(dict.fromkeys(name.splitlines()[0] for name in found)) or "not declared"
+    return ", ".join(dict.fromkeys(name.splitlines()[0] for name in names)) or "not declared"
 
 
 def format_notices(bom: Bom) -> str:
     """Name, version and licences of each component, as Markdown."""
     rows = []
-    for one in bom["components"]:
-        name = f"{one['group']}:{one['name']}" if one.get("group") else one["name"]
-        rows.append(f"| {name} | {one['version']} | {list_licences(one)} |")
+    for component in bom["components"]:
+        name = f"{component['group']}:{component['name']}" if component.get("group") else component["name"]
+        rows.append(f"| {name} | {component['version']} | {list_licences(component)} |")
     head = "# Third-party software\n\nWhat an installation uses, by the lock. The wheel itself holds uPlot only.\n"
     return "\n".join([head, "| component | version | licences |", "| --- | --- | --- |", *rows, ""])
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 def find_entry(lock: str, package: str) -> str:
     """The entry of one package; KeyError when the lock has none."""
-    found = re.search(rf"^{re.escape(package)}==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
-    if found is None:
+    entry = re.search(rf"^{re.escape(package)}==.*(?:\n    --hash=.*)+", lock, re.MULTILINE)
+    if entry is None:
         raise KeyError(f"no pinned entry with hashes for package={package}: run make lock")
-    return found.group(0)
+    return entry.group(0)
 
 
 if __name__ == "__main__":

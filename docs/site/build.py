@@ -15,7 +15,7 @@ from sphinx.cmd.build import main as build_site
 from tidegate.cli.words import build_parser
 
 ROOT = Path(__file__).parents[2]
-DOCS, OUT = ROOT / "docs", ROOT / "dist" / "manual"
+DOCS, OUTPUT_FOLDER = ROOT / "docs", ROOT / "dist" / "manual"
 PROJECT_PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -30,8 +30,8 @@ FOLDER_TOCTREE = "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
 def main() -> int:
     """Build the site into ``dist/manual/html``; 0 if Sphinx has no warning."""
-    source = OUT / "source"
-    shutil.rmtree(OUT, ignore_errors=True)
+    source = OUTPUT_FOLDER / "source"
+    shutil.rmtree(OUTPUT_FOLDER, ignore_errors=True)
     shutil.copytree(DOCS, source, ignore=shutil.ignore_patterns("site"))
     for name, page in PROJECT_PAGES.items():
         shutil.copy(ROOT / name, source / page)
@@ -44,29 +44,39 @@ def main() -> int:
     for folder in ("adr", "runbook"):
         contents = source / folder / "README.md"
         contents.write_text(contents.read_text() + FOLDER_TOCTREE)
-    words = ["-W", "--keep-going", "-q", "-c", str(Path(__file__).parent), "-b", "html", str(source), str(OUT / "html")]
+    words = [
+        "-W",
+        "--keep-going",
+        "-q",
+        "-c",
+        str(Path(__file__).parent),
+        "-b",
+        "html",
+        str(source),
+        str(OUTPUT_FOLDER / "html"),
+    ]
     code = build_site(words)
     if not code:
-        print(f"docs: {OUT.relative_to(ROOT)}/html/index.html")
+        print(f"docs: {OUTPUT_FOLDER.relative_to(ROOT)}/html/index.html")
     return code
 
 
 def find_home(page: Path, source: Path) -> Path:
     """The file of the repository that the page was copied from."""
     name = str(page.relative_to(source))
-    own = {new: old for old, new in PROJECT_PAGES.items()}
-    return ROOT / own[name] if name in own else DOCS / name
+    page_sources = {new: old for old, new in PROJECT_PAGES.items()}
+    return ROOT / page_sources[name] if name in page_sources else DOCS / name
 
 
 def rewrite_links(text: str, home: Path) -> str:
     """The page's text with the links of its copy, where `home` is the page in the repository."""
-    return LINK_PATTERN.sub(lambda found: _rewrite_link(found, home), text)
+    return LINK_PATTERN.sub(lambda link: _rewrite_link(link, home), text)
 
 
-def _rewrite_link(found: re.Match[str], home: Path) -> str:
-    mark, text, target = found.groups()
+def _rewrite_link(link: re.Match[str], home: Path) -> str:
+    mark, text, target = link.groups()
     if re.match(r"[a-z]+:|#", target):
-        return found[0]
+        return link[0]
     name, _, anchor = target.partition("#")
     file = (home.parent / name).resolve()
     place = file.relative_to(ROOT)

@@ -63,17 +63,17 @@ def collect_messages(root: Path = ROOT) -> list[Message]:
     trees = {path: ast.parse(path.read_text()) for folder in FOLDERS for path in sorted((root / folder).rglob("*.py"))}
     kinds = find_error_classes(list(trees.values())) | AIRFLOW_ERRORS
     shared = {name: text for tree in trees.values() for name, text in _find_texts(tree.body).items() if name.isupper()}
-    found: dict[tuple[str, str], Message] = {}
+    messages: dict[tuple[str, str], Message] = {}
     for path, tree in trees.items():
         module = path.relative_to(root).as_posix()
         for message in _Module(tree, module, kinds, shared).collect():
             if has_words(message):
-                found.setdefault((module, message.text), message)
-    return list(found.values())
+                messages.setdefault((module, message.text), message)
+    return list(messages.values())
 
 
 def find_error_classes(trees: list[ast.Module]) -> set[str]:
-    """The names of the errors whose words people read: those of `ROOT_ERRORS` and all below them."""
+    """The names of the errors whose text people read: those in `ROOT_ERRORS` and their subclasses."""
     bases = {
         node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases}
         for tree in trees
@@ -81,8 +81,8 @@ def find_error_classes(trees: list[ast.Module]) -> set[str]:
         if isinstance(node, ast.ClassDef)
     }
     kinds = set(ROOT_ERRORS)
-    while more := {name for name, parents in bases.items() if parents & kinds} - kinds:
-        kinds |= more
+    while new_kinds := {name for name, parents in bases.items() if parents & kinds} - kinds:
+        kinds |= new_kinds
     return kinds
 
 
@@ -94,7 +94,7 @@ class _Module:
         self.known = shared | _find_texts(tree.body)
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         self.locals: dict[int, dict[str, list[ast.expr]]] = {}
-        for parts in (list(ast.walk(one)) for one in functions):
+        for parts in (list(ast.walk(function)) for function in functions):
             self.locals |= dict.fromkeys(map(id, parts), _find_texts(parts))
         self.used: set[int] = set()
 
@@ -124,9 +124,9 @@ class _Module:
                 yield from ast.walk(node)
 
     def _read_call(self, call: ast.Call) -> Iterator[Message]:
-        if (found := self._find_message(call)) is None:
+        if (message := self._find_message(call)) is None:
             return
-        kind, argument = found
+        kind, argument = message
         is_named = kind == "finding" and isinstance(call.args[0], ast.Constant)
         check = str(ast.literal_eval(call.args[0])) if is_named else ""
         texts = self._read(argument, call)
@@ -153,8 +153,8 @@ class _Module:
             kind, place = "reason", 0
         return None if place is None or len(call.args) <= place else (kind, call.args[place])
 
-    def _read(self, node: ast.expr, where: ast.AST) -> list[str]:
-        return self._read_known(node, self.known | self.locals.get(id(where), {}))
+    def _read(self, node: ast.expr, scope_node: ast.AST) -> list[str]:
+        return self._read_known(node, self.known | self.locals.get(id(scope_node), {}))
 
     def _read_known(self, node: ast.expr, known: dict[str, list[ast.expr]]) -> list[str]:
         """The texts that an expression can give, with a gap for each part that only a run knows."""
@@ -167,13 +167,15 @@ class _Module:
                 texts = _join([self._read_known(part, known) for part in parts])
             case ast.FormattedValue(value=ast.Name() | ast.JoinedStr() | ast.IfExp() as value):
                 texts = self._read_known(value, known)
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                texts = _join([self._read_known(left, known), self._read_known(right, known)])
-            case ast.IfExp(body=body, orelse=other):
-                texts = [*self._read_known(body, known), *self._read_known(other, known)][:MAX_TEXTS]
+            case ast.BinOp(left=left_operand, op=ast.Add(), right=right_operand):
+                texts = _join([self._read_known(left_operand, known), self._read_known(right_operand, known)])
+            case ast.IfExp(body=body, orelse=alternative):
+                texts = [*self._read_known(body, known), *self._read_known(alternative, known)][:MAX_TEXTS]
             case ast.Name(id=name, lineno=line) if name in known:
-                given = max(known[name], key=lambda one: (one.lineno <= line, one.lineno))  # the last one before
-                texts = self._read_known(given, {key: one for key, one in known.items() if key != name})
+                assigned = max(
+                    known[name], key=lambda value: (value.lineno <= line, value.lineno)
+                )  # the last one before
+                texts = self._read_known(assigned, {key: value for key, value in known.items() if key != name})
         return texts
 
 
@@ -185,7 +187,7 @@ def _find_texts(nodes: Iterable[ast.AST]) -> dict[str, list[ast.expr]]:
             values.setdefault(node.targets[0].id, []).append(node.value)
         elif isinstance(node, ast.NamedExpr):
             values.setdefault(node.target.id, []).append(node.value)
-    return {name: texts for name, found in values.items() if (texts := [one for one in found if _is_text(one)])}
+    return {name: texts for name, nodes in values.items() if (texts := [node for node in nodes if _is_text(node)])}
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -209,7 +211,7 @@ def _tidy(text: str) -> str:
 
 
 def has_words(message: Message) -> bool:
-    """Whether there is anything to look up: a message that only passes another one on has nothing of its own."""
+    """Whether a message has words of its own: one that only repeats another message has none."""
     if message.kind == "reason":
         return REASON_PATTERN.search(message.text) is not None
     return len(re.findall(r"[A-Za-z]", re.sub(r"[\w.]+=…", "", message.text))) >= MIN_LETTERS

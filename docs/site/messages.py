@@ -51,63 +51,63 @@ def render_page() -> tuple[str, list[str]]:
     for message in collect_messages():
         if message.text.startswith(tuple(words["left_out"])):
             continue
-        chosen, default = _choose_section(message, words["sections"])
+        section, default = _choose_section(message, words["sections"])
         head, advice = split_message(message, words["remedies"], default)
         if not advice:
             missing.append(f"{head} ({message.module})")
-        sections.setdefault(chosen.title, chosen).rows.setdefault(head, advice)
+        sections.setdefault(section.title, section).rows.setdefault(head, advice)
     order = [section["title"] for section in words["sections"]]
-    ordered = sorted(sections.values(), key=lambda one: (one.title in order, one.title.casefold()))
-    return HEAD + "\n".join("".join(_render_section(section)) for section in ordered), missing
+    ordered_sections = sorted(sections.values(), key=lambda group: (group.title in order, group.title.casefold()))
+    return HEAD + "\n".join("".join(_render_section(section)) for section in ordered_sections), missing
 
 
 def list_unused_words() -> list[str]:
-    """What ``messages.yaml`` says of messages that are not there any more."""
+    """The entries of ``messages.yaml`` that fit no message of the code."""
     words = yaml.safe_load(WORDS.read_text())
     texts = [message.text for message in collect_messages()]
     heads = {_find_head(text)[0] for text in texts}
-    unused = [start for start in words["left_out"] if not any(text.startswith(start) for text in texts)]
-    return unused + [head for head in words["remedies"] if head not in heads]
+    unused_words = [start for start in words["left_out"] if not any(text.startswith(start) for text in texts)]
+    return unused_words + [head for head in words["remedies"] if head not in heads]
 
 
 def split_message(message: Message, remedies: dict[str, str], default: str) -> tuple[str, str]:
     """First words and way out: what was written for it, its own, that of the doctor's check, or that of its section."""
-    head, own = _find_head(message.text)
-    return head, remedies.get(head) or message.advice or own or ADVICE.get(message.check, "") or default
+    head, own_advice = _find_head(message.text)
+    return head, remedies.get(head) or message.advice or own_advice or ADVICE.get(message.check, "") or default
 
 
 def _find_head(text: str) -> tuple[str, str]:
     text = re.sub(f"^(?:{GAP}[:;,]? +)+", "", text)
-    head, *rest = ADVICE_PATTERN.split(text, maxsplit=1)
-    way = re.sub(f" with: {GAP}$", " with the command that the message prints", "".join(rest))
+    head, *tail = ADVICE_PATTERN.split(text, maxsplit=1)
+    way = re.sub(f" with: {GAP}$", " with the command that the message prints", "".join(tail))
     way = way.removesuffix(f": {GAP}").strip("; ")
     return head.rstrip(";"), way if re.search("[A-Za-z]{2}", way) else ""
 
 
 def _choose_section(message: Message, sections: list[dict[str, Any]]) -> tuple[Section, str]:
-    for one in sections:
-        if message.kind in one.get("kinds", []) or message.module.startswith(tuple(one.get("modules", ["-"]))):
-            more = f" [The runbook's page](runbook/{one['page']}.md)." if "page" in one else ""
-            return Section(one["title"], one["about"].strip() + more), one.get("default", "")
+    for section in sections:
+        if message.kind in section.get("kinds", []) or message.module.startswith(tuple(section.get("modules", ["-"]))):
+            runbook_link = f" [The runbook's page](runbook/{section['page']}.md)." if "page" in section else ""
+            return Section(section["title"], section["about"].strip() + runbook_link), section.get("default", "")
     page = find_page(message.text, message.kind)
     text = (RUNBOOK / f"{page}.md").read_text()
     cause = CAUSE_PATTERN.search(text)
-    about = _move_links(cause[1] if cause else "")
+    cause_text = _move_links(cause[1] if cause else "")
     title = text.partition("\n")[0].removeprefix("# ")
-    return Section(title, f"{about} [The runbook's page](runbook/{page}.md) has all ways out."), ""
+    return Section(title, f"{cause_text} [The runbook's page](runbook/{page}.md) has all ways out."), ""
 
 
 def _move_links(text: str) -> str:
     """A text of a page of the runbook with links as they are one folder above it."""
-    moved = re.sub(r"\]\((?!\.\./|https?:|#)([\w-]+\.md)", r"](runbook/\1", text)
-    return moved.replace("](../", "](")
+    page_text = re.sub(r"\]\((?!\.\./|https?:|#)([\w-]+\.md)", r"](runbook/\1", text)
+    return page_text.replace("](../", "](")
 
 
 def _render_section(section: Section) -> Iterator[str]:
     yield f"## {section.title}\n\n{section.about.strip()}\n\n| message | do |\n| --- | --- |\n"
     for head, advice in sorted(section.rows.items(), key=lambda row: re.sub(r"\W", "", row[0]).casefold()):
-        shown = head if len(head) <= MAX_CHARACTERS else head[:MAX_CHARACTERS].rpartition(" ")[0] + f" {GAP}"
-        yield f"| {_to_code(shown)} | {_to_markdown(advice)} |\n"
+        head_text = head if len(head) <= MAX_CHARACTERS else head[:MAX_CHARACTERS].rpartition(" ")[0] + f" {GAP}"
+        yield f"| {_to_code(head_text)} | {_to_markdown(advice)} |\n"
 
 
 def _to_code(text: str) -> str:
@@ -116,7 +116,7 @@ def _to_code(text: str) -> str:
 
 
 def _to_markdown(text: str) -> str:
-    """A sentence in a table's cell; what stands in backticks is left as it is."""
+    """Escape a sentence for a table's cell, but not its text in backticks."""
     parts = text.split("`")
     parts[::2] = [re.sub(r"([\\*_\[\]|<>{}])", r"\\\1", part).replace("$", "\\$") for part in parts[::2]]
     parts[1::2] = [part.replace("|", "\\|") for part in parts[1::2]]

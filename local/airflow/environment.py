@@ -12,19 +12,19 @@ LOCK_FILE = setup.ROOT / "local" / "airflow" / "celery" / "requirements.txt"
 
 
 def build_environment() -> bool:
-    """Build what is missing; True when something was built."""
+    """Install the packages if they are missing; True when they were installed."""
     return setup.build_unless_stamped(FOLDER, setup.compute_digest(LOCK_FILE), "Celery's packages", _install_packages)
 
 
 def is_built() -> bool:
-    """Whether the folder holds what the lock says."""
+    """Whether the folder holds the packages of the lock file."""
     return setup.has_packages(FOLDER, LOCK_FILE)
 
 
 def _install_packages() -> None:
-    """Only the packages of the lock: what these need besides is in `.venv`, and must be there once."""
+    """Install only the packages of the lock. Their other dependencies are in `.venv` and must not exist twice."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     python = setup.VENV / "bin" / "python"
     install = [str(setup.VENV / "bin" / "uv"), "pip", "install", "--no-deps", "--require-hashes"]
-    where = ["--python", str(python), "--target", str(FOLDER), "-r", str(LOCK_FILE)]
-    setup.run_command("install Celery", [*install, *where], setup.build_uv_settings(python))
+    target_options = ["--python", str(python), "--target", str(FOLDER), "-r", str(LOCK_FILE)]
+    setup.run_command("install Celery", [*install, *target_options], setup.build_uv_settings(python))

@@ -9,7 +9,7 @@ import time
 
 from sqlalchemy.engine import URL, make_url
 
-PATIENCE_SECONDS = 60
+DATABASE_DEADLINE_SECONDS = 60
 
 
 def main() -> int:
@@ -32,7 +32,7 @@ def _create_on_postgres(url: URL) -> None:
     import psycopg2  # type: ignore[import-untyped]
     from psycopg2 import sql
 
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + DATABASE_DEADLINE_SECONDS
     while True:
         try:
             connection = psycopg2.connect(

@@ -76,7 +76,7 @@ def _find_erlang(program: Path) -> Path:
 
 
 def _write_files(folder: Path, text: str, erlang: Path) -> None:
-    """The settings, and a command `erl` of our own: Debian's knows one place only, where nothing may be unpacked."""
+    """Write the settings and our own command `erl`: Debian's command works only in Debian's system folder."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "bin").mkdir(parents=True)
     folder.chmod(0o700)

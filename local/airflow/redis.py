@@ -45,7 +45,7 @@ def build_uri(port: int, password: str) -> str:
 
 
 def find_program() -> Path | None:
-    """The machine's own, or the one of Debian's package that tests have unpacked."""
+    """The Redis that is installed on the machine, or the one that tests have unpacked from Debian's package."""
     installed, unpacked = shutil.which("redis-server"), REDIS / "usr" / "bin" / "redis-server"
     return Path(installed) if installed else unpacked if unpacked.is_file() else None
 

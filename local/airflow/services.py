@@ -37,7 +37,7 @@ WITHOUT_SERVERS_OF_LOGS = ("scheduler", "triggerer")  # their fixed ports would 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where Airflow is and what it uses: its port, the metadata's SQLAlchemy URI if not a file, the queue's address."""
+    """Airflow's port, the SQLAlchemy URI of its metadata database (None: a file), and the address of its queue."""
 
     port: int
     metadata: str | None = None
@@ -46,10 +46,10 @@ class Addresses:
 
 def check_parts(parts: list[str]) -> None:
     """StackError where schedulers or workers are to share what they cannot: SQLite has one writer at a time."""
-    for part, needed in NEEDED_PARTS.items():
-        missing = [other for other in needed if other not in parts]
+    for part, needed_parts in NEEDED_PARTS.items():
+        missing = [needed_part for needed_part in needed_parts if needed_part not in parts]
         if part in parts and missing:
-            raise StackError(f'{part} needs {" and ".join(missing)} beside it: WITH="{" ".join(needed)} {part}"')
+            raise StackError(f'{part} needs {" and ".join(missing)} beside it: WITH="{" ".join(needed_parts)} {part}"')
 
 
 def build_servers(
@@ -72,19 +72,19 @@ def build_servers(
     write_settings = partial(settings.write_settings, home, addresses.port, uri, shape)
     database = Database(home, write_settings, env, create_log(run, "airflow-database"))
     services = SERVICES | (SECOND_SCHEDULER if shape.has_two_schedulers else {})
-    made = [_build_service(run, name, addresses.port, env, database) for name in services]
-    return [*made, *(workers.build_servers(run, queue, env, database) if queue else [])]
+    servers = [_build_service(run, name, addresses.port, env, database) for name in services]
+    return [*servers, *(workers.build_servers(run, queue, env, database) if queue else [])]
 
 
 def _build_service(run: RunDir, name: str, port: int, env: Mapping[str, str], database: Database) -> Server:
-    command, reported, variable = (SERVICES | SECOND_SCHEDULER)[name]
+    command, job_type, variable = (SERVICES | SECOND_SCHEDULER)[name]
     serve_logs = ("--skip-serve-logs",) if command in WITHOUT_SERVERS_OF_LOGS else ()
     return Server(
         name=f"airflow-{name}",
         command=(str(PYTHON), str(PYTHON.parent / "airflow"), command, *serve_logs),
         folder=run.airflow_home,
         log=create_log(run, f"airflow-{name}"),
-        probe=lambda since: _is_healthy(port, reported, since),
+        probe=lambda since: _is_healthy(port, job_type, since),
         env=env,
         variable=variable,
         prepare=database.create_once,
@@ -92,15 +92,15 @@ def _build_service(run: RunDir, name: str, port: int, env: Mapping[str, str], da
     )
 
 
-def _is_healthy(port: int, reported: str | None, since: float) -> bool:
+def _is_healthy(port: int, job_type: str | None, since: float) -> bool:
     """Whether the API server answers, for users and for tasks; or whether another service has beaten since then."""
     if not is_answering(port):
         return False
     try:
-        if reported is None:
+        if job_type is None:
             return bool(_get_json(port, "/execution/health"))  # the first call is slow: let it not be a task's
-        health = _get_json(port, "/api/v2/monitor/health").get(reported, {})
-        beat = datetime.fromisoformat(health[f"latest_{reported}_heartbeat"])
+        health = _get_json(port, "/api/v2/monitor/health").get(job_type, {})
+        beat = datetime.fromisoformat(health[f"latest_{job_type}_heartbeat"])
         return health["status"] == "healthy" and beat.timestamp() >= since
     except (OSError, ValueError, KeyError, TypeError):
         return False

@@ -128,8 +128,8 @@ def _build_bundles(folder: str | None) -> dict[str, str]:
     if not folder:
         return {}
     local = "airflow.dag_processing.bundles.local.LocalDagBundle"
-    beside = {"name": "beside", "classpath": local, "kwargs": {"path": folder}}
-    bundles = [{"name": "dags-folder", "classpath": local, "kwargs": {}}, beside]
+    shared_bundle = {"name": "beside", "classpath": local, "kwargs": {"path": folder}}
+    bundles = [{"name": "dags-folder", "classpath": local, "kwargs": {}}, shared_bundle]
     return {"dag_bundle_config_list": json.dumps(bundles)}
 
 

@@ -30,14 +30,14 @@ class Queue:
         return build_uri(self.port, self.password)
 
 
-def choose_queue(parts: Collection[str], chosen: Mapping[str, int], password: str) -> Queue | None:
+def choose_queue(parts: Collection[str], port_numbers: Mapping[str, int], password: str) -> Queue | None:
     """The queue that the parts ask for, on the ports that were chosen for them."""
     if "celery" not in parts:
         return None
     if "rabbitmq" not in parts:
-        return Queue(chosen["celery"], password)
-    epmd, node = (chosen[name] for name in rabbitmq.NODE_PORTS)
-    return Queue(chosen["rabbitmq"], password, (epmd, node))
+        return Queue(port_numbers["celery"], password)
+    epmd, node = (port_numbers[name] for name in rabbitmq.NODE_PORTS)
+    return Queue(port_numbers["rabbitmq"], password, (epmd, node))
 
 
 def find_packages() -> Path:

@@ -21,14 +21,14 @@ MISSING_PYTHON = (
 
 
 def build_environment() -> bool:
-    """Build what is missing; True when something was built. SetupError when there is no Python 3.13."""
+    """Build the environment if it is missing; True when it was built. SetupError without a Python 3.13."""
     return setup.build_unless_stamped(
         FOLDER, setup.compute_digest(LOCK_FILE), "the BigQuery server's packages (a minute)", _install_packages
     )
 
 
 def is_built() -> bool:
-    """Whether the environment stands as the lock wants it."""
+    """Whether the environment has the packages of the lock file."""
     return setup.has_packages(FOLDER, LOCK_FILE)
 
 

@@ -69,8 +69,8 @@ def wrap_projection(projection: Callable[..., tuple[str, str]]) -> Callable[...,
     def project_file(config: Any, fields: list[Any], columns: list[str]) -> tuple[str, str]:
         if not fields or config.sourceFormat != "PARQUET":
             return projection(config, fields, columns)
-        named = ((database.quote(field.name), types.duckdb_type(field)) for field in fields)
-        return ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in named), "false"
+        casts = ((database.quote(field.name), types.duckdb_type(field)) for field in fields)
+        return ", ".join(f"CAST({name} AS {kind}) AS {name}" for name, kind in casts), "false"
 
     return project_file
 

@@ -1,4 +1,4 @@
-"""Owns how many brokers a stack has, how they find each other, and what their users are told."""
+"""Plans the brokers of a stack: their number, their addresses, and the variables that users get."""
 
 import base64
 import json
@@ -35,10 +35,10 @@ def name_ports(parts: list[str]) -> list[str]:
     return [door + _get_suffix(number) for number in _number_brokers(parts) for door in doors]
 
 
-def plan_kafka(run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> KafkaPlan:
+def plan_kafka(run: RunDir, parts: list[str], port_numbers: Mapping[str, int]) -> KafkaPlan:
     """The brokers on the ports that were chosen for them; StackError without `openssl`, where TLS is asked for."""
     numbers = _number_brokers(parts)
-    plan = KafkaPlan(bootstrap=",".join(f"{HOST}:{chosen['kafka' + _get_suffix(number)]}" for number in numbers))
+    plan = KafkaPlan(bootstrap=",".join(f"{HOST}:{port_numbers['kafka' + _get_suffix(number)]}" for number in numbers))
     guard = security.build_guard(run.path / "kafka" / "tls") if "secure" in parts else None
     probe = {"bootstrap.servers": plan.bootstrap}
     extra = dict(probe)
@@ -49,12 +49,12 @@ def plan_kafka(run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> Kafk
     plan.variables[CONNECTION] = json.dumps({"conn_type": "kafka", "extra": extra})
     # given as --name=value: one id in 64 begins with a dash and would be read as an option
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    quorum = ",".join(f"{number}@{HOST}:{chosen['controller' + _get_suffix(number)]}" for number in numbers)
+    quorum = ",".join(f"{number}@{HOST}:{port_numbers['controller' + _get_suffix(number)]}" for number in numbers)
     for number in numbers:
         ports = {
-            door: chosen[door + _get_suffix(number)]
+            door: port_numbers[door + _get_suffix(number)]
             for door in ("kafka", "controller", "inner")
-            if door + _get_suffix(number) in chosen
+            if door + _get_suffix(number) in port_numbers
         }
         broker = Broker(number, ports, quorum, len(numbers), cluster, guard)
         plan.servers.append(_build_server(run, broker, probe))

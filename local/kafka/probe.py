@@ -49,7 +49,7 @@ def main(settings: dict[str, str]) -> int:
 
 
 def build_rights() -> Iterator[AclBinding]:
-    """What the user of the stack's connection may do."""
+    """The access rights of the user in the stack's connection."""
     for kind, name, pattern, operations in RIGHTS:
         for operation in operations.split():
             action = (AclOperation[operation], AclPermissionType.ALLOW)

@@ -80,14 +80,14 @@ def make_certificates(folder: Path) -> None:
     signed = ("-CA", "ca.pem", "-CAkey", "ca.key", *extensions)
     _run_openssl(folder, *new, "-subj", "/CN=broker", "-keyout", "broker.key", "-out", "broker.crt", *signed)
     # with its key in one file, as Java reads it
-    both = folder / "broker.pem"
-    both.touch(mode=0o600)
-    both.write_text((folder / "broker.key").read_text() + (folder / "broker.crt").read_text())
+    pem_file = folder / "broker.pem"
+    pem_file.touch(mode=0o600)
+    pem_file.write_text((folder / "broker.key").read_text() + (folder / "broker.crt").read_text())
 
 
 def _run_openssl(folder: Path, *words: str) -> None:
     command = ("openssl", *words)
-    done = subprocess.run(command, cwd=folder, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"})
-    if done.returncode:
-        reason = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    process = subprocess.run(command, cwd=folder, capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"})
+    if process.returncode:
+        reason = process.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise StackError(f"secure: openssl {words[0]} failed: {''.join(reason)}")

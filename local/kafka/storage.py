@@ -1,4 +1,4 @@
-"""Owns what a broker finds when it starts: its settings, and an empty storage."""
+"""Writes a broker's settings and formats its empty storage, before the broker starts."""
 
 import shutil
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ def build_settings(data: Path, broker: Broker) -> dict[str, object]:
 
 
 def _build_listeners(broker: Broker) -> dict[str, object]:
-    """The doors: that of clients is open to this machine, or guarded, and then brokers have one of their own."""
+    """The listeners. Clients get an open one on this machine, or one with log-ins; then brokers get their own."""
     clients = "CLIENTS"
     doors = {clients: broker.ports["kafka"], "CONTROLLER": broker.ports["controller"]}
     if broker.guard:

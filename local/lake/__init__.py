@@ -1,1 +1,1 @@
-"""What an Iceberg catalog and its files lie on beyond one machine: PostgreSQL, a REST catalog, and a server like S3."""
+"""The servers behind an Iceberg catalog and its files: PostgreSQL, a REST catalog, and a server like S3."""

@@ -16,7 +16,7 @@ ADDRESSES = {"postgres": "POSTGRES_URI", "rest": "REST_CATALOG_URI", "s3": "S3_E
 
 @dataclass(frozen=True)
 class Secrets:
-    """What the servers of one stack ask for, made anew for each."""
+    """The passwords and keys of one stack's servers; each stack gets new ones."""
 
     password: str
     access_key: str

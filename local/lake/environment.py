@@ -13,14 +13,14 @@ LOCK_FILE = setup.ROOT / "local" / "lake" / "requirements.txt"
 
 
 def build_environment() -> bool:
-    """Build what is missing; True when something was built."""
+    """Build the environment if it is missing; True when it was built."""
     return setup.build_unless_stamped(
         FOLDER, setup.compute_digest(LOCK_FILE), "the S3 server's packages (half a minute)", _install_packages
     )
 
 
 def is_built() -> bool:
-    """Whether the environment stands as the lock wants it."""
+    """Whether the environment has the packages of the lock file."""
     return setup.has_packages(FOLDER, LOCK_FILE)
 
 

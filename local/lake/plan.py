@@ -1,4 +1,4 @@
-"""Owns which of these servers a stack gets, what each is told of the others, and how users find them."""
+"""Plans which of these servers a stack gets, which addresses each server gets, and which variables users get."""
 
 import secrets
 from collections.abc import Mapping
@@ -27,33 +27,33 @@ class LakePlan:
     metadata: str | None = None
 
 
-def plan_lake(run: RunDir, parts: list[str], chosen: Mapping[str, int]) -> LakePlan:
+def plan_lake(run: RunDir, parts: list[str], port_numbers: Mapping[str, int]) -> LakePlan:
     """The servers among `parts` on the ports that were chosen for them."""
-    made = Secrets(*(secrets.token_urlsafe(15) for _ in range(3)))
-    plan = LakePlan(variables=build_connection(parts, made))
+    lake_secrets = Secrets(*(secrets.token_urlsafe(15) for _ in range(3)))
+    plan = LakePlan(variables=build_connection(parts, lake_secrets))
     if "postgres" in parts:
-        plan.variables[ADDRESSES["postgres"]] = f"postgresql://{HOST}:{chosen['postgres']}/{postgres.DATABASE}"
-        plan.variables |= {"POSTGRES_USER": postgres.USER, "POSTGRES_PASSWORD": made.password}
-        plan.metadata = postgres.build_uri(chosen["postgres"], made.password, METADATA_DATABASE)
-        plan.servers.append(postgres.build_server(run, chosen["postgres"], made.password))
+        plan.variables[ADDRESSES["postgres"]] = f"postgresql://{HOST}:{port_numbers['postgres']}/{postgres.DATABASE}"
+        plan.variables |= {"POSTGRES_USER": postgres.USER, "POSTGRES_PASSWORD": lake_secrets.password}
+        plan.metadata = postgres.build_uri(port_numbers["postgres"], lake_secrets.password, METADATA_DATABASE)
+        plan.servers.append(postgres.build_server(run, port_numbers["postgres"], lake_secrets.password))
     if "s3" in parts:
-        plan.variables[ADDRESSES["s3"]] = f"http://{HOST}:{chosen['s3']}"
-        plan.servers.append(s3.build_server(run, chosen["s3"]))
+        plan.variables[ADDRESSES["s3"]] = f"http://{HOST}:{port_numbers['s3']}"
+        plan.servers.append(s3.build_server(run, port_numbers["s3"]))
     if "rest" in parts:
-        plan.variables[ADDRESSES["rest"]] = plan.variables[OLD_REST_ADDRESS] = f"http://{HOST}:{chosen['rest']}"
-        plan.servers.append(_plan_rest(run, parts, chosen, made))
+        plan.variables[ADDRESSES["rest"]] = plan.variables[OLD_REST_ADDRESS] = f"http://{HOST}:{port_numbers['rest']}"
+        plan.servers.append(_plan_rest(run, parts, port_numbers, lake_secrets))
     return plan
 
 
-def _plan_rest(run: RunDir, parts: list[str], chosen: Mapping[str, int], secrets: Secrets) -> Server:
+def _plan_rest(run: RunDir, parts: list[str], port_numbers: Mapping[str, int], secrets: Secrets) -> Server:
     """The REST catalog over the database and the store that are in the stack too."""
     properties = dict[str, str]()
     if "postgres" in parts:
-        properties["uri"] = f"jdbc:postgresql://{HOST}:{chosen['postgres']}/{postgres.DATABASE}"
+        properties["uri"] = f"jdbc:postgresql://{HOST}:{port_numbers['postgres']}/{postgres.DATABASE}"
         properties |= {"jdbc.user": postgres.USER, "jdbc.password": secrets.password}
     if "s3" in parts:
         properties |= rest.build_store_properties(
-            f"http://{HOST}:{chosen['s3']}", secrets.access_key, secrets.secret_key
+            f"http://{HOST}:{port_numbers['s3']}", secrets.access_key, secrets.secret_key
         )
-    database = partial(postgres.is_ready, chosen["postgres"]) if "postgres" in parts else None
-    return rest.build_server(run, chosen["rest"], properties, database)
+    database = partial(postgres.is_ready, port_numbers["postgres"]) if "postgres" in parts else None
+    return rest.build_server(run, port_numbers["rest"], properties, database)

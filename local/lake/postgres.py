@@ -72,15 +72,15 @@ def find_owner() -> str | None:
     return "postgres" if "postgres" in known else "nobody"
 
 
-def build_owner_words(*more: str) -> tuple[str, ...]:
+def build_owner_words(*more_words: str) -> tuple[str, ...]:
     """The words before a command that make it run as the owner."""
     owner = find_owner()
     words = ("--reuid", owner, "--regid", owner, "--clear-groups") if owner else ()
-    return ("setpriv", *words, *more) if words or more else ()
+    return ("setpriv", *words, *more_words) if words or more_words else ()
 
 
 def find_folder(run: RunDir) -> Path:
-    """Its folder, not in that of the run: the owner may be kept out of a home folder."""
+    """Its folder, outside of the run folder: the server's user may have no access to a home folder."""
     name = hashlib.sha256(str(run.path).encode()).hexdigest()[:12]
     return Path(tempfile.gettempdir()) / f"tidegate-postgres-{name}"
 

@@ -16,7 +16,7 @@ from local.server import Server, build_clean_environment, build_java_command, cr
 MAIN_CLASS = "org.apache.iceberg.rest.RESTCatalogServer"
 HEAP_SIZE = "256m"
 QUIET = f"-Dorg.slf4j.simpleLogger.log.{MAIN_CLASS}=warn"  # it would log its properties, passwords too
-DATABASE_PATIENCE_SECONDS = 60
+DATABASE_DEADLINE_SECONDS = 60
 
 
 def build_server(
@@ -29,11 +29,11 @@ def build_server(
     if not (JARS / "rest").exists():
         raise StackError("rest: its jars are not there: run make setup WITH=rest")
     folder = run.path / "rest"
-    own = {
+    default_settings = {
         "uri": f"jdbc:sqlite:{folder / 'catalog.db'}?busy_timeout=30000",
         "warehouse": f"file://{run.path}/lake/rest",
     }
-    settings = {"rest.port": str(port), "jdbc.schema-version": "V1", **own, **properties}
+    settings = {"rest.port": str(port), "jdbc.schema-version": "V1", **default_settings, **properties}
     return Server(
         name="rest",
         command=build_java_command("rest", f"-Xmx{HEAP_SIZE}", QUIET, MAIN_CLASS),
@@ -47,7 +47,7 @@ def build_server(
 
 
 def build_store_properties(endpoint: str, access_key: str, secret_key: str) -> dict[str, str]:
-    """What its catalog needs of a bucket: the server writes metadata files there itself."""
+    """The properties of the bucket, in which the server itself writes metadata files."""
     return {
         "warehouse": f"s3://{s3.BUCKET}/warehouse",
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
@@ -60,15 +60,15 @@ def build_store_properties(endpoint: str, access_key: str, secret_key: str) -> d
 
 
 def _name_variable(name: str) -> str:
-    """The environment variable that a property is read from: no list of processes shows it."""
+    """The environment variable of a property. A variable is not visible in a list of processes."""
     return "CATALOG_" + name.upper().replace("-", "__").replace(".", "_")
 
 
 def _await_database(is_ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DATABASE_PATIENCE_SECONDS
+    deadline = time.monotonic() + DATABASE_DEADLINE_SECONDS
     while not is_ready():
         if time.monotonic() > deadline:
-            raise StackError(f"rest: its database does not answer after {DATABASE_PATIENCE_SECONDS} s")
+            raise StackError(f"rest: its database does not answer after {DATABASE_DEADLINE_SECONDS} s")
         time.sleep(0.2)
 
 

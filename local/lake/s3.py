@@ -28,7 +28,7 @@ def build_server(run: RunDir, port: int) -> Server:
 
 
 def create_bucket(port: int, name: str) -> bool:
-    """Make the bucket, or find it there; False where nobody answers."""
+    """Create the bucket if it does not exist; False if the server does not answer."""
     request = urllib.request.Request(f"http://{HOST}:{port}/{name}", method="PUT", data=b"")
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

@@ -14,20 +14,20 @@ LOCK_FILE = Path(__file__).parent / "artifact.sha256"
 
 
 def build_program() -> bool:
-    """Fetch and unpack what is missing; True when something was done."""
+    """Fetch and unpack the archive if it is missing; True when it was fetched."""
     return setup.build_unless_stamped(
         FOLDER, read_lock(LOCK_FILE)[0], "the schema registry's program (109 MB)", _unpack_archive
     )
 
 
 def is_built() -> bool:
-    """Whether the program stands as the lock wants it."""
+    """Whether the program of the lock file is unpacked."""
     stamp = FOLDER / setup.STAMP_NAME
     return stamp.exists() and stamp.read_text() == read_lock(LOCK_FILE)[0]
 
 
 def find_program() -> Path:
-    """The jar that starts it, beside the libraries that it names."""
+    """The jar that starts the registry. Its libraries are in the same folder."""
     (program,) = FOLDER.glob("*-runner.jar")
     return program
 

@@ -22,7 +22,7 @@ def build_url(port: int) -> str:
 
 
 def build_variables(port: int) -> dict[str, str]:
-    """What its users find in the environment: the address, and the connection that formats ask for by default."""
+    """The environment variables for users: the address, and the connection that formats use by default."""
     return {ADDRESS: build_url(port), CONNECTION: json.dumps({"conn_type": "http", "extra": {"url": build_url(port)}})}
 
 
