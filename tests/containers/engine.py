@@ -23,7 +23,7 @@ from containers.rootfs import Image, bind, build_command, fill_root, mount_root,
 
 NETWORK = "10.97.0."
 POLL_SECONDS = 0.5
-RESTART_PAUSE_SECONDS = 2.0
+RESTART_DELAY_SECONDS = 2.0
 HEALTHY, DONE = "service_healthy", "service_completed_successfully"
 
 
@@ -69,7 +69,7 @@ class Engine:
                 self._report(service.name, status="exited", code=code)
                 if service.restart == "no":
                     return
-                time.sleep(RESTART_PAUSE_SECONDS)
+                time.sleep(RESTART_DELAY_SECONDS)
         except Exception as error:
             traceback.print_exc()
             detail = getattr(error, "stderr", None) or ""

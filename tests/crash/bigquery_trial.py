@@ -34,15 +34,15 @@ FIRST = {
 
 def walk(dwh: Any, runners: Any, situations: Iterable[str] = (*FIRST, *LATER)) -> None:
     """One pipeline meets the later faults one after the other; each of the first batch has a pipeline of its own."""
-    numbers, wanted = itertools.count(1), tuple(situations)
-    for point, kind in (FIRST[name] for name in wanted if name in FIRST):
+    numbers, chosen_names = itertools.count(1), tuple(situations)
+    for point, kind in (FIRST[name] for name in chosen_names if name in FIRST):
         number = next(numbers)
         Trial(dwh, runners, f"faults{number}").flush_with_fault(number, point, kind)
         dwh.sql("DROP TABLE `last`")
         dwh.sql("DROP TABLE `every`")
     trial = Trial(dwh, runners, "faults")
     trial.flush_batch(next(numbers))
-    for point, kind in (LATER[name] for name in wanted if name in LATER):
+    for point, kind in (LATER[name] for name in chosen_names if name in LATER):
         trial.flush_with_fault(next(numbers), point, kind)
 
 
@@ -66,8 +66,8 @@ class Trial:
         """A batch that meets a fault, which the next runs make good."""
         self._produce(number)
         environment = self.dwh.bench.build_environment()
-        ended = self.runners.run(environment, "flush", self.name, at=Point.parse(point), kind=kind)
-        assert ended.met, f"{point} was not reached: {ended.output}"
+        outcome = self.runners.run(environment, "flush", self.name, at=Point.parse(point), kind=kind)
+        assert outcome.met, f"{point} was not reached: {outcome.output}"
         self._check()
 
     def _produce(self, number: int) -> None:

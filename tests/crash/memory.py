@@ -1,4 +1,4 @@
-"""Pipelines in memory, in every situation in which a run may begin, and what is left when they came to rest."""
+"""Pipelines in memory, in every situation in which a run can begin, and what remains after their runs."""
 
 import pickle
 from collections.abc import Callable
@@ -30,18 +30,18 @@ def die() -> None:
 
 
 def build_crash_pipeline(mode: str, tables: int, columns: tuple[str, ...] = ("id", "name", "more")) -> Pipeline:
-    more = {"sequence_by": ("name",)} if mode == "sequenced" else {}
+    sequence_options = {"sequence_by": ("name",)} if mode == "sequenced" else {}
     mode = "upsert_delete" if mode == "sequenced" else mode
-    given = {"columns": tuple(Column(c, "STRING") for c in columns), "audits": (AUDIT,), **more}
+    table_options = {"columns": tuple(Column(c, "STRING") for c in columns), "audits": (AUDIT,), **sequence_options}
     if mode == "direct":  # rows of which an audit is asked are staged
-        made = build_table(TABLES[0], **{**given, "audits": ()})
-        return build_pipeline(made, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT, direct=True)
+        crash_tables = build_table(TABLES[0], **{**table_options, "audits": ()})
+        return build_pipeline(crash_tables, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT, direct=True)
     if mode == "named":
-        template = build_table("lake.shop.v{name}", namespaces=("shop",), **given)
+        template = build_table("lake.shop.v{name}", namespaces=("shop",), **table_options)
         pipeline = build_pipeline(template, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
         return replace(pipeline, tables=(), template=template)
-    made = [build_table(name, mode, **given) for name in TABLES[:tables]]
-    return build_pipeline(*made, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
+    crash_tables = [build_table(name, mode, **table_options) for name in TABLES[:tables]]
+    return build_pipeline(*crash_tables, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
 
 
 def produce(world: World, *records: tuple[str, str | None]) -> None:
@@ -78,7 +78,7 @@ def arrange_staged_batch(world: World, pipeline: Pipeline) -> None:
 
 
 def arrange_published_batch(world: World, pipeline: Pipeline) -> None:
-    """A run died after its publish: the offsets are behind and everything is left behind."""
+    """A run died after its publish: the offsets are not committed and nothing is cleaned up."""
     arrange_later_batch(world, pipeline)
     meet = build_fault("killed", Point("commit_offsets/broker.commit", "before"), die)
     with suppress(Crash):
@@ -86,7 +86,7 @@ def arrange_published_batch(world: World, pipeline: Pipeline) -> None:
 
 
 def arrange_left_branch(world: World, pipeline: Pipeline) -> None:
-    """A run died between the merge and the publish: its branch is left behind."""
+    """A run died between the merge and the publish: its branch still exists."""
     arrange_later_batch(world, pipeline)
     meet = build_fault("killed", Point("merge/commits.publish", "before"), die)
     with suppress(Crash):
@@ -97,11 +97,11 @@ def arrange_queue(world: World, pipeline: Pipeline) -> None:
     """Two batches of the last table wait in its queue, because its merges failed."""
     arrange_first_batch(world, pipeline)
     flush(world.build_ports(pipeline))
-    broken = FailsToMerge(world.engine, pipeline.tables[-1].name)
+    engine = FailsToMerge(world.engine, pipeline.tables[-1].name)
     for name in ("3", "4"):
         produce(world, ("a", name), ("b", None), ("c", name))
         with suppress(RetryLater, SomeTables):
-            flush(world.build_ports(pipeline, engine=broken))
+            flush(world.build_ports(pipeline, engine=engine))
 
 
 def arrange_batch_without_rows(world: World, pipeline: Pipeline) -> None:
@@ -189,19 +189,19 @@ def read_outcome(world: World, pipeline: Pipeline) -> tuple[list[list[dict]], li
 
 def list_leftovers(world: World, pipeline: Pipeline) -> list[str]:
     """Branches, and staged rows, snapshots and counts."""
-    found = []
+    leftovers = []
     for table in expand_template(world.build_ports(pipeline)).pipeline.tables:
-        found += [ref for ref in world.destination.tables[table.name].refs if ref not in ("main", "tidegate_shop")]
+        leftovers += [ref for ref in world.destination.tables[table.name].refs if ref not in ("main", "tidegate_shop")]
         if table.discovers_names:
             continue  # it has no intermediate table
         staged = world.destination.tables.get(f"{table.name}_shop_tmp")
         if staged is None:
             continue  # every batch was merged without being staged
-        found += [str(row) for row in staged.read_rows()] + [
+        leftovers += [str(row) for row in staged.read_rows()] + [
             name for name in staged.properties if name.startswith(COUNTS)
         ]
-        found += [str(snapshot.summary) for snapshot in list(staged.snapshots.values())[:-1]]
-    return found
+        leftovers += [str(snapshot.summary) for snapshot in list(staged.snapshots.values())[:-1]]
+    return leftovers
 
 
 def list_passed_points(situation: Situation, pipeline: Pipeline) -> list[Point]:

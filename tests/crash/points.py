@@ -66,12 +66,12 @@ class Point:
     @classmethod
     def parse(cls, text: str) -> "Point":
         """ValueError for a call that no port has: no run would ever come to it."""
-        name, when, nth = text.split(":")
+        name, moment, nth = text.split(":")
         step, _, call = name.partition("/")
         port, _, method = call.partition(".")
-        if when != "inside" and not callable(getattr(PORTS[port], method, None)):
+        if moment != "inside" and not callable(getattr(PORTS[port], method, None)):
             raise ValueError(f"{step} never calls {call}: no such method of {PORTS[port].__name__}")
-        return cls(name, when, int(nth))
+        return cls(name, moment, int(nth))
 
     @property
     def place(self) -> tuple[str, str]:
@@ -91,16 +91,16 @@ class Journey:
     def __init__(self, meet: Callable[[Point], None] = lambda _: None) -> None:
         self.meet, self.passed, self._visits = meet, list[Point](), Counter[tuple[str, str]]()
 
-    def __call__(self, call: str, when: str) -> None:
+    def __call__(self, call: str, moment: str) -> None:
         name = f"{_find_step()}/{call}"
-        self._visits[name, when] += 1
-        self.passed.append(Point(name, when, self._visits[name, when]))
+        self._visits[name, moment] += 1
+        self.passed.append(Point(name, moment, self._visits[name, moment]))
         self.meet(self.passed[-1])
 
     def build_ports(self, ports: Ports) -> Ports:
         """The ports with this journey between them and the steps."""
-        watched: dict[str, Any] = {name: Watched(name, getattr(ports, name), self) for name in PORTS}
-        return replace(ports, **watched)
+        watched_ports: dict[str, Any] = {name: Watched(name, getattr(ports, name), self) for name in PORTS}
+        return replace(ports, **watched_ports)
 
     @contextmanager
     def inside(self) -> Iterator["Journey"]:
@@ -142,13 +142,13 @@ def list_cases(points: list[Point]) -> list[tuple[Point, str]]:
     Killed: at each point. Raised: before a call, which then has no effect, or inside. Lost: after a call that had
     its effect. After a read nothing is different from before the next call, so it is killed before only.
     """
-    found = []
+    cases = []
     for point in points:
         if point.when in ("before", "inside"):
-            found += [(point, "killed"), (point, "raised")]
+            cases += [(point, "killed"), (point, "raised")]
         elif not point.reads:
-            found += [(point, "killed"), (point, "lost")]
-    return found
+            cases += [(point, "killed"), (point, "lost")]
+    return cases
 
 
 def choose_cases(points: list[Point], turn: int) -> list[tuple[Point, str]]:
@@ -159,7 +159,7 @@ def choose_cases(points: list[Point], turn: int) -> list[tuple[Point, str]]:
     visits: dict[tuple[str, str], list[Point]] = {}
     for point in points:
         visits.setdefault(point.place, []).append(point)
-    possible = [faults for met in visits.values() if (faults := list_cases([met[-turn]]))]
+    possible = [faults for point_visits in visits.values() if (faults := list_cases([point_visits[-turn]]))]
     return [faults[(number + turn) % len(faults)] for number, faults in enumerate(possible)]
 
 

@@ -36,7 +36,7 @@ OVERTAKEN, SECOND_PART = "OVERTAKEN", -2
 
 
 class Counted:
-    """A producer that numbers its calls over all parts, and meets `fault` before call `at` and after it."""
+    """A producer that numbers its calls over all parts, and has the `fault` before or after call `at`."""
 
     passed: ClassVar[list[str]] = []
     at, when, fault = -1, "before", signal.SIGKILL
@@ -54,12 +54,12 @@ class Counted:
         if name not in CALLS:
             return call
 
-        def counted(*given: Any, **named: Any) -> Any:
+        def counted(*arguments: Any, **options: Any) -> Any:
             number = len(Counted.passed)
             Counted.passed.append(name)
             if (number, "before") == (Counted.at, Counted.when):
                 os.kill(os.getpid(), Counted.fault)
-            answer = call(*given, **named)
+            answer = call(*arguments, **options)
             if (number, "after") == (Counted.at, Counted.when):
                 self._real.flush(5)  # what was handed over is on its way
                 os.kill(os.getpid(), Counted.fault)
@@ -78,8 +78,8 @@ class Direct:
         self._spark, self._settings = spark, settings
 
     def run(self, job: Any) -> None:
-        produced = list(producer.build_producer(build_plan(job, self._settings))(iter([self._spark.changes(job)])))
-        raise_refusal(job, [row["outcome"] for batch in produced for row in batch.to_pylist()])
+        batches = list(producer.build_producer(build_plan(job, self._settings))(iter([self._spark.changes(job)])))
+        raise_refusal(job, [row["outcome"] for batch in batches for row in batch.to_pylist()])
 
 
 def compute_value(snapshot: int, key: str) -> str | None:
@@ -97,87 +97,92 @@ def build_table(snapshots: int) -> Table:
     return table
 
 
-def build_ports(asked: dict[str, Any], snapshot: int) -> PublicationPorts:
+def build_ports(request: dict[str, Any], snapshot: int) -> PublicationPorts:
     """The publication at a time when the table stood at that snapshot."""
-    settings = asked.get("settings", {"bootstrap.servers": asked.get("bootstrap")})
+    settings = request.get("settings", {"bootstrap.servers": request.get("bootstrap")})
     table = build_table(snapshot + 1)
-    more = {"transaction_records": 2, "delivery": asked["delivery"], "state_topic": asked["state"]}
-    publication = build_publication(topics=(asked["topic"],), **more)
+    options = {"transaction_records": 2, "delivery": request["delivery"], "state_topic": request["state"]}
+    publication = build_publication(topics=(request["topic"],), **options)
     engine = Direct(Spark(table, Topic()), settings)
     return PublicationPorts(publication, KafkaTopics(settings), table, engine, lambda: 0, lambda: os.urandom(8).hex())
 
 
-def become(asked: dict[str, Any], snapshot: int, at: int, when: str, fault: signal.Signals) -> NoReturn:
+def become(request: dict[str, Any], snapshot: int, at: int, moment: str, fault: signal.Signals) -> NoReturn:
     """In a new process: one run; its exit code says that it ended by itself, and how many calls it passed is told."""
-    Counted.at, Counted.when, Counted.fault = at, when, fault
+    Counted.at, Counted.when, Counted.fault = at, moment, fault
     producer.kafka.Producer = Counted  # type: ignore[attr-defined]
     code = 0
     try:
         with suppress(NothingToDo, PublishedElsewhere, RetryLater):
-            publish(build_ports(asked, snapshot))
-        Path(asked["told"]).write_text(json.dumps(Counted.passed))
+            publish(build_ports(request, snapshot))
+        Path(request["told"]).write_text(json.dumps(Counted.passed))
     except BaseException as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         code = 1
     os._exit(code)
 
 
-def run(asked: dict[str, Any], snapshot: int, at: int = -1, when: str = "", fault: Any = signal.SIGKILL) -> int:
+def run(request: dict[str, Any], snapshot: int, at: int = -1, moment: str = "", fault: Any = signal.SIGKILL) -> int:
     pid = os.fork()
     if not pid:
-        become(asked, snapshot, at, when, fault)
+        become(request, snapshot, at, moment, fault)
     if fault == signal.SIGSTOP:
         return pid
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def walk(asked: dict[str, Any]) -> list[str]:
-    """Meet the fault at every call of a run; what went otherwise than it should."""
-    wrong: list[str] = []
-    assert run(asked, 0, SECOND_PART) == -signal.SIGKILL, "a first run dies between two of its parts"
-    assert finish(asked, 1) == 0
-    snapshot = 3 if asked["fault"] == OVERTAKEN else 2
-    assert run(asked, snapshot) == 0
-    calls = json.loads(Path(asked["told"]).read_text())
-    cases = [(at, when) for at in range(len(calls)) for when in ("before", "after") if asked["every"](at, when)]
-    for at, when in cases:
-        said = f"{calls[at]} {at} {when}"
-        met, expected = meet(asked, snapshot + 1, at, when)
+def walk(request: dict[str, Any]) -> list[str]:
+    """Have the fault at every call of a run; return a sentence for each unexpected result."""
+    problems: list[str] = []
+    assert run(request, 0, SECOND_PART) == -signal.SIGKILL, "a first run dies between two of its parts"
+    assert finish(request, 1) == 0
+    snapshot = 3 if request["fault"] == OVERTAKEN else 2
+    assert run(request, snapshot) == 0
+    calls = json.loads(Path(request["told"]).read_text())
+    cases = [
+        (at, call_moment)
+        for at in range(len(calls))
+        for call_moment in ("before", "after")
+        if request["every"](at, call_moment)
+    ]
+    for at, moment in cases:
+        label = f"{calls[at]} {at} {moment}"
+        actual_code, expected = meet(request, snapshot + 1, at, moment)
         snapshot += 2
-        if met != expected:
-            wrong.append(f"{said}: met no fault: {met}")
-        if finish(asked, snapshot):
-            wrong.append(f"{said}: a run after it failed, or the topic is not the table")
-    Path(asked["told"]).write_text(json.dumps({"snapshots": snapshot + 1, "cases": len(cases)}))
-    return wrong
+        if actual_code != expected:
+            problems.append(f"{label}: met no fault: {actual_code}")
+        if finish(request, snapshot):
+            problems.append(f"{label}: a run after it failed, or the topic is not the table")
+    Path(request["told"]).write_text(json.dumps({"snapshots": snapshot + 1, "cases": len(cases)}))
+    return problems
 
 
-def meet(asked: dict[str, Any], snapshot: int, at: int, when: str) -> tuple[int, int]:
-    """A run to `snapshot` that meets the fault; how it ended, and how it should have."""
-    if asked["fault"] == "SIGKILL":
-        return run(asked, snapshot, at, when), -signal.SIGKILL
-    is_overtaken = asked["fault"] == OVERTAKEN  # it was planned first, and goes on behind a later run that died
-    first = run(asked, snapshot, 0 if is_overtaken else at, "before" if is_overtaken else when, signal.SIGSTOP)
+def meet(request: dict[str, Any], snapshot: int, at: int, call_moment: str) -> tuple[int, int]:
+    """Run to `snapshot` with the fault; return the exit code of the next run and the expected one."""
+    if request["fault"] == "SIGKILL":
+        return run(request, snapshot, at, call_moment), -signal.SIGKILL
+    is_overtaken = request["fault"] == OVERTAKEN  # it was planned first, and goes on behind a later run that died
+    first = run(request, snapshot, 0 if is_overtaken else at, "before" if is_overtaken else call_moment, signal.SIGSTOP)
     wait_until_stopped(first)
-    met = run(asked, snapshot + 1, at, when) if is_overtaken else finish(asked, snapshot + 1)
+    actual_code = run(request, snapshot + 1, at, call_moment) if is_overtaken else finish(request, snapshot + 1)
     os.kill(first, signal.SIGCONT)
-    ended = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
+    end_code = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
     if is_overtaken:
-        return met, -signal.SIGKILL
-    return met, 0 if ended in (0, 1) else ended  # however it ends, it must have changed nothing
+        return actual_code, -signal.SIGKILL
+    return actual_code, 0 if end_code in (0, 1) else end_code  # however it ends, it must have changed nothing
 
 
-def finish(asked: dict[str, Any], snapshot: int) -> int:
+def finish(request: dict[str, Any], snapshot: int) -> int:
     """Runs until one finds nothing to do, and the topic must be the table then; 0 for good."""
-    return fork(lambda: int(not is_equal_to_table(asked, snapshot)))
+    return fork(lambda: int(not is_equal_to_table(request, snapshot)))
 
 
-def is_equal_to_table(asked: dict[str, Any], snapshot: int) -> bool:
-    outside = build_ports(asked, snapshot)
+def is_equal_to_table(request: dict[str, Any], snapshot: int) -> bool:
+    outside = build_ports(request, snapshot)
     with suppress(NothingToDo):
         for _ in range(3):
             publish(outside)
-    records = dict(read_records(asked["bootstrap"], asked["topic"]))
+    records = dict(read_records(request["bootstrap"], request["topic"]))
     return {key: value for key, value in records.items() if value is not None} == build_table(snapshot + 1).latest()
 
 
@@ -205,21 +210,21 @@ def walk_in_process(
 ) -> tuple[dict[str, int], list[tuple[str, Any]]]:
     """A walk in a process of its own: how many cases there were, and what a reader with read_committed then sees."""
     topic = f"crash-{workbench.topic()}"
-    told = workbench.folder / "told"
-    asked = {"bootstrap": workbench.stack.kafka_bootstrap, "delivery": delivery, "state": f"{topic}-state"}
-    asked |= {"topic": topic, "told": str(told), "fault": fault, "step": step}
-    done = subprocess.run(
+    answer_file = workbench.folder / "told"
+    request = {"bootstrap": workbench.stack.kafka_bootstrap, "delivery": delivery, "state": f"{topic}-state"}
+    request |= {"topic": topic, "told": str(answer_file), "fault": fault, "step": step}
+    process = subprocess.run(
         [sys.executable, "-m", "crash.publishing"],
-        input=json.dumps(asked),
+        input=json.dumps(request),
         env={**os.environ, "PYTHONPATH": PATH},
         capture_output=True,
         text=True,
         timeout=3600,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [], done.stderr
-    return json.loads(told.read_text()), read_records(workbench.stack.kafka_bootstrap, topic)
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout) == [], process.stderr
+    return json.loads(answer_file.read_text()), read_records(workbench.stack.kafka_bootstrap, topic)
 
 
 def read_records(bootstrap: str, topic: str) -> list[tuple[str, str | None]]:
@@ -232,14 +237,14 @@ def judge(records: list[tuple[str, str | None]], snapshots: int) -> None:
     for key, value in records:
         values.setdefault(key, []).append(value)
     assert set(values) == {*UNIQUE, *TURNING}
-    for key, found in values.items():
-        assert all(one != two for one, two in pairwise([None, *found])), f"{key}: a change twice: {found}"
+    for key, key_values in values.items():
+        assert all(value != two for value, two in pairwise([None, *key_values])), f"{key}: a change twice: {key_values}"
         way = iter([compute_value(snapshot, key) for snapshot in range(snapshots)])
-        assert all(value in way for value in found), f"{key}: never went so: {found}"
-        assert found[-1] == compute_value(snapshots - 1, key)
+        assert all(value in way for value in key_values), f"{key}: never went so: {key_values}"
+        assert key_values[-1] == compute_value(snapshots - 1, key)
 
 
 if __name__ == "__main__":
     given = json.loads(sys.stdin.read())
     step = given["step"]
-    print(json.dumps(walk({**given, "every": lambda at, when: (2 * at + (when == "after")) % step == 0})))
+    print(json.dumps(walk({**given, "every": lambda at, moment: (2 * at + (moment == "after")) % step == 0})))

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from crash.points import Journey, Point, build_fault
 
-PATIENCE_SECONDS = 180
+DEADLINE_SECONDS = 180
 ROOT = Path(__file__).parents[2]
 HEAVY = (
     "confluent_kafka", "google.cloud.bigquery", "pyspark.sql.connect.session", "tidegate.adapters.iceberg.destination",
@@ -32,7 +32,7 @@ HEAVY = (
 
 @dataclass(frozen=True)
 class Ended:
-    """A process that is over. `code` is negative for the signal that ended it; `met` says that it met its fault."""
+    """A process that has ended. `code` is negative for the signal that ended it; `met`: its fault happened."""
 
     code: int
     output: str
@@ -48,7 +48,7 @@ class Running:
     folder: Path
 
     def stopped(self) -> bool:
-        """Whether it stands still, by SIGSTOP."""
+        """Whether SIGSTOP has stopped the process."""
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
     def resume(self) -> None:
@@ -57,7 +57,7 @@ class Running:
     def wait_for_end(self) -> Ended:
         """Wait for its end."""
         code = self.runners.ask(wait=self.pid)
-        assert code is not None, f"still running after {PATIENCE_SECONDS} s: {self.read_output()}"
+        assert code is not None, f"still running after {DEADLINE_SECONDS} s: {self.read_output()}"
         return Ended(code, self.read_output(), (self.folder / "met").exists())
 
     def read_output(self) -> str:
@@ -69,7 +69,7 @@ class Running:
 
 
 class Runners:
-    """Starts processes; ends those that are left when it is closed."""
+    """Starts processes, and ends those that still run when it is closed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._number = folder, 0
@@ -85,7 +85,7 @@ class Runners:
     def start(
         self, environment: Mapping[str, str], *words: str, at: Point | None = None, kind: str = "none"
     ) -> Running:
-        """One command in a process of its own; at `at` it meets the fault."""
+        """Run one command in its own process; the fault happens at `at`."""
         self._number += 1
         folder = self._folder / str(self._number)
         folder.mkdir()
@@ -97,53 +97,53 @@ class Runners:
     def run(self, environment: Mapping[str, str], *words: str, at: Point | None = None, kind: str = "none") -> Ended:
         return self.start(environment, *words, at=at, kind=kind).wait_for_end()
 
-    def ask(self, **what: Any) -> Any:
+    def ask(self, **request: Any) -> Any:
         assert self._server.stdin is not None
         assert self._server.stdout is not None
-        self._server.stdin.write(json.dumps(what) + "\n")
+        self._server.stdin.write(json.dumps(request) + "\n")
         self._server.stdin.flush()
         return json.loads(self._server.stdout.readline())
 
     def close(self) -> None:
-        self._server.communicate(timeout=PATIENCE_SECONDS)
+        self._server.communicate(timeout=DEADLINE_SECONDS)
 
 
 def _serve() -> None:
     for module in HEAVY:
         importlib.import_module(module)
-    running: set[int] = set()
+    running_pids: set[int] = set()
     for line in sys.stdin:
-        asked = json.loads(line)
-        if "wait" in asked:
-            answer = _end_of(asked["wait"])
-            running.discard(asked["wait"])
+        request = json.loads(line)
+        if "wait" in request:
+            answer = _end_of(request["wait"])
+            running_pids.discard(request["wait"])
         else:
-            answer = os.fork() or _become(asked)
-            running.add(answer)
+            answer = os.fork() or _become(request)
+            running_pids.add(answer)
         print(json.dumps(answer), flush=True)
-    for pid in running:
+    for pid in running_pids:
         os.kill(pid, signal.SIGKILL)
 
 
 def _end_of(pid: int) -> int | None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < deadline:
-        found, status = os.waitpid(pid, os.WNOHANG)
-        if found:
+        end_pid, status = os.waitpid(pid, os.WNOHANG)
+        if end_pid:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.02)
     os.kill(pid, signal.SIGKILL)
     return None
 
 
-def _become(asked: dict[str, Any]) -> NoReturn:
+def _become(request: dict[str, Any]) -> NoReturn:
     """In the new process: run the command and end."""
-    code, folder = 1, Path(asked["folder"])
+    code, folder = 1, Path(request["folder"])
     try:
         _redirect(folder / "output")
         os.environ.clear()
-        os.environ.update(asked["environment"])
-        code = _run(asked, folder)
+        os.environ.update(request["environment"])
+        code = _run(request, folder)
     except BaseException:  # whatever it is, this copy of the server must not go on as one
         traceback.print_exc()
     finally:
@@ -153,26 +153,26 @@ def _become(asked: dict[str, Any]) -> NoReturn:
 
 
 def _redirect(to: Path) -> None:
-    nothing, output = os.open(os.devnull, os.O_RDONLY), os.open(to, os.O_WRONLY | os.O_CREAT)
-    for target, source in ((0, nothing), (1, output), (2, output)):
+    null_input, output = os.open(os.devnull, os.O_RDONLY), os.open(to, os.O_WRONLY | os.O_CREAT)
+    for target, source in ((0, null_input), (1, output), (2, output)):
         os.dup2(source, target)
 
 
-def _run(asked: dict[str, Any], folder: Path) -> int:
+def _run(request: dict[str, Any], folder: Path) -> int:
     from tidegate.cli.commands import flush, maintain, progress, rebase
     from tidegate.cli.main import main
 
     def act_at_point(point: Point) -> None:
-        if str(point) == asked["at"]:
+        if str(point) == request["at"]:
             (folder / "met").touch()
             act(point)
 
-    act = build_fault(asked["kind"], Point.parse(asked["at"]), _die) if asked["at"] else lambda _: None
+    act = build_fault(request["kind"], Point.parse(request["at"]), _die) if request["at"] else lambda _: None
     journey, assembled = Journey(act_at_point), flush.assemble_checked_pipeline
     for module in (flush, maintain, progress, rebase):
         module.assemble_checked_pipeline = lambda *words: journey.build_ports(assembled(*words))
     with journey.inside():
-        code = main(asked["words"])
+        code = main(request["words"])
     (folder / "passed").write_text("\n".join(map(str, journey.passed)))
     return code
 

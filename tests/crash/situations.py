@@ -28,7 +28,7 @@ class LaterBatch:
         return trial
 
     def list_points(self) -> list[Point]:
-        """What an uninterrupted flush passes, which leaves what it should."""
+        """The points of a flush without a fault, whose result is checked."""
         points = _list_common_points(self.trial, self.trial.produce_batch)
         self.trial.check()
         return points

@@ -18,19 +18,21 @@ LAKES = ["postgres", "rest"]  # tables of tables; the files are in a store like 
 
 @pytest.fixture
 def failures(record_property, capsys):
-    """Runs cases one after the other; those that fail are told together at the end."""
+    """Run the cases one after the other, and report all failures at the end."""
 
-    def run(walked: list[tuple[Point, str]], one: Callable[[int, Point, str], None]) -> None:
-        told = []
-        for number, (at, kind) in enumerate(walked, start=1):
+    def run(cases: list[tuple[Point, str]], run_case: Callable[[int, Point, str], None]) -> None:
+        problems = []
+        for number, (at, kind) in enumerate(cases, start=1):
             try:
-                one(number, at, kind)
+                run_case(number, at, kind)
             except Exception as error:
-                told.append(f"{kind} at {at}: {type(error).__name__}: {error}")
+                problems.append(f"{kind} at {at}: {type(error).__name__}: {error}")
             with capsys.disabled():
-                print(f"\r{number} of {len(walked)}, {len(told)} failed: {kind} at {at}".ljust(110), end="", flush=True)
-        record_property("counted", {"crash cases on real components": len(walked) - len(told)})
-        assert not told, "\n".join(told)
+                print(
+                    f"\r{number} of {len(cases)}, {len(problems)} failed: {kind} at {at}".ljust(110), end="", flush=True
+                )
+        record_property("counted", {"crash cases on real components": len(cases) - len(problems)})
+        assert not problems, "\n".join(problems)
 
     return run
 
@@ -62,20 +64,20 @@ def served(request, workbench, lake_servers, tmp_path) -> tuple[LakeBench, int]:
 
 def test_a_fault_at_every_place_on_servers(served, runners, failures, record_property) -> None:
     """Each place that a flush passes meets one of its faults, and on the other lake the other."""
-    (bench, lake), walked = served, set[tuple[str, str]]()
+    (bench, lake), seen_places = served, set[tuple[str, str]]()
     for situation in (LaterBatch, FirstBatch, Recovery):
-        begun = situation(bench, runners)
-        points = [point for point in begun.list_points() if point.place not in walked]
-        walked |= {point.place for point in points}
-        failures(choose_cases(points, lake), begun.meet)
-    record_property("counted", {"crash points on real components": len(walked)})
+        journey = situation(bench, runners)
+        points = [point for point in journey.list_points() if point.place not in seen_places]
+        seen_places |= {point.place for point in points}
+        failures(choose_cases(points, lake), journey.meet)
+    record_property("counted", {"crash points on real components": len(seen_places)})
 
 
 @pytest.mark.parametrize("fault", ["SIGKILL", "SIGSTOP", OVERTAKEN])
 def test_every_call_of_producers_killed_or_woken_up_late(workbench, fault: str, record_property) -> None:
-    told, records = walk_in_process(workbench, "exactly-once", fault, 1)
-    judge(records, told["snapshots"])
-    record_property("counted", {"crash cases on real components": told["cases"]})
+    answer, records = walk_in_process(workbench, "exactly-once", fault, 1)
+    judge(records, answer["snapshots"])
+    record_property("counted", {"crash cases on real components": answer["cases"]})
 
 
 def test_every_point_of_bigquerys_own(dwh, runners, record_property) -> None:

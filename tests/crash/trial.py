@@ -24,43 +24,45 @@ class Trial:
         self.last: dict[int, str] = {}
         self.all: list[tuple[int, str]] = []
         modes = {"last": LAST, "all": ALL}
-        wanted = [{"name": f"lake.{name}.{table}", **modes[table]} for table in self.tables]
+        table_entries = [{"name": f"lake.{name}.{table}", **modes[table]} for table in self.tables]
         merge = {"merge": {"direct": "auto"}} if direct else {}
-        workbench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=wanted, **merge)
+        workbench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=table_entries, **merge)
 
     def produce(self, *records: tuple[int, str | None]) -> None:
-        """Send records, and remember what they do."""
+        """Send records, and apply them to the expected rows."""
         for id, name in records:
             self.all += [(id, name)] if name is not None else []
             self.last = {**self.last, id: name} if name is not None else {k: v for k, v in self.last.items() if k != id}
-        sent = [({"id": id}, name and {"id": id, "name": name}, {"partition": id % 2}) for id, name in records]
-        self.workbench.produce(self.topic, *sent)
+        records_to_send = [
+            ({"id": id}, name and {"id": id, "name": name}, {"partition": id % 2}) for id, name in records
+        ]
+        self.workbench.produce(self.topic, *records_to_send)
 
     def produce_batch(self, number: int) -> None:
         """A row changed twice, a new one, and an old one deleted."""
         self.produce((0, f"{number}"), (number, "new"), (0, f"{number}!"), (number - 1, None))
 
     def flush(self, at: Point | None = None, kind: str = "none") -> Ended:
-        """One flush in a process of its own, which meets the fault."""
+        """Flush in its own process, in which the fault happens."""
         return self.runners.run(self.workbench.build_environment(), "flush", self.name, at=at, kind=kind)
 
     def points(self) -> list[Point]:
         """The points of one uninterrupted flush."""
-        running = self.runners.start(self.workbench.build_environment(), "flush", self.name)
-        ended = running.wait_for_end()
-        assert ended.code == 0, ended.output
-        return running.list_passed_points()
+        process = self.runners.start(self.workbench.build_environment(), "flush", self.name)
+        outcome = process.wait_for_end()
+        assert outcome.code == 0, outcome.output
+        return process.list_passed_points()
 
     def flush_with_fault(self, at: Point, kind: str) -> None:
         """Flush with the fault, then until nothing is left, and check everything."""
-        ended = self.flush(at, kind)
-        assert ended.met, f"{at} was not reached: {ended.output}"
-        assert ended.code == -9 if kind == "killed" else ended.code in (0, 1), ended
+        outcome = self.flush(at, kind)
+        assert outcome.met, f"{at} was not reached: {outcome.output}"
+        assert outcome.code == -9 if kind == "killed" else outcome.code in (0, 1), outcome
         self.workbench.drain(self.name)
         self.check()
 
     def check(self) -> None:
-        """Rows, positions, the group's offsets, and nothing left behind."""
+        """Check rows, positions and the group's offsets, and that no branch or staged row remains."""
         end = self.workbench.read_ends(self.topic)
         assert self.read_rows("last") == sorted(self.last.items())
         assert self.read_rows("all") == sorted(self.all)
@@ -68,8 +70,8 @@ class Trial:
         for table in self.tables:
             state = ports.tables.read_state(f"lake.{self.name}.{table}", self.name)
             assert state.position.offsets == end
-            found = self.workbench.load_iceberg(f"{self.name}.{table}")
-            assert set(found.metadata.refs) == {"main", f"tidegate_{self.name}"}
+            iceberg_table = self.workbench.load_iceberg(f"{self.name}.{table}")
+            assert set(iceberg_table.metadata.refs) == {"main", f"tidegate_{self.name}"}
             if self.direct:
                 assert not self.workbench.exists(f"{self.name}.{table}_{self.name}_tmp")
             else:
@@ -79,9 +81,9 @@ class Trial:
     def check_intermediate(self, table: str) -> None:
         assert self.workbench.read_rows(table) == []
         assert self.workbench.list_data_files(table) == []
-        found = self.workbench.load_iceberg(table).metadata
-        assert len(found.snapshots) == 1
-        assert not [name for name in found.properties if name.startswith(("tidegate.counted.", "tidegate.staged."))]
+        metadata = self.workbench.load_iceberg(table).metadata
+        assert len(metadata.snapshots) == 1
+        assert not [name for name in metadata.properties if name.startswith(("tidegate.counted.", "tidegate.staged."))]
 
     def read_rows(self, table: str) -> list[tuple[int, str]]:
         if table not in self.tables:

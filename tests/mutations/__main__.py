@@ -30,29 +30,29 @@ COPIED = (
     "docker-compose.yaml",
 )
 LINKED = (".venv", ".cache")
-SHOWN = 30
+MAX_OUTPUT_LINES = 30
 
 
 def main(part: str) -> int:
     """Run the guards whose names contain `part`; the exit code."""
-    chosen = [guard for guard in GUARDS if part in guard.name]
-    gone = [guard for guard in chosen if (ROOT / guard.file).read_text().count(guard.text) != 1]
-    for guard in gone:
+    chosen_guards = [guard for guard in GUARDS if part in guard.name]
+    broken_guards = [guard for guard in chosen_guards if (ROOT / guard.file).read_text().count(guard.text) != 1]
+    for guard in broken_guards:
         print(
             f"guard={guard.name!r}: its text is not found once in file={guard.file}; correct tests/mutations/guards.py"
         )
-    if gone or not chosen:
+    if broken_guards or not chosen_guards:
         return 1
     with tempfile.TemporaryDirectory(prefix="tidegate-mutations-") as folder:
         tree = copy_tree(Path(folder))
-        print(f"{len({guard.test for guard in chosen})} tests with every guard on ...", flush=True)
-        code, told = run_tests(tree, *sorted({guard.test for guard in chosen}))
+        print(f"{len({guard.test for guard in chosen_guards})} tests with every guard on ...", flush=True)
+        code, output = run_tests(tree, *sorted({guard.test for guard in chosen_guards}))
         if code:
-            print("\n".join(told.splitlines()[-SHOWN:]))
+            print("\n".join(output.splitlines()[-MAX_OUTPUT_LINES:]))
             print("red with every guard on: nothing can be said about the guards")
             return 1
-        missed = [guard.name for guard in chosen if not is_noticed(tree, guard)]
-    print(f"the tests notice {len(chosen) - len(missed)} of {len(chosen)} guards that are switched off")
+        missed = [guard.name for guard in chosen_guards if not is_noticed(tree, guard)]
+    print(f"the tests notice {len(chosen_guards) - len(missed)} of {len(chosen_guards)} guards that are switched off")
     return 1 if missed else 0
 
 
@@ -72,22 +72,22 @@ def is_noticed(tree: Path, guard: Guard) -> bool:
     text = file.read_text()
     file.write_text(text.replace(guard.text, guard.off))
     try:
-        code, told = run_tests(tree, guard.test)
+        code, output = run_tests(tree, guard.test)
     finally:
         file.write_text(text)
-    failed = code == 1 and re.search(r"\d+ failed", told) is not None and " error" not in told.splitlines()[-1]
+    failed = code == 1 and re.search(r"\d+ failed", output) is not None and " error" not in output.splitlines()[-1]
     print(f"{'red' if failed else 'NOT NOTICED'}: {guard.name}: {guard.test}", flush=True)
     if not failed:
-        print("\n".join(told.splitlines()[-SHOWN:]))
+        print("\n".join(output.splitlines()[-MAX_OUTPUT_LINES:]))
     return failed
 
 
 def run_tests(tree: Path, *tests: str) -> tuple[int, str]:
     words = [str(tree / ".venv/bin/python"), "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     # a guard may be missed by the calls of a walk that `make test` chooses
-    every = {**os.environ, ALL: "all"}
-    ended = subprocess.run(words, cwd=tree, env=every, capture_output=True, text=True, check=False)
-    return ended.returncode, ended.stdout
+    environment = {**os.environ, ALL: "all"}
+    process = subprocess.run(words, cwd=tree, env=environment, capture_output=True, text=True, check=False)
+    return process.returncode, process.stdout
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ DESTINATION = "tests/contract/test_destination.py::test_"
 TRUNCATES = "tests/integration/test_truncate.py::test_truncate_empties_the_table_as_of_its_offset"
 COMPLETE, COMPLETES = "plugins/tidegate/steps/complete.py", "tests/unit/tidegate/steps/test_complete.py::test_"
 CHECKS = "plugins/tidegate/progress/position_checks.py"
-CHECKED = "tests/unit/tidegate/progress/test_position_checks.py::test_"
+POSITION_TESTS = "tests/unit/tidegate/progress/test_position_checks.py::test_"
 STARTS, BEAT = "plugins/tidegate/progress/start_offsets.py", "plugins/tidegate/steps/heartbeat.py"
 COMPATIBILITY = "plugins/tidegate/tables/compatibility.py"
 COMPATIBLE = "tests/unit/tidegate/tables/test_compatibility.py::test_"
@@ -817,42 +817,42 @@ GUARDS = [
         CHECKS,
         "    if lost_offsets:\n",
         "    if False:\n",
-        CHECKED + "one_lost_offset_is_one_too_many",
+        POSITION_TESTS + "one_lost_offset_is_one_too_many",
     ),
     Guard(
         "a log that ends before the position is refused",
         CHECKS,
         "    if end < offset:\n",
         "    if False:\n",
-        CHECKED + "log_that_ends_before_the_position_is_not_waited_for",
+        POSITION_TESTS + "log_that_ends_before_the_position_is_not_waited_for",
     ),
     Guard(
         "a topic that was created again is another one",
         CHECKS,
         "    if topic_id != recorded:\n",
         "    if False:\n",
-        CHECKED + "recreated_topic_is_not_read_as_if_its_offsets_meant_the_same_records",
+        POSITION_TESTS + "recreated_topic_is_not_read_as_if_its_offsets_meant_the_same_records",
     ),
     Guard(
         "brokers of another cluster are not read",
         CHECKS,
         "log.cluster_id and position.cluster_id != log.cluster_id:\n",
         "log.cluster_id and False:\n",
-        CHECKED + "brokers_of_another_cluster_are_not_read",
+        POSITION_TESTS + "brokers_of_another_cluster_are_not_read",
     ),
     Guard(
         "fewer partitions than before are a partial answer",
         CHECKS,
         "    if log_partitions and missing:\n",
         "    if False:\n",
-        CHECKED + "fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to_move_the_position",
+        POSITION_TESTS + "fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to_move_the_position",
     ),
     Guard(
         "more partitions are refused where offsets order a key's records",
         CHECKS,
         "    if new_partitions and ordered_by_offset and",
         "    if False and",
-        CHECKED + "partition_growth_is_refused_where_offsets_order_keys",
+        POSITION_TESTS + "partition_growth_is_refused_where_offsets_order_keys",
     ),
     Guard(
         "a batch from before a rebase is not the table's next one",

@@ -37,15 +37,15 @@ def main() -> int:
         for failure in failures:
             print(f"{failure.name}: {failure.title}", flush=True)
             try:
-                seen = observe(failure, scene)
+                observation = observe(failure, scene)
             except Exception as problem:
                 traceback.print_exc()
-                seen = Observation.from_problem(failure, problem)
-            print(f"  {seen}", flush=True)
-            observations.append(seen)
+                observation = Observation.from_problem(failure, problem)
+            print(f"  {observation}", flush=True)
+            observations.append(observation)
             if not words.no_table:
                 report.write_rows(observations)
-    return 1 if any(not seen.is_good for seen in observations) else 0
+    return 1 if any(not result.is_good for result in observations) else 0
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ class Failure:
 
     def produce(self, scene: Scene, scores: dict[int, Any]) -> None:
         """Records that the table must have in the end."""
-        scene.bench.produce(self.topic, *(({"id": one}, {"id": one, "score": score}) for one, score in scores.items()))
+        scene.bench.produce(self.topic, *(({"id": key}, {"id": key, "score": score}) for key, score in scores.items()))
         self.rows |= scores
 
     def provoke(self, scene: Scene) -> None:
@@ -67,7 +67,7 @@ class Failure:
         raise NotImplementedError
 
     def fix(self, scene: Scene) -> int:
-        """Do the remedy; the clicks to it. What stands in the sentence itself takes none."""
+        """Carry out the remedy, and return the number of clicks. A remedy in the sentence itself needs none."""
         raise NotImplementedError
 
     def pause_dags(self, scene: Scene) -> None:
@@ -89,25 +89,29 @@ class Failure:
         return next((row for row in rows if row["pipeline"] == self.name), {})
 
     def read_table(self, scene: Scene) -> dict[int, Any]:
-        """The rows that stand in the table, as its catalog gives them."""
-        found = scene.open_table(self.table)
-        rows = found.scan().to_arrow().to_pylist() if found else []
+        """The rows of the table, read through its catalog."""
+        iceberg_table = scene.open_table(self.table)
+        rows = iceberg_table.scan().to_arrow().to_pylist() if iceberg_table else []
         assert len({row["id"] for row in rows}) == len(rows), "a key stands twice"
         return {row["id"]: row["score"] for row in rows}
 
     def is_right(self, scene: Scene) -> bool:
-        """Whether the table has what the log says."""
+        """Whether the table has the rows that follow from the log."""
         return self.read_table(scene) == self.rows
 
     def list_leftovers(self, scene: Scene) -> list[str]:
-        """What is left of batches and attempts: branches, staged rows and counts, uncommitted queues."""
-        found = scene.open_table(self.table)
+        """The remains of batches and attempts: branches, staged rows and counts, uncommitted queues."""
+        iceberg_table = scene.open_table(self.table)
         staged = scene.open_table(f"{self.table}_{self.name}_tmp")
-        refs = [] if found is None else sorted(set(found.metadata.refs) - {"main", f"tidegate_{self.name}"})
-        left = [f"branch {ref}" for ref in refs if not ref.startswith("tidegate-publication")]
+        refs = (
+            []
+            if iceberg_table is None
+            else sorted(set(iceberg_table.metadata.refs) - {"main", f"tidegate_{self.name}"})
+        )
+        leftovers = [f"branch {ref}" for ref in refs if not ref.startswith("tidegate-publication")]
         if staged is not None:
             rows = staged.scan().count()
-            left += [f"{rows} staged rows"] if rows else []
-            kept = ("tidegate.counted.", "tidegate.staged.", "tidegate.audit.")
-            left += [key for key in staged.properties if key.startswith(kept)]
-        return left
+            leftovers += [f"{rows} staged rows"] if rows else []
+            prefixes = ("tidegate.counted.", "tidegate.staged.", "tidegate.audit.")
+            leftovers += [key for key in staged.properties if key.startswith(prefixes)]
+        return leftovers

@@ -40,55 +40,61 @@ class Observation:
 
     @property
     def is_good(self) -> bool:
-        """Whether it was told, fixed, and left nothing behind; how soon is for the table to say."""
+        """Whether the page named the failure, the failure was fixed, and nothing remains. Seconds are only recorded."""
         return not self.problem and not self.left
 
 
 def observe(failure: Failure, scene: Scene) -> Observation:
     """Provoke the failure and follow the page's way out of it."""
-    if why := failure.why_not(scene):
-        return Observation(failure.name, failure.title, sentence=f"not provoked here: {why}")
+    if reason := failure.why_not(scene):
+        return Observation(failure.name, failure.title, sentence=f"not provoked here: {reason}")
     failure.fill(scene)
     scene.airflow.unpause(failure.dag)
     try:
         wait_until(lambda: is_well(failure, scene), f"{failure.name} to go well before it is broken")
         failure.provoke(scene)
-        begun, since = time.monotonic(), datetime.now(UTC)
-        row, told = await_sentence(failure, scene, begun)
+        start_seconds, since = time.monotonic(), datetime.now(UTC)
+        row, reaction_seconds = await_sentence(failure, scene, start_seconds)
         wrong_page = find_wrong_page(failure, row)
         clicks = failure.fix(scene)
         well = await_well(failure, scene)
         print_tasks(failure, scene, since)
-        left = find_leftovers(failure, scene)
+        leftovers = find_leftovers(failure, scene)
     finally:
         failure.pause_dags(scene)
     sentence = shorten(str(row.get("reason") or "").replace(str(scene.bench.folder), "…"))
-    return Observation(failure.name, failure.title, sentence, told, failure.remedy, clicks, well, left, wrong_page)
+    return Observation(
+        failure.name, failure.title, sentence, reaction_seconds, failure.remedy, clicks, well, leftovers, wrong_page
+    )
 
 
 def print_tasks(failure: Failure, scene: Scene, since: datetime) -> None:
     """Where the seconds went: when each task was queued, began and ended, in seconds after the failure."""
-    asked = {"start_date_gte": since.isoformat(), "order_by": "start_date", "limit": 100}
-    for task in scene.airflow.get(f"dags/{failure.dag}/dagRuns/~/taskInstances", **asked)["task_instances"]:
-        moments = [task[when] for when in ("queued_when", "start_date", "end_date")]
-        after = [(datetime.fromisoformat(one) - since).total_seconds() if one else float("nan") for one in moments]
-        print(f"    {' '.join(f'{one:6.1f}' for one in after)}  {task['task_id']} {task['state']} {task['dag_run_id']}")
+    query = {"start_date_gte": since.isoformat(), "order_by": "start_date", "limit": 100}
+    for task in scene.airflow.get(f"dags/{failure.dag}/dagRuns/~/taskInstances", **query)["task_instances"]:
+        moments = [task[time_field] for time_field in ("queued_when", "start_date", "end_date")]
+        after = [
+            (datetime.fromisoformat(moment_text) - since).total_seconds() if moment_text else float("nan")
+            for moment_text in moments
+        ]
+        delays = " ".join(f"{delay:6.1f}" for delay in after)
+        print(f"    {delays}  {task['task_id']} {task['state']} {task['dag_run_id']}")
 
 
 def find_leftovers(failure: Failure, scene: Scene) -> tuple[str, ...]:
-    """What is still there after the next runs had their time to tidy up."""
+    """Branches and staged rows that still exist after the next runs could clean up."""
     with suppress(AssertionError):
         wait_until(lambda: not failure.list_leftovers(scene), "nothing to be left", TIDY_SECONDS)
     return tuple(failure.list_leftovers(scene))
 
 
-def await_sentence(failure: Failure, scene: Scene, begun: float) -> tuple[dict[str, Any], float | None]:
-    """The page's line that says it, and after how many seconds."""
+def await_sentence(failure: Failure, scene: Scene, start_seconds: float) -> tuple[dict[str, Any], float | None]:
+    """The page's line with the sentence, and the seconds until it appeared."""
     if not failure.sentence:
         return failure.read_row(scene), None
-    row = await_page(failure, scene, f"says {failure.sentence}", lambda one: is_described(failure, one))
-    told = time.monotonic() - begun
-    return row, told
+    row = await_page(failure, scene, f"says {failure.sentence}", lambda page_row: is_described(failure, page_row))
+    reaction_seconds = time.monotonic() - start_seconds
+    return row, reaction_seconds
 
 
 def find_wrong_page(failure: Failure, row: dict[str, Any]) -> str:
@@ -99,14 +105,14 @@ def find_wrong_page(failure: Failure, row: dict[str, Any]) -> str:
 
 def await_well(failure: Failure, scene: Scene) -> float:
     """Seconds until the page's line is no longer red, for good: it is not again before the table is right."""
-    begun, well = time.monotonic(), None
+    start_seconds, well = time.monotonic(), None
 
     def is_over(row: dict[str, Any]) -> bool:
         nonlocal well
         if row.get("state") not in GOING:
             well = None
         elif well is None:
-            well = time.monotonic() - begun
+            well = time.monotonic() - start_seconds
         return is_row_well(row) and failure.is_right(scene)
 
     await_page(failure, scene, "is seen as well again", is_over)
@@ -120,29 +126,29 @@ def is_described(failure: Failure, row: dict[str, Any]) -> bool:
 
 
 def is_row_well(row: dict[str, Any]) -> bool:
-    """Whether the line says that nothing is wrong and nothing waits."""
+    """Whether the line reports no failure and no waiting records."""
     return row.get("state") == "current" and not row.get("lag")
 
 
 def is_well(failure: Failure, scene: Scene) -> bool:
-    """Whether the table is right and the page says so."""
+    """Whether the table is right and the page reports that it is."""
     return is_row_well(failure.read_row(scene)) and failure.is_right(scene)
 
 
-def await_page(failure: Failure, scene: Scene, what: str, condition: Any) -> dict[str, Any]:
+def await_page(failure: Failure, scene: Scene, condition_text: str, condition: Any) -> dict[str, Any]:
     """The first line of the page that meets the condition."""
-    begun = time.monotonic()
-    seen: dict[str, Any] = {}
+    start_seconds = time.monotonic()
+    last_row: dict[str, Any] = {}
     while True:
         row = failure.read_row(scene)
         if condition(row):
             print(f"    it is {row.get('state')}: {row.get('reason')}", flush=True)
             return row
-        if (row.get("state"), row.get("reason")) != (seen.get("state"), seen.get("reason")):
-            print(f"    {time.monotonic() - begun:5.1f} s {row.get('state')}: {row.get('reason')}", flush=True)
-        seen = row
-        is_late = time.monotonic() > begun + failure.patience_seconds
-        assert not is_late, f"never {what}; it is {row.get('state')}: {row.get('reason')}"
+        if (row.get("state"), row.get("reason")) != (last_row.get("state"), last_row.get("reason")):
+            print(f"    {time.monotonic() - start_seconds:5.1f} s {row.get('state')}: {row.get('reason')}", flush=True)
+        last_row = row
+        is_late = time.monotonic() > start_seconds + failure.patience_seconds
+        assert not is_late, f"never {condition_text}; it is {row.get('state')}: {row.get('reason')}"
         time.sleep(POLL_SECONDS)
 
 

@@ -65,6 +65,6 @@ class OperatorHand:
         """A window that is open reads the page's numbers again and again."""
         self._window.goto("about:blank")
 
-    def _click(self, what: Locator) -> None:
-        what.click()
+    def _click(self, target: Locator) -> None:
+        target.click()
         self.clicks += 1

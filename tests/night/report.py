@@ -18,29 +18,31 @@ RULE = "| --- | ---: | --- | --- | ---: | ---: | --- | --- |"
 
 def write_rows(observations: list[Observation]) -> None:
     """Replace the rows of these failures; the others stay."""
-    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-    old, _, after = rest.partition(END)
+    before, _, tail = DOCUMENT.read_text().partition(BEGIN)
+    old, _, after = tail.partition(END)
     rows = {line.split("|")[1].strip(): line for line in old.splitlines() if line.startswith("| ")}
-    rows |= {seen.title: format_row(seen) for seen in observations}
+    rows |= {observation.title: format_row(observation) for observation in observations}
     lines = [rows[kind.title] for kind in FAILURES.values() if kind.title in rows]
     DOCUMENT.write_text("\n".join([f"{before}{BEGIN}", HEAD, RULE, *lines, f"{END}{after}"]))
 
 
-def format_row(seen: Observation) -> str:
+def format_row(observation: Observation) -> str:
     """One line of the table."""
     sentence = (
-        f"`{escape(seen.sentence.replace(chr(96), chr(39)))}`" if seen.told is not None else escape(seen.sentence)
+        f"`{escape(observation.sentence.replace(chr(96), chr(39)))}`"
+        if observation.told is not None
+        else escape(observation.sentence)
     )
-    if seen.problem:
-        sentence = f"**not as it should be**: {escape(seen.problem)}"
+    if observation.problem:
+        sentence = f"**not as it should be**: {escape(observation.problem)}"
     cells = [
-        seen.title,
-        format_seconds(seen.told),
+        observation.title,
+        format_seconds(observation.told),
         sentence,
-        escape(seen.remedy),
-        "" if seen.clicks is None else str(seen.clicks),
-        format_seconds(seen.well),
-        "nothing" if seen.well is not None and not seen.left else escape(", ".join(seen.left)),
+        escape(observation.remedy),
+        "" if observation.clicks is None else str(observation.clicks),
+        format_seconds(observation.well),
+        "nothing" if observation.well is not None and not observation.left else escape(", ".join(observation.left)),
         find_date_and_commit(),
     ]
     return f"| {' | '.join(cells)} |"
@@ -58,6 +60,6 @@ def escape(text: str) -> str:
 
 def find_date_and_commit() -> str:
     """When and of which code."""
-    asked = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+    command = ["git", "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
     return f"{datetime.now(UTC):%F} {commit}".strip()

@@ -64,7 +64,7 @@ class Scene:
 
     def run_printed(self, command: str, answer: str = "yes") -> str:
         """A command as it is printed, in the project's folder, with `answer` typed where it asks; what it wrote."""
-        done = subprocess.run(
+        process = subprocess.run(
             shlex.split(command),
             cwd=ROOT,
             env=self.bench.build_environment(),
@@ -73,8 +73,8 @@ class Scene:
             text=True,
             check=False,
         )
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-        return done.stdout
+        assert process.returncode == 0, f"{command}: {process.stdout}{process.stderr}"
+        return process.stdout
 
     def set_connection(self, name: str, **fields: Any) -> None:
         """Make or change a connection as Airflow's form does."""
@@ -113,20 +113,20 @@ def find_properties(scene: Scene, catalog: str) -> dict[str, str]:
 
 @contextmanager
 def open_doors(folder: Path) -> Iterator[Doors]:
-    """Start what stands before the stack."""
-    with ExitStack() as opened:
+    """Start the proxies in front of the stack."""
+    with ExitStack() as cleanup:
         registry = SchemaRegistry()
-        opened.callback(registry.close)
+        cleanup.callback(registry.close)
         place = urlsplit(registry.url)
-        broker = opened.enter_context(run_guarded_broker(folder / "guarded", keep_offsets_minutes=7 * 24 * 60))
+        broker = cleanup.enter_context(run_guarded_broker(folder / "guarded", keep_offsets_minutes=7 * 24 * 60))
         broker.add_user("tidegate", BROKER_PASSWORD)
         yield Doors(
             registry=registry,
             to_registry=Relay(HOST, place.port or 0),
             to_postgres=Relay(HOST, 1),  # where to is known when the stack is up
-            rest=opened.enter_context(run_fault_proxy("http://127.0.0.1:1")),
+            rest=cleanup.enter_context(run_fault_proxy("http://127.0.0.1:1")),
             guarded=broker,
-            small_disk=opened.enter_context(mount_small_disk(folder / "small")),
+            small_disk=cleanup.enter_context(mount_small_disk(folder / "small")),
         )
 
 
@@ -156,7 +156,9 @@ def write_catalogs(bench: Workbench, doors: Doors) -> None:
         "small": {"type": "sql", "uri": f"sqlite:///{folder}/small.db", "warehouse": small},
         "shut": {"type": "sql", "uri": f"sqlite:///{folder}/shut.db", "warehouse": f"file://{folder}/shut"},
     }
-    catalogs: dict[str, Any] = {name: {"type": "iceberg", "properties": found} for name, found in properties.items()}
+    catalogs: dict[str, Any] = {
+        name: {"type": "iceberg", "properties": options} for name, options in properties.items()
+    }
     catalogs["remote"]["connection"], catalogs["rotated"]["connection"] = "remote_login", "rotated_login"
     (bench.include / "catalogs.yaml").write_text(yaml.safe_dump(catalogs))
 
@@ -164,8 +166,8 @@ def write_catalogs(bench: Workbench, doors: Doors) -> None:
 @contextmanager
 def open_scene(folder: Path, write_files: Any) -> Iterator[Scene]:
     """The stack, started and stopped here; `write_files` writes the pipeline files once the doors are known."""
-    with ExitStack() as opened:
-        doors = opened.enter_context(open_doors(folder))
+    with ExitStack() as cleanup:
+        doors = cleanup.enter_context(open_doors(folder))
         bench = Workbench(None, None, None, folder)
         (bench.include / "publications").mkdir()
         write_catalogs(bench, doors)
@@ -177,12 +179,12 @@ def open_scene(folder: Path, write_files: Any) -> Iterator[Scene]:
             patch.setenv(LOGINS_VARIABLE, str(logins))
             patch.setenv("AIRFLOW_CONN_KAFKA_GUARDED", json.dumps(broker))
             stack = start_stack(folder / "run", parts=PARTS, include=bench.include, tied_to=os.getpid())
-        opened.callback(stack.stop)
+        cleanup.callback(stack.stop)
         server = {"bootstrap.servers": stack.kafka_bootstrap, "log_level": 0}
         bench.stack, bench.admin, bench._producer = stack, AdminClient(server), Producer(server)
         doors.rest.backend = stack.variables["REST_CATALOG_URI"]
         doors.to_postgres.target = (HOST, urlsplit(stack.variables["POSTGRES_URI"]).port or 0)
         airflow = AirflowClient(stack.airflow_url, USER, PASSWORD)
-        chromium = opened.enter_context(run_browser())
-        window = opened.enter_context(log_in(chromium, stack.airflow_url, USER, PASSWORD))
+        chromium = cleanup.enter_context(run_browser())
+        window = cleanup.enter_context(log_in(chromium, stack.airflow_url, USER, PASSWORD))
         yield Scene(bench, doors, airflow, OperatorHand(window, stack.airflow_url))

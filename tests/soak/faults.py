@@ -49,12 +49,12 @@ def crash_database(world: World) -> None:
 
 
 def freeze_server(variable: str, world: World) -> None:
-    """It is there, takes connections and says nothing."""
+    """The server accepts connections and does not answer."""
     _freeze(int(world.stack.variables[variable]))
 
 
 def lose_answers_of_commits(world: World) -> None:
-    """The catalog has done what it was asked for, and nobody hears of it."""
+    """The catalog carries out the request, and its answer is lost."""
     world.rest.on(_is_commit, LOST_ANSWER, times=2)
     world.rest.on(_is_commit, answer_after_commit(502), times=2)
 

@@ -60,19 +60,19 @@ class SoakPipeline:
             merge["direct"] = "auto"
         tables = [self._describe_table(table) for table in self.tables]
         # what a killed batch has left is removed by a heartbeat, where no record comes any more
-        made = {"source": source, "tables": tables, "merge": merge, "heartbeat": {"interval": "2m"}}
+        content = {"source": source, "tables": tables, "merge": merge, "heartbeat": {"interval": "2m"}}
         is_maintained = int(self.name[1:]) % MAINTAINED_EVERY in (0, 1)  # one of each catalog
-        return {**made, "maintenance": EAGER} if is_maintained else made
+        return {**content, "maintenance": EAGER} if is_maintained else content
 
     def _describe_table(self, table: SoakTable) -> dict[str, Any]:
-        made: dict[str, Any] = {"name": f"{self.catalog}.{table.name}"}
+        entry: dict[str, Any] = {"name": f"{self.catalog}.{table.name}"}
         if self.kind == "topics":
-            made["topics"] = [table.topic]
+            entry["topics"] = [table.topic]
         if table.is_journal:
-            made |= {"upsert": False, "delete": False}
+            entry |= {"upsert": False, "delete": False}
         if table.is_upper:
-            made["select"] = UPPER
-        return made
+            entry["select"] = UPPER
+        return entry
 
 
 def list_pipelines(count: int = PIPELINES) -> list[SoakPipeline]:

@@ -22,7 +22,7 @@ from soak import verdict
 from soak.faults import FAULTS
 from soak.pipelines import CATALOGS, PIPELINES, list_pipelines
 from soak.traffic import Traffic
-from soak.world import PATIENCE_SECONDS, Look, World, run_world
+from soak.world import DEADLINE_SECONDS, Look, World, run_world
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", "3"))
 SEED = int(os.environ.get("SOAK_SEED", "11"))
@@ -42,8 +42,8 @@ MOST_CONNECTIONS = 40  # of Spark to the catalog's database: a pool of two for e
 def world(tmp_path: Path) -> Iterator[World]:
     if os.environ.get(ALLOWED_WITHOUT):
         pytest.skip(f"skipped: {ALLOWED_WITHOUT} is set")
-    with run_world(tmp_path) as made:
-        yield made
+    with run_world(tmp_path) as soak_world:
+        yield soak_world
 
 
 def test_every_table_equals_its_topic_after_faults_and_nothing_grows(world: World) -> None:
@@ -52,7 +52,7 @@ def test_every_table_equals_its_topic_after_faults_and_nothing_grows(world: Worl
     traffic = Traffic(world.stack.kafka_admin, pipelines, chance)
     traffic.begin()
     world.start_runners(*(pipeline.name for pipeline in pipelines[:SHARED]))
-    wait_until(lambda: len(world.list_flushed()) == COUNT, "the first flush of each pipeline", PATIENCE_SECONDS)
+    wait_until(lambda: len(world.list_flushed()) == COUNT, "the first flush of each pipeline", DEADLINE_SECONDS)
     looks = _live_through(world, chance)
     traffic.end()
 
@@ -62,9 +62,9 @@ def test_every_table_equals_its_topic_after_faults_and_nothing_grows(world: Worl
     catalogs = {name: world.open_catalog(name) for name in CATALOGS}  # only now: their servers were killed meanwhile
     for pipeline in pipelines:
         catalog = catalogs[pipeline.catalog]
-        wait_until_clean(partial(verdict.find_differences, catalog, pipeline, traffic), pipeline.name, PATIENCE_SECONDS)
-        wait_until_clean(partial(verdict.find_leftovers, catalog, pipeline), pipeline.name, PATIENCE_SECONDS)
-        wait_until_clean(partial(_find_lag, world, pipeline.name), pipeline.name, PATIENCE_SECONDS)
+        wait_until_clean(partial(verdict.find_differences, catalog, pipeline, traffic), pipeline.name, DEADLINE_SECONDS)
+        wait_until_clean(partial(verdict.find_leftovers, catalog, pipeline), pipeline.name, DEADLINE_SECONDS)
+        wait_until_clean(partial(_find_lag, world, pipeline.name), pipeline.name, DEADLINE_SECONDS)
         assert verdict.find_repeats(catalog, pipeline) == []
     assert [runner.stop() for runner in world.runners] == [0, 0]
     for runner in world.runners:
@@ -74,28 +74,28 @@ def test_every_table_equals_its_topic_after_faults_and_nothing_grows(world: Worl
 
 def _live_through(world: World, chance: random.Random) -> list[Look]:
     """A fault each minute, all of them once before one comes again; a look at what is open before each."""
-    looks, waiting, end = list[Look](), list[str](), time.monotonic() + 60 * MINUTES
+    looks, fault_names, end = list[Look](), list[str](), time.monotonic() + 60 * MINUTES
     pause = threading.Event()  # never set
     while time.monotonic() < end:
-        begun = time.monotonic()
+        start_seconds = time.monotonic()
         looks.append(world.look())
         print(f"{time.strftime('%H:%M:%S')} {looks[-1]}", flush=True)
         world.rest.seen.clear()
         world.store.seen.clear()
         if HAS_FAULTS:
-            waiting = waiting or chance.sample(list(FAULTS), len(FAULTS))
-            name = waiting.pop()
+            fault_names = fault_names or chance.sample(list(FAULTS), len(FAULTS))
+            name = fault_names.pop()
             print(f"{time.strftime('%H:%M:%S')} {name}", flush=True)
             FAULTS[name](world)
-        pause.wait(max(0.0, BETWEEN_FAULTS_SECONDS - (time.monotonic() - begun)))
+        pause.wait(max(0.0, BETWEEN_FAULTS_SECONDS - (time.monotonic() - start_seconds)))
     world.rest.revive()
     world.store.revive()
     return looks
 
 
 def _find_lag(world: World, name: str) -> list[str]:
-    committed, ends = world.read_committed(name), world.read_ends(name)
-    return [] if committed == ends else [f"committed {committed}, the ends are {ends}"]
+    committed_offsets, ends = world.read_committed(name), world.read_ends(name)
+    return [] if committed_offsets == ends else [f"committed {committed_offsets}, the ends are {ends}"]
 
 
 def _check_growth(looks: list[Look]) -> None:

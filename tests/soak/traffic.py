@@ -1,4 +1,4 @@
-"""Changes that keep coming, to every topic and partition, and what the tables must hold once they have stopped."""
+"""Sends changes to every topic and partition, and has the rows that the tables must have in the end."""
 
 import json
 import random
@@ -28,8 +28,8 @@ class Traffic:
         self.places: dict[str, dict[tuple[int, int], str]] = {name: {} for name in self._journals}
         self.sent = 0
         self._chance, self._failures = chance, list[str]()
-        own = {"enable.idempotence": True, "delivery.timeout.ms": DELIVERY_SECONDS * 1000, "log_level": 0}
-        self._producer = Producer({**client, **own})
+        producer_settings = {"enable.idempotence": True, "delivery.timeout.ms": DELIVERY_SECONDS * 1000, "log_level": 0}
+        self._producer = Producer({**client, **producer_settings})
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._send_rounds, daemon=True)
 

@@ -28,7 +28,7 @@ from local.stack import Stack, start_stack
 from soak.pipelines import CATALOGS, PARTITIONS, SoakPipeline
 
 PARTS = {"kafka", "brokers", "secure", "spark", "postgres", "rest", "s3"}
-PATIENCE_SECONDS = 1800.0
+DEADLINE_SECONDS = 1800.0
 FLUSHES_AT_ONCE = 4
 OF_SPARK = "application_name = 'PostgreSQL JDBC Driver'"
 
@@ -43,26 +43,26 @@ class Runner:
 
     def start(self) -> None:
         command = [str(ROOT / "bin" / "tidegate"), "run", "--json", "--flushes-at-once", str(FLUSHES_AT_ONCE)]
-        with self.told.open("a") as told, self.errors.open("a") as errors:
+        with self.told.open("a") as output, self.errors.open("a") as errors:
             self.process = subprocess.Popen(
                 tie_to_test([*command, *self._words]),
                 env=self._world.environment,
-                stdout=told,
+                stdout=output,
                 stderr=errors,
                 start_new_session=True,
             )
 
     def kill(self) -> None:
-        """SIGKILL, as if its machine were gone."""
+        """Kill the process with SIGKILL, as if its machine had failed."""
         self.process.kill()
         self.process.wait(60)
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE_SECONDS)
+        return self.process.wait(DEADLINE_SECONDS)
 
     def read_events(self) -> Iterator[dict[str, Any]]:
-        """What it has told, but for a line that a kill has cut off."""
+        """The events that it has written, without a last line that a kill has cut off."""
         for line in self.told.read_text().splitlines():
             try:
                 yield json.loads(line)
@@ -86,8 +86,8 @@ class Look:
     object_megabytes: int
 
     def __str__(self) -> str:
-        own = " ".join(f"{name}={value}" for name, value in asdict(self).items() if name != "spark")
-        return f"{own} | Spark: {self.spark}"
+        figures = " ".join(f"{name}={value}" for name, value in asdict(self).items() if name != "spark")
+        return f"{figures} | Spark: {self.spark}"
 
 
 class World:
@@ -100,10 +100,12 @@ class World:
         self.rest, self.store = proxies
         self._catalogs, self.include = catalogs, folder / "include"
         (self.include / "pipelines").mkdir(parents=True)
-        entries = {name: {**one.entry, "connection": name} for name, one in catalogs.items()}
+        entries = {name: {**catalog.entry, "connection": name} for name, catalog in catalogs.items()}
         (self.include / "catalogs.yaml").write_text(yaml.safe_dump(entries))
-        own = {f"AIRFLOW_CONN_{name.upper()}": one.environment[VARIABLE] for name, one in catalogs.items()}
-        self.environment = {**stack.build_environment(), **own, "TIDEGATE_INCLUDE": str(self.include)}
+        connections = {
+            f"AIRFLOW_CONN_{name.upper()}": catalog.environment[VARIABLE] for name, catalog in catalogs.items()
+        }
+        self.environment = {**stack.build_environment(), **connections, "TIDEGATE_INCLUDE": str(self.include)}
         self.runners: list[Runner] = []
 
     def write_pipelines(self, pipelines: Sequence[SoakPipeline], interval_seconds: int) -> None:
@@ -112,9 +114,9 @@ class World:
         topics = [NewTopic(topic, PARTITIONS) for pipeline in pipelines for topic in pipeline.topics]
         for future in admin.create_topics(topics).values():
             future.result(60)
-        for one in pipelines:
-            text = yaml.safe_dump(one.describe(interval_seconds), sort_keys=False)
-            (self.include / "pipelines" / f"{one.name}.yaml").write_text(text)
+        for pipeline in pipelines:
+            text = yaml.safe_dump(pipeline.describe(interval_seconds), sort_keys=False)
+            (self.include / "pipelines" / f"{pipeline.name}.yaml").write_text(text)
 
     def start_runners(self, *shared: str) -> None:
         """One with every pipeline, one with those that it shares with the first."""
@@ -124,8 +126,10 @@ class World:
         """By PyIceberg, past the proxies' faults: those are for the product."""
         from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
-        made = self._catalogs[name].through(self.rest.backend if name == CATALOGS[0] else "", self.store.backend)
-        return Catalogs({name: made.properties}).catalog(name)
+        catalog_servers = self._catalogs[name].through(
+            self.rest.backend if name == CATALOGS[0] else "", self.store.backend
+        )
+        return Catalogs({name: catalog_servers.properties}).catalog(name)
 
     def build_ports(self, pipeline: str) -> Any:
         """The real ports of a pipeline, in this process."""
@@ -135,7 +139,7 @@ class World:
         return assemble_pipeline(self.include, pipeline, partial(read_connection_from_env, environ=self.environment))
 
     def read_committed(self, pipeline: str) -> Any:
-        """What its group has told the brokers."""
+        """The offsets that its consumer group has committed."""
         ports = self.build_ports(pipeline)
         return ports.broker.read_committed(ports.pipeline.source.group, ports.pipeline.source.topics)
 
@@ -146,12 +150,12 @@ class World:
 
     def wait_for_new_process(self, variable: str, before: str) -> None:
         """Until the stack has started a server again."""
-        wait_until(lambda: self.stack.variables.get(variable, before) != before, f"a new {variable}", PATIENCE_SECONDS)
+        wait_until(lambda: self.stack.variables.get(variable, before) != before, f"a new {variable}", DEADLINE_SECONDS)
 
     # what is counted
 
     def count_flushes(self) -> int:
-        """Batches that a runner has told to be published."""
+        """The batches that a runner has reported as published."""
         return sum(event["event"] == "published" for runner in self.runners for event in runner.read_events())
 
     def list_flushed(self) -> set[str]:
@@ -209,13 +213,13 @@ def run_world(folder: Path) -> Iterator[World]:
         block.callback(stack.stop)
         variables = stack.variables
         servers = LakeServers(variables, lambda: "", lambda: "")
-        rest = block.enter_context(run_fault_proxy(variables["REST_CATALOG_URI"]))
+        rest_proxy = block.enter_context(run_fault_proxy(variables["REST_CATALOG_URI"]))
         store = block.enter_context(run_fault_proxy(variables["S3_ENDPOINT"]))
         catalogs = {
-            CATALOGS[0]: servers.make_catalog("rest", "s3", folder).through(rest.address, store.address),
+            CATALOGS[0]: servers.make_catalog("rest", "s3", folder).through(rest_proxy.address, store.address),
             CATALOGS[1]: servers.make_catalog("postgres", "s3", folder).through(store=store.address),
         }
-        world = World(stack, folder, (rest, store), catalogs)
+        world = World(stack, folder, (rest_proxy, store), catalogs)
         try:
             yield world
         finally:

@@ -47,9 +47,11 @@ PUBLICATION = {
 }
 
 
-def to_record(number: int, name: str | None, version: int = 1, gone: bool = False) -> tuple[Any, Any, dict[str, Any]]:
+def to_record(
+    number: int, name: str | None, version: int = 1, is_deleted: bool = False
+) -> tuple[Any, Any, dict[str, Any]]:
     """A record of the key `number` in the partition of the key; a tombstone without a name."""
-    value = None if name is None else {"id": number, "name": name, "version": version, "gone": gone}
+    value = None if name is None else {"id": number, "name": name, "version": version, "gone": is_deleted}
     return {"id": number}, value, {"partition": number % 2, "timestamp": 1_767_225_600_000 + number}
 
 
@@ -60,17 +62,17 @@ def test_make(workbench: Any) -> None:
     workbench.pipeline("shop", [LEFT, RIGHT], **PIPELINE)
     (workbench.include / "publications").mkdir()
     (workbench.include / "publications" / "out.yaml").write_text(yaml.safe_dump(PUBLICATION))
-    bad = (
+    bad_record = (
         {"id": 9},
         '{"id": 9, "name": "broken", "version": "many"}',
         {"partition": 1, "timestamp": 1_767_225_600_009},
     )
-    workbench.produce(LEFT, *(to_record(number, f"left {number}") for number in (1, 2, 3, 4)), bad)
+    workbench.produce(LEFT, *(to_record(number, f"left {number}") for number in (1, 2, 3, 4)), bad_record)
     workbench.produce(RIGHT, *(to_record(number, f"right {number}") for number in (1, 2, 3, 4)))
     workbench.flush("shop")
     publish(workbench)
     workbench.produce(LEFT, to_record(1, "left 1 again"), to_record(2, None))
-    workbench.produce(RIGHT, to_record(3, "right 3 again", 2), to_record(4, "", 9, gone=True))
+    workbench.produce(RIGHT, to_record(3, "right 3 again", 2), to_record(4, "", 9, is_deleted=True))
     workbench.flush("shop")
     publish(workbench)
     workbench.produce(LEFT, to_record(3, "left 3 staged"), to_record(6, "left 6 staged"))
@@ -86,10 +88,10 @@ def publish(workbench: Any) -> None:
 
 def stage(workbench: Any) -> dict[str, Any]:
     """A batch that is staged and not merged: what the tasks plan and stage hand on."""
-    ports, refused = workbench.ports("shop"), list[Any]()
+    ports, queues = workbench.ports("shop"), list[Any]()
     planned = import_module("tidegate.steps.plan").plan(ports)
-    staged = import_module("tidegate.steps.stage").stage(ports, planned, refused)
-    assert not refused
+    staged = import_module("tidegate.steps.stage").stage(ports, planned, queues)
+    assert not queues
     assert len(staged) == 2
     return {"plan": planned.to_dict(), "staged": [batch.to_dict() for batch in staged]}
 
@@ -106,13 +108,13 @@ def list_triggers(workbench: Any) -> list[Any]:
 def save(workbench: Any, folder: Path, tasks: dict[str, Any]) -> None:
     """Everything, in one compressed file."""
     folder.mkdir(parents=True, exist_ok=True)
-    read = import_module("round_trip").read
+    read_topic = import_module("round_trip").read
     log = workbench.ports("shop").broker.log((LEFT, RIGHT, OUT), "read_committed")
     topics = (LEFT, RIGHT, OUT, f"{OUT}-state")
-    records = {topic: [describe(message) for message in read(workbench, topic)] for topic in topics}
+    records = {topic: [describe(message) for message in read_topic(workbench, topic)] for topic in topics}
     tables = workbench.spark_sql("SHOW TABLES IN lake.shop")
     names = [row["tableName"] for row in tables]
-    kept = {
+    content = {
         "root": f"file://{workbench.warehouse}",
         "cluster": log.cluster_id,
         "topic_ids": dict(log.topic_ids),
@@ -124,10 +126,12 @@ def save(workbench: Any, folder: Path, tasks: dict[str, Any]) -> None:
         "tasks": tasks,
         "triggers": list_triggers(workbench),
     }
-    (folder / "kept.json").write_text(json.dumps(kept, indent=1))
+    (folder / "kept.json").write_text(json.dumps(content, indent=1))
     with tarfile.open(folder / "written_by.tar.xz", "w:xz") as archive:
         archive.add(folder / "kept.json", "kept.json")
-        archive.add(workbench.warehouse, "warehouse", filter=lambda one: None if one.name.endswith(".crc") else one)
+        archive.add(
+            workbench.warehouse, "warehouse", filter=lambda member: None if member.name.endswith(".crc") else member
+        )
 
 
 def describe(message: Any) -> dict[str, Any]:

@@ -15,12 +15,12 @@ NOT_LINKED = (setup.STAMP_NAME, "__pycache__", "bin", ".lock")
 
 
 def is_there() -> bool:
-    """Whether the packages stand where they are looked for."""
+    """Whether the packages are installed in their folder."""
     return (FOLDER / f"apache_airflow_core-{VERSION}.dist-info").is_dir()
 
 
 def bring() -> None:
-    """Fetch them unless they are there as the lock says."""
+    """Install the packages, unless those of the lock are installed."""
     setup.build_unless_stamped(FOLDER, setup.compute_digest(LOCK_FILE), f"Airflow {VERSION}", _install_packages)
 
 

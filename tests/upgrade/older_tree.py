@@ -12,14 +12,14 @@ FOLDERS = ("dags", "plugins", "jobs", "include/sql", "pyproject.toml")
 
 def is_there() -> bool:
     """Whether this checkout has its history: a shallow clone, or an archive, has none."""
-    asked = ["git", "-C", str(ROOT), "cat-file", "-e", f"{VERSION}^{{commit}}"]
-    return subprocess.run(asked, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
+    command = ["git", "-C", str(ROOT), "cat-file", "-e", f"{VERSION}^{{commit}}"]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode == 0
 
 
 def unpack(folder: Path) -> Path:
     """Lay what Airflow runs of it into the folder."""
     command = ["git", "-C", str(ROOT), "archive", "--format=tar", VERSION, *FOLDERS]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
-    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+    process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    with tarfile.open(fileobj=BytesIO(process.stdout)) as archive:
         archive.extractall(folder, filter="data")
     return folder

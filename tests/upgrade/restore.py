@@ -20,34 +20,34 @@ PATH_COLUMN = "file_path"
 
 
 def read_kept(version: str) -> dict[str, Any]:
-    """What is kept beside the tables' files."""
+    """The facts that were saved with the tables' files."""
     with tarfile.open(FOLDER / f"written_by_{version}.tar.xz") as archive:
         file = archive.extractfile("kept.json")
         assert file is not None
-        kept: dict[str, Any] = json.load(file)
-        return kept
+        content: dict[str, Any] = json.load(file)
+        return content
 
 
 def restore(workbench: Any, version: str, compacted: tuple[str, ...]) -> dict[str, Any]:
     """Topics with their records at their offsets, committed offsets, and tables; what is kept, as it is named here."""
-    kept = read_kept(version)
-    for topic, partitions in kept["partitions"].items():
+    content = read_kept(version)
+    for topic, partitions in content["partitions"].items():
         _create_topic(workbench, topic, partitions, compact=topic in compacted)
-    here = workbench.build_ports("shop").broker.read_log(tuple(kept["topic_ids"]), "read_committed")
-    names = {kept["root"].removeprefix("file://"): str(workbench.warehouse), kept["cluster"]: here.cluster_id}
-    names |= {old: here.topic_ids[topic] for topic, old in kept["topic_ids"].items()}
-    for topic, records in kept["records"].items():
+    log = workbench.build_ports("shop").broker.read_log(tuple(content["topic_ids"]), "read_committed")
+    names = {content["root"].removeprefix("file://"): str(workbench.warehouse), content["cluster"]: log.cluster_id}
+    names |= {old: log.topic_ids[topic] for topic, old in content["topic_ids"].items()}
+    for topic, records in content["records"].items():
         _restore_records(workbench, topic, records, names)
     with tarfile.open(FOLDER / f"written_by_{version}.tar.xz") as archive:
         archive.extractall(workbench.folder, filter="data")
     relocate(workbench.warehouse, names)
-    kept = json.loads(replace_text(json.dumps(kept), names))
+    content = json.loads(replace_text(json.dumps(content), names))
     catalog = load_catalog("lake", **workbench.properties)
     catalog.create_namespace("shop")
-    for table, location in kept["tables"].items():
+    for table, location in content["tables"].items():
         catalog.register_table(f"shop.{table}", location)
-    workbench.build_ports("shop").broker.commit("tidegate-shop", to_offsets(kept["committed"]))
-    return kept
+    workbench.build_ports("shop").broker.commit("tidegate-shop", to_offsets(content["committed"]))
+    return content
 
 
 def to_offsets(data: Mapping[str, Mapping[str, int]]) -> dict[str, dict[int, int]]:
@@ -64,11 +64,11 @@ def _create_topic(workbench: Any, topic: str, partitions: int, *, compact: bool)
 
 
 def _restore_records(workbench: Any, topic: str, records: list[Any], names: Mapping[str, str]) -> None:
-    ordered = sorted(records, key=lambda record: (record["partition"], record["offset"]))
-    for number in {record["partition"] for record in ordered}:
-        found = [record["offset"] for record in ordered if record["partition"] == number]
-        assert found == list(range(len(found))), "offsets without a gap"
-    workbench.produce(topic, *(_to_record(record, names) for record in ordered))
+    ordered_records = sorted(records, key=lambda record: (record["partition"], record["offset"]))
+    for number in {record["partition"] for record in ordered_records}:
+        offsets = [record["offset"] for record in ordered_records if record["partition"] == number]
+        assert offsets == list(range(len(offsets))), "offsets without a gap"
+    workbench.produce(topic, *(_to_record(record, names) for record in ordered_records))
 
 
 def _to_record(record: dict[str, Any], names: Mapping[str, str]) -> tuple[Any, Any, dict[str, Any]]:
@@ -134,9 +134,9 @@ def _correct_length(record: dict[str, Any], lengths: Mapping[str, int]) -> None:
 
 def _replace_values(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {key: _replace_values(one, names) for key, one in value.items()}
+        return {key: _replace_values(element, names) for key, element in value.items()}
     if isinstance(value, list):
-        return [_replace_values(one, names) for one in value]
+        return [_replace_values(element, names) for element in value]
     if isinstance(value, bytes):
         for old, new in names.items():
             value = value.replace(old.encode(), new.encode())

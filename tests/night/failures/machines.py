@@ -53,8 +53,8 @@ class ClockSkew(Failure):
         self.produce(scene, {2: 22})
 
     def fix(self, scene: Scene) -> int:
-        found = scene.bench.run_process("doctor", self.name).stdout
-        assert "kafka.clock" in found, found
+        output = scene.bench.run_process("doctor", self.name).stdout
+        assert "kafka.clock" in output, output
         return 0
 
 
@@ -86,10 +86,10 @@ class TwoRunners(Failure):
         for step in range(3):
             self.produce(scene, {number: step * 100 + number for number in range(1, 20)})
             scene.airflow.trigger(self.dag)
-            done = subprocess.run(
+            process = subprocess.run(
                 command, env=scene.bench.build_environment(), capture_output=True, text=True, check=False
             )
-            assert done.returncode in (0, 3), done.stderr
+            assert process.returncode in (0, 3), process.stderr
 
     def fix(self, scene: Scene) -> int:
         wait_until(lambda: self.is_right(scene), "the rows of both")

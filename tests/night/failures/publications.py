@@ -25,8 +25,8 @@ class _Publication(Failure):
 
     def write_files(self, bench: Workbench, doors: Doors) -> None:
         super().write_files(bench, doors)
-        told = {"table": self.table, "topic": self.out, "key": {"fields": ["id"]}, "interval": "5s"}
-        (bench.include / "publications" / f"{self.out}.yaml").write_text(yaml.safe_dump(told))
+        content = {"table": self.table, "topic": self.out, "key": {"fields": ["id"]}, "interval": "5s"}
+        (bench.include / "publications" / f"{self.out}.yaml").write_text(yaml.safe_dump(content))
 
     def fill(self, scene: Scene) -> None:
         self.make_topic(scene, "compact")
@@ -41,14 +41,14 @@ class _Publication(Failure):
     def set_topic(self, scene: Scene, name: str, value: str) -> None:
         """As ``kafka-configs --alter`` does."""
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        asked = ConfigResource(ResourceType.TOPIC, self.out, incremental_configs=[entry])
-        for future in scene.bench.admin.incremental_alter_configs([asked]).values():
+        resource = ConfigResource(ResourceType.TOPIC, self.out, incremental_configs=[entry])
+        for future in scene.bench.admin.incremental_alter_configs([resource]).values():
             future.result(30)
 
     def read_row(self, scene: Scene) -> dict[str, Any]:
         rows = scene.airflow.page("pipelines")["publications"]
-        found = next((row for row in rows if row["publication"] == self.out), {})
-        return {**found, "lag": found.get("snapshots_behind")}
+        status_row = next((row for row in rows if row["publication"] == self.out), {})
+        return {**status_row, "lag": status_row.get("snapshots_behind")}
 
 
 class TopicNotCompacted(_Publication):

@@ -96,9 +96,9 @@ class KafkaDead(Failure):
         return {**super().describe(doors), "source": {"kafka": "kafka_guarded"}}
 
     def fill(self, scene: Scene) -> None:
-        guarded = scene.doors.guarded
-        guarded.admin.create_topics([NewTopic(self.topic, 2, 1)])[self.topic].result(30)
-        guarded.allow_documented("tidegate", self.topic)
+        client = scene.doors.guarded
+        client.admin.create_topics([NewTopic(self.topic, 2, 1)])[self.topic].result(30)
+        client.allow_documented("tidegate", self.topic)
         self.produce(scene, {number: number for number in range(1, 7)})
 
     def produce(self, scene: Scene, scores: dict[int, Any]) -> None:

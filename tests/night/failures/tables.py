@@ -69,7 +69,7 @@ class BranchProtected(Failure):
     def moves_main(self, request: Request) -> bool:
         """Whether a request sets the branch of this pipeline's table."""
         is_mine = f"/tables/{self.name} " in f"{request.path} "
-        return is_mine and any(one.get("ref-name") == "main" for one in request.updates)
+        return is_mine and any(update.get("ref-name") == "main" for update in request.updates)
 
     def fix(self, scene: Scene) -> int:
         scene.doors.rest.revive()

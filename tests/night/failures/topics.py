@@ -75,8 +75,8 @@ class RetentionPassed(Failure):
 
     def provoke(self, scene: Scene) -> None:
         scene.airflow.unpause(self.dag, paused=True)  # a run that is under way waits
-        lost = [({"id": one}, {"id": one, "score": one}, {"partition": one % 2}) for one in range(40, 48)]
-        scene.bench.produce(self.topic, *lost)
+        records = [({"id": key}, {"id": key, "score": key}, {"partition": key % 2}) for key in range(40, 48)]
+        scene.bench.produce(self.topic, *records)
         ends = scene.bench.read_ends(self.topic)[self.topic]
         for partition, end in ends.items():
             scene.bench.retain_from(self.topic, end, partition)
