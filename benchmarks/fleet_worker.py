@@ -33,7 +33,12 @@ def look(request: dict[str, Any]) -> dict[str, Any]:
     looks = look_at_members(members_by_name, {})
     usage |= {"all": time.process_time() - before, "wall": time.monotonic() - start_seconds}
     failed = [str(look.error) for look in looks if look.error is not None]
-    return {"spent": usage, "idle": sum(1 for look in looks if look.idle_reason), "looked": len(looks), "failed": failed[:3]}
+    return {
+        "spent": usage,
+        "idle": sum(1 for look in looks if look.idle_reason),
+        "looked": len(looks),
+        "failed": failed[:3],
+    }
 
 
 def copy_tables(request: dict[str, Any]) -> dict[str, Any]:

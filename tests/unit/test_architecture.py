@@ -68,8 +68,8 @@ def check_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Call
 
     def decorate(check: Callable[[Path], None]) -> Callable[[], None]:
         def test() -> None:
-            found = [f"{format_path(path)}: {problem}" for path in paths if (problem := find_problem(check, path))]
-            assert not found, "\n".join(found)
+            problems = [f"{format_path(path)}: {problem}" for path in paths if (problem := find_problem(check, path))]
+            assert not problems, "\n".join(problems)
 
         test.__name__, test.__doc__ = check.__name__, check.__doc__
         return test
@@ -116,8 +116,8 @@ def test_layer_does_not_import_what_lies_above_or_beside_it(path: Path) -> None:
 
 @check_each([p for p in FILES if is_in(p, CORE) and not is_in(p, *OUTSIDE)])
 def test_core_and_steps_stand_on_the_standard_library_alone(path: Path) -> None:
-    allowed = STDLIB | {"tidegate"}
-    assert list_modules(path) <= allowed, f"{format_path(path)} imports {list_modules(path) - allowed}"
+    allowed_modules = STDLIB | {"tidegate"}
+    assert list_modules(path) <= allowed_modules, f"{format_path(path)} imports {list_modules(path) - allowed_modules}"
 
 
 # they go to Spark's Python workers, which have libraries and not the product
@@ -133,9 +133,9 @@ TRAVEL = (
 @check_each([p for p in FILES if is_in(p, "jobs/")])
 def test_jobs_meet_the_worker_in_nouns_only(path: Path) -> None:
     travels = is_in(path, *TRAVEL)
-    allowed = STDLIB | ({"google", "msgpack", "pyarrow", "tidegate_spark"} if travels else IN_DRIVER)
-    allowed |= IN_EXECUTORS if is_in(path, PRODUCER, REGISTRY) else set()
-    assert list_modules(path) <= allowed
+    allowed_modules = STDLIB | ({"google", "msgpack", "pyarrow", "tidegate_spark"} if travels else IN_DRIVER)
+    allowed_modules |= IN_EXECUTORS if is_in(path, PRODUCER, REGISTRY) else set()
+    assert list_modules(path) <= allowed_modules
     for line, module in list_imports(path) if travels else ():
         own = f"jobs/{module.rpartition('.')[0].replace('.', '/')}.py"
         assert not is_within(module, "tidegate_spark") or is_in(ROOT / own, *TRAVEL), f"{line}: {module} stays behind"
@@ -222,7 +222,7 @@ def test_format_is_named_by_its_description_alone(path: Path) -> None:
     """Names that are also a kind of options, of a schema or of a field may stand elsewhere, but choose nothing."""
     from tidegate.formats.registry import FORMATS
 
-    words_of_others = {described.options for described in FORMATS.values()} | {"string"}
+    words_of_others = {format_description.options for format_description in FORMATS.values()} | {"string"}
     names = FORMATS.keys() - words_of_others
     for node in list_nodes(path):
         is_named = isinstance(node, ast.Constant) and node.value in names
@@ -239,8 +239,11 @@ def test_every_module_of_a_format_is_registered() -> None:
     from tidegate.formats.registry import FORMATS
 
     for folder, modules_named in (
-        (f"{SPARK}formats", {described.module for described in FORMATS.values()}),
-        (f"{PUBLISH}encoders", {described.encoder for described in FORMATS.values() if described.is_written}),
+        (f"{SPARK}formats", {format_description.module for format_description in FORMATS.values()}),
+        (
+            f"{PUBLISH}encoders",
+            {format_description.encoder for format_description in FORMATS.values() if format_description.is_written},
+        ),
     ):
         paths = {module: ROOT / folder / f"{module.replace('.', '/')}.py" for module in modules_named}
         assert all(path.exists() for path in paths.values()), paths
@@ -259,7 +262,9 @@ def test_no_port_gets_its_methods_at_run_time() -> None:
         for node in list_nodes(path):
             assert not (isinstance(node, ast.FunctionDef) and node.name == "__getattr__"), format_path(path)
             if isinstance(node, ast.ClassDef):
-                decorators = {ast.unparse(one).partition("(")[0].rpartition(".")[2] for one in node.decorator_list}
+                decorators = {
+                    ast.unparse(decorator).partition("(")[0].rpartition(".")[2] for decorator in node.decorator_list
+                }
                 assert decorators <= {"dataclass", "final"}, (
                     f"{format_path(path)}: {node.name} is rewritten by {decorators}"
                 )
@@ -269,7 +274,10 @@ MOST_POSITIONAL = 4
 
 
 def is_record(node: ast.ClassDef) -> bool:
-    shapes = [*(ast.unparse(one) for one in node.decorator_list), *(ast.unparse(base) for base in node.bases)]
+    shapes = [
+        *(ast.unparse(decorator) for decorator in node.decorator_list),
+        *(ast.unparse(base) for base in node.bases),
+    ]
     return any("dataclass" in shape or shape == "NamedTuple" for shape in shapes)
 
 
@@ -303,9 +311,9 @@ def test_half_of_the_files_are_short() -> None:
 
 def test_airflow_never_executes_the_libraries_as_plugins() -> None:
     """Airflow runs every file below plugins/ as a top-level module unless the folder is named in .airflowignore."""
-    ignored = (ROOT / "plugins" / ".airflowignore").read_text().split()
+    patterns = (ROOT / "plugins" / ".airflowignore").read_text().split()
     for library in LIBRARIES:
-        assert any(fnmatch(f"{library}/x.py", pattern.rstrip("/") + "*") for pattern in ignored), library
+        assert any(fnmatch(f"{library}/x.py", pattern.rstrip("/") + "*") for pattern in patterns), library
 
 
 def list_public_methods(path: Path) -> Iterator[ast.FunctionDef]:
@@ -321,11 +329,11 @@ def test_every_class_of_error_stands_in_the_one_tree_that_its_name_is_looked_up_
     classes = [(path, node) for path, node in nodes if isinstance(node, ast.ClassDef)]
     bases = {node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases} for _, node in classes}
     kinds = {"TidegateError"}
-    while more := {name for name, above in bases.items() if above & kinds} - kinds:
-        kinds |= more
-    found = {format_path(path) for path, node in classes if node.name in kinds}
+    while new_kinds := {name for name, above in bases.items() if above & kinds} - kinds:
+        kinds |= new_kinds
+    error_files = {format_path(path) for path, node in classes if node.name in kinds}
     assert len(kinds) > 10
-    assert found == {"plugins/tidegate/errors.py"}
+    assert error_files == {"plugins/tidegate/errors.py"}
 
 
 def test_every_method_of_a_port_translates_the_errors_of_its_library() -> None:
@@ -343,11 +351,11 @@ def test_every_method_of_a_port_translates_the_errors_of_its_library() -> None:
 
 def list_packages() -> dict[str, list[Path]]:
     """Folder of each package -> its modules."""
-    found = {path.parent: [] for path in FILES if path.name == "__init__.py"}
+    packages = {path.parent: [] for path in FILES if path.name == "__init__.py"}
     for path in FILES:
-        if path.parent in found and path.name != "__init__.py":
-            found[path.parent].append(path)
-    return {format_path(folder): paths for folder, paths in found.items()}
+        if path.parent in packages and path.name != "__init__.py":
+            packages[path.parent].append(path)
+    return {format_path(folder): paths for folder, paths in packages.items()}
 
 
 def test_every_module_lies_in_a_package_and_no_package_is_too_large_to_overlook() -> None:

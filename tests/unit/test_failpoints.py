@@ -148,13 +148,13 @@ HIT = re.compile(r'hit_failpoint\("([a-z_.]+)"\)')
 def test_every_point_that_a_test_writes_down_is_one_that_runs_pass() -> None:
     """The tests that kill a run there are long or slow: a call under its old name would be seen late."""
     texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
-    found = {point for text in texts for point in WRITTEN.findall(text)}
-    written = {(step, call) for step, call in found if not call.endswith(SUFFIXES_OF_FILES)}
+    mentions = {point for text in texts for point in WRITTEN.findall(text)}
+    call_mentions = {(step, call) for step, call in mentions if not call.endswith(SUFFIXES_OF_FILES)}
     code = [path.read_text() for folder in ("plugins", "jobs") for path in (ROOT / folder).rglob("*.py")]
     places = {place for text in code for place in HIT.findall(text)}
     passed_by = {(step, call) for step, calls in POINTS.items() for call in [*calls, *places]}
-    assert ("merge", "commits.start_branch") in written
-    assert written - passed_by == set()
+    assert ("merge", "commits.start_branch") in call_mentions
+    assert call_mentions - passed_by == set()
 
 
 @pytest.mark.parametrize(("mode", "tables"), SHAPES)
@@ -174,18 +174,18 @@ def test_fault_at_any_point_where_records_name_their_tables_is_made_good_too(
     walk(situation, build_crash_pipeline("named", 0), record_property, "named", NAMED.index(situation))
 
 
-def walk(situation: Situation, pipeline: Pipeline, record_property: Callable[..., None], *about: str | int) -> None:
+def walk(situation: Situation, pipeline: Pipeline, record_property: Callable[..., None], *selection: str | int) -> None:
     undisturbed = build_world(situation, pipeline)
     drain(undisturbed, pipeline)
     expected, points = read_outcome(undisturbed, pipeline), list_passed_points(situation, pipeline)
     assert list_leftovers(undisturbed, pipeline) == []
-    walked = choose_walk_cases(list_cases(points), *about)
-    for at, kind in walked:
+    walk_cases = choose_walk_cases(list_cases(points), *selection)
+    for at, kind in walk_cases:
         world = interrupt_flush(situation, pipeline, kind, at)
         drain(world, pipeline)
         assert read_outcome(world, pipeline) == expected, f"{kind} at {at}"
         assert list_leftovers(world, pipeline) == [], f"{kind} at {at}"
-    record_property("counted", {"crash points": len(points), "crash cases": len(walked)})
+    record_property("counted", {"crash points": len(points), "crash cases": len(walk_cases)})
 
 
 def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(record_property) -> None:
@@ -214,9 +214,11 @@ def test_rebase_that_meets_a_fault_at_any_point_moved_the_position_or_did_not(re
 def test_two_covering_sets_have_every_place_each_and_every_fault_between_them() -> None:
     points = list_passed_points(arrange_later_batch, build_crash_pipeline("upsert_delete", 2))
     possible = {(at.place, kind) for at, kind in list_cases(points)}
-    chosen = [{(at.place, kind) for at, kind in choose_cases(points, turn)} for turn in (0, 1)]
-    assert [sorted(place for place, _ in one) for one in chosen] == [sorted({place for place, _ in possible})] * 2
-    assert set().union(*chosen) == possible
+    case_sets = [{(at.place, kind) for at, kind in choose_cases(points, turn)} for turn in (0, 1)]
+    assert [sorted(place for place, _ in case_set) for case_set in case_sets] == [
+        sorted({place for place, _ in possible})
+    ] * 2
+    assert set().union(*case_sets) == possible
 
 
 def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
@@ -230,21 +232,21 @@ def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
     with Journey().inside() as journey:
         ports = journey.build_ports(world.build_ports(build_crash_pipeline("upsert_delete", 2)))
         rebase_positions(ports, propose_moves(ports, "earliest"))
-    found: dict[str, set[str]] = {}
+    calls_by_step: dict[str, set[str]] = {}
     for point in points + journey.passed:
         step, _, call = point.name.partition("/")
-        found.setdefault(step, set()).add(call)
-    listed = {(step, call) for step, calls in POINTS.items() for call in calls}
-    reached = {(step, call) for step, calls in found.items() for call in calls}
-    unlisted, unreached = sorted(reached - listed), sorted(listed - reached)
+        calls_by_step.setdefault(step, set()).add(call)
+    listed_points = {(step, call) for step, calls in POINTS.items() for call in calls}
+    reached_points = {(step, call) for step, calls in calls_by_step.items() for call in calls}
+    unlisted, unreached = sorted(reached_points - listed_points), sorted(listed_points - reached_points)
     assert not unlisted, f"a step touches the world in a new way: list it in POINTS: {unlisted}"
     assert not unreached, f"no situation reaches what POINTS lists: {unreached}"
 
 
 def test_places_inside_of_jobs_and_adapters_are_the_ones_that_are_listed() -> None:
     files = [p for folder in ("jobs", "plugins") for p in (ROOT / folder).rglob("*.py")]
-    found = {p.relative_to(ROOT).as_posix(): list_failpoint_calls(ast.parse(p.read_text())) for p in files}
-    assert {name: sorted(names) for name, names in found.items() if names} == PLACES
+    calls_by_file = {p.relative_to(ROOT).as_posix(): list_failpoint_calls(ast.parse(p.read_text())) for p in files}
+    assert {name: sorted(names) for name, names in calls_by_file.items() if names} == PLACES
 
 
 def list_failpoint_calls(tree: ast.AST) -> list[str]:
@@ -280,8 +282,8 @@ def list_blocks(tree: ast.AST) -> list[list[ast.stmt]]:
 def list_attributes(node: ast.AST) -> set[str]:
     """Attributes that are used; `sql` only where it is called, for columns have one too."""
     calls = [n.func for n in ast.walk(node) if isinstance(n, ast.Call)]
-    called = {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls}
-    return called | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr != "sql"}
+    call_names = {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls}
+    return call_names | {n.attr for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr != "sql"}
 
 
 TO_THE_WORLD = {
@@ -296,9 +298,9 @@ def test_steps_reach_the_world_through_ports_alone() -> None:
         tree = ast.parse(path.read_text())
         names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
         names |= {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-        opened = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "open"]
+        open_calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "open"]
         assert not {name.partition(".")[0] for name in names} & TO_THE_WORLD, path.name
-        assert not opened, path.name
+        assert not open_calls, path.name
 
 
 def test_nothing_happens_at_a_point_unless_a_test_asks_for_it() -> None:

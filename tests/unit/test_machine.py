@@ -73,16 +73,16 @@ def test_what_only_long_tests_need_is_fetched_for_these_alone(
 ) -> None:
     for step in [name for name in vars(machine) if name.startswith(("find_", "bring_", "compile_"))]:
         monkeypatch.setattr(machine, step, lambda: [])
-    asked = list[str]()
+    fetches = list[str]()
     monkeypatch.setattr(machine.rabbitmq_server, "is_there", lambda: False)
-    monkeypatch.setattr(machine.rabbitmq_server, "fetch", lambda: asked.append("rabbitmq"))
-    monkeypatch.setattr(machine.older_airflow, "bring", lambda: asked.append("airflow"))
+    monkeypatch.setattr(machine.rabbitmq_server, "fetch", lambda: fetches.append("rabbitmq"))
+    monkeypatch.setattr(machine.older_airflow, "bring", lambda: fetches.append("airflow"))
     for step in LONG_STEPS:
         monkeypatch.setattr(machine, step.__name__, step)
     for tests in ((), ("not long",)):
         assert machine.main(*tests) == 0
-    assert asked == []
+    assert fetches == []
     for number, tests in enumerate(("long", "long or not long"), 1):
         assert machine.main(tests) == 0
-        assert asked == ["rabbitmq", "airflow"] * number
+        assert fetches == ["rabbitmq", "airflow"] * number
         assert "NOT TESTED: rabbitmq: no RabbitMQ was found" in capsys.readouterr().out

@@ -14,14 +14,14 @@ from tidegate.config.pipeline_file import load_pipeline
 
 @pytest.fixture
 def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    made = tmp_path / "failures.md"
-    made.write_text(f"# Failures\n\nBefore.\n\n{report.BEGIN}\n{report.END}\n\nBehind.\n")
-    monkeypatch.setattr(report, "DOCUMENT", made)
-    return made
+    new_document = tmp_path / "failures.md"
+    new_document.write_text(f"# Failures\n\nBefore.\n\n{report.BEGIN}\n{report.END}\n\nBehind.\n")
+    monkeypatch.setattr(report, "DOCUMENT", new_document)
+    return new_document
 
 
-def see(name: str, **seen: object) -> Observation:
-    return Observation(name, FAILURES[name].title, **seen)
+def see(name: str, **fields: object) -> Observation:
+    return Observation(name, FAILURES[name].title, **fields)
 
 
 def list_rows(document: Path) -> list[list[str]]:
@@ -45,10 +45,14 @@ def test_rows_of_other_failures_stay_and_all_stand_in_their_order(document: Path
 
 
 def test_what_was_not_told_or_was_left_behind_is_no_success(document: Path) -> None:
-    left = see("kafka_dead", sentence="Kafka", told=1.0, left=("branch tidegate_x_1_a",))
+    leftover_observation = see("kafka_dead", sentence="Kafka", told=1.0, left=("branch tidegate_x_1_a",))
     never = see("disk_full", problem="never says No space")
-    assert [one.is_good for one in (left, never, see("two_runners"))] == [False, False, True]
-    report.write_rows([left, never])
+    assert [observation.is_good for observation in (leftover_observation, never, see("two_runners"))] == [
+        False,
+        False,
+        True,
+    ]
+    report.write_rows([leftover_observation, never])
     assert [row[6] for row in list_rows(document)] == ["branch tidegate_x_1_a", ""]
     assert "never says No space" in list_rows(document)[1][2]
 

@@ -22,5 +22,5 @@ def test_there_are_more_than_forty_in_every_part() -> None:
 
 
 def test_each_check_is_tried_by_a_mistake() -> None:
-    tried = {mistake.check for mistake in MISTAKES.values()}
-    assert {check.name for check in CHECKS} - tried == set()
+    tried_checks = {mistake.check for mistake in MISTAKES.values()}
+    assert {check.name for check in CHECKS} - tried_checks == set()

@@ -62,14 +62,14 @@ def is_alive(process: psutil.Process) -> bool:
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "asked to end"])
-def test_runners_of_a_soak_end_with_the_test_that_started_them(tmp_path: Path, how: signal.Signals) -> None:
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "asked to end"])
+def test_runners_of_a_soak_end_with_the_test_that_started_them(tmp_path: Path, signal_number: signal.Signals) -> None:
     """Also one that sleeps, as a fault lets it."""
     with start_soak(tmp_path) as (starter, runners):
         assert len(runners) == 2
         for runner in runners:
             wait_until(lambda runner=runner: runner.cmdline()[1:4] == ["-m", "tidegate", "run"], "a runner")
         runners[1].suspend()
-        starter.send_signal(how)
+        starter.send_signal(signal_number)
         starter.wait(60)
         wait_until(lambda: not any(map(is_alive, runners)), "the end of both runners")

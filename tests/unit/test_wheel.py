@@ -75,8 +75,10 @@ def site(wheel, tmp_path_factory) -> Path:
 @pytest.fixture
 def run(site, tmp_path):
     def call(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("TIDEGATE_", "AIRFLOW"))}
-        environ = {**kept, "PYTHONPATH": str(site), "AIRFLOW_HOME": str(tmp_path / "airflow"), **variables}
+        kept_variables = {
+            name: value for name, value in os.environ.items() if not name.startswith(("TIDEGATE_", "AIRFLOW"))
+        }
+        environ = {**kept_variables, "PYTHONPATH": str(site), "AIRFLOW_HOME": str(tmp_path / "airflow"), **variables}
         command = [sys.executable, "-m", "tidegate", *words]
         return subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
 
@@ -101,8 +103,8 @@ def test_two_builds_are_equal_byte_by_byte(wheel, tmp_path) -> None:
 
 
 def test_backend_of_the_build_is_the_one_that_is_locked() -> None:
-    (required,) = PROJECT["build-system"]["requires"]
-    assert f"\n{required} " in (ROOT / "requirements.txt").read_text()
+    (requirement,) = PROJECT["build-system"]["requires"]
+    assert f"\n{requirement} " in (ROOT / "requirements.txt").read_text()
 
 
 def test_metadata_tells_name_version_plugin_and_script(site) -> None:
@@ -130,9 +132,9 @@ def test_install_writes_what_an_airflow_needs_and_a_second_one_changes_nothing(r
     home = tmp_path / "airflow"
     first = run("airflow", "install")
     assert (first.returncode, first.stderr) == (0, "")
-    written = {path.relative_to(home).as_posix() for path in home.rglob("*")}
+    written_files = {path.relative_to(home).as_posix() for path in home.rglob("*")}
     dags = {"dags/tidegate_dags.py", "dags/tidegate_refused_files.py"}
-    assert dags | {"include/pipelines", "include/publications", "include/catalogs.yaml"} <= written
+    assert dags | {"include/pipelines", "include/publications", "include/catalogs.yaml"} <= written_files
     assert "check them: tidegate validate\n" in first.stdout
     before = {path: (path.read_text(), path.stat().st_mtime_ns) for path in home.rglob("*") if path.is_file()}
     second = run("airflow", "install", "--json")

@@ -21,7 +21,7 @@ SAMPLE = re.compile(r"(?P<series>tidegate_\w+\{.*\}) (?P<value>\S+)")
 pytestmark = pytest.mark.skipif(promtool.find() is None, reason=promtool.MISSING)
 
 
-def build_table_row(name: str, **told: Any) -> dict[str, Any]:
+def build_table_row(name: str, **options: Any) -> dict[str, Any]:
     return {
         "table": name,
         "lag": 0,
@@ -29,21 +29,21 @@ def build_table_row(name: str, **told: Any) -> dict[str, Any]:
         "open_batches": 0,
         "valid_through": None,
         "problem": None,
-    } | told
+    } | options
 
 
-def build_pipeline_row(name: str, state: str = "current", seconds: float = 10.0, **told: Any) -> dict[str, Any]:
+def build_pipeline_row(name: str, state: str = "current", seconds: float = 10.0, **options: Any) -> dict[str, Any]:
     """A row of the overview, with two tables of which the first is the one that is looked at."""
     flush = {"seconds": seconds, "published_at": None, "inserted": 1, "updated": 0, "deleted": 0, "bytes_written": None}
-    first, other = build_table_row(f"lake.{name}", **told.pop("table", {})), build_table_row(f"lake.{name}_2")
-    row = {"pipeline": name, "state": state, "lag": first["lag"], "tables": [first, other], "dead_letters": 0}
+    first, second_table = build_table_row(f"lake.{name}", **options.pop("table", {})), build_table_row(f"lake.{name}_2")
+    row = {"pipeline": name, "state": state, "lag": first["lag"], "tables": [first, second_table], "dead_letters": 0}
     part = {"topic": name, "partition": 0, "lag": first["lag"], "lag_seconds": first["lag_seconds"]}
-    return row | {"partitions": [part, {**part, "partition": 1}], "last_flush": flush, "error": None} | told
+    return row | {"partitions": [part, {**part, "partition": 1}], "last_flush": flush, "error": None} | options
 
 
-def build_publication_row(name: str, state: str = "current", **told: Any) -> dict[str, Any]:
+def build_publication_row(name: str, state: str = "current", **options: Any) -> dict[str, Any]:
     behind = {"snapshots_behind": 0, "rows_behind": 0, "behind_seconds": 0.0, "last_run": None}
-    return {"publication": name, "state": state, "error": None, **behind, **told}
+    return {"publication": name, "state": state, "error": None, **behind, **options}
 
 
 World = Callable[[int], tuple[list[Any], list[Any]]]  # the pipelines and publications of a minute
@@ -127,8 +127,8 @@ def collect_series(world: World, minutes: int) -> list[dict[str, str]]:
     """What a scraper reads once a minute, as promtool wants it."""
     values: dict[str, list[str]] = {}
     for minute in range(minutes + 1):
-        for found in SAMPLE.finditer(render_openmetrics(*world(minute))):
-            values.setdefault(found["series"], []).append(found["value"])
+        for sample in SAMPLE.finditer(render_openmetrics(*world(minute))):
+            values.setdefault(sample["series"], []).append(sample["value"])
     return [{"series": series, "values": " ".join(samples)} for series, samples in values.items()]
 
 
@@ -137,19 +137,19 @@ def play(folder: Path, alert: str, world: World, expected: dict[int, list[dict[s
     bare = {"groups": [{**g, "rules": [{**r, "annotations": {}} for r in g["rules"]]} for g in RULES["groups"]]}
     (folder / "rules.yaml").write_text(yaml.safe_dump(bare))
     severity = next(r["labels"] for group in RULES["groups"] for r in group["rules"] if r["alert"] == alert)
-    asked = [
+    tests = [
         {
             "eval_time": f"{minute}m",
             "alertname": alert,
-            "exp_alerts": [{"exp_labels": {**severity, **one}} for one in told],
+            "exp_alerts": [{"exp_labels": {**severity, **labels}} for labels in labels_at_minute],
         }
-        for minute, told in expected.items()
+        for minute, labels_at_minute in expected.items()
     ]
-    case = {"interval": "1m", "input_series": collect_series(world, max(expected)), "alert_rule_test": asked}
+    case = {"interval": "1m", "input_series": collect_series(world, max(expected)), "alert_rule_test": tests}
     document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [case]}
     (folder / "case.yaml").write_text(yaml.safe_dump(document))
-    done = promtool.run("test", "rules", "case.yaml", folder=folder)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+    process = promtool.run("test", "rules", "case.yaml", folder=folder)
+    return "" if process.returncode == 0 else process.stdout + process.stderr
 
 
 def test_every_alert_has_its_case() -> None:
@@ -158,8 +158,8 @@ def test_every_alert_has_its_case() -> None:
 
 @pytest.mark.parametrize("alert", CASES)
 def test_alert_tells_in_its_time_of_the_pipeline_that_is_ill_alone(alert: str, tmp_path: Path) -> None:
-    world, quiet, loud, told = CASES[alert]
-    assert play(tmp_path, alert, world, {quiet: [], loud: [told]}) == ""
+    world, quiet, loud, labels = CASES[alert]
+    assert play(tmp_path, alert, world, {quiet: [], loud: [labels]}) == ""
 
 
 @pytest.mark.parametrize("alert", CASES)
@@ -178,6 +178,6 @@ def test_rules_and_the_scrape_job_are_read_by_prometheus(tmp_path: Path) -> None
     text = text.replace("/run/secrets/tidegate_metrics_token", str(tmp_path / "token"))
     text = text.replace("/etc/prometheus/tidegate-alerts.yaml", str(MONITORING / "alerts.yaml"))
     (tmp_path / "prometheus.yml").write_text(text)
-    done = promtool.run("check", "config", "prometheus.yml", folder=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(ALERTS)} rules found" in done.stdout
+    process = promtool.run("check", "config", "prometheus.yml", folder=tmp_path)
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert f"{len(ALERTS)} rules found" in process.stdout

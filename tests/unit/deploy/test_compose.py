@@ -106,8 +106,8 @@ def test_base_images_of_the_build_are_pinned() -> None:
     assert [name for _, name in stages] == ["jars", "java", "spark", "airflow"]
     assert all(":" in image or image in {"java"} for image, _ in stages)
     assert not any(image.endswith(":latest") for image, _ in stages)
-    wanted = {s["build"]["target"] for s in read_services().values() if "build" in s}
-    assert wanted == {"spark", "airflow"}
+    build_targets = {s["build"]["target"] for s in read_services().values() if "build" in s}
+    assert build_targets == {"spark", "airflow"}
 
 
 def test_long_running_services_have_health_checks_and_none_starts_a_jvm() -> None:
@@ -129,12 +129,12 @@ def test_everything_of_the_include_folder_reaches_airflow_but_for_the_catalogs_o
 
 
 def test_every_setting_is_one_that_the_installed_airflow_knows() -> None:
-    described = list_airflow_settings()
-    named = {name for service in read_services().values() for name in service.get("environment", {})}
-    wanted = [name.split("__")[1:] for name in named if name.startswith("AIRFLOW__")]
-    assert len(wanted) > 10
-    for section, key in wanted:
-        assert key.lower() in described.get(section.lower(), {}), f"AIRFLOW__{section}__{key}"
+    airflow_settings = list_airflow_settings()
+    variables = {name for service in read_services().values() for name in service.get("environment", {})}
+    setting_names = [name.split("__")[1:] for name in variables if name.startswith("AIRFLOW__")]
+    assert len(setting_names) > 10
+    for section, key in setting_names:
+        assert key.lower() in airflow_settings.get(section.lower(), {}), f"AIRFLOW__{section}__{key}"
 
 
 def list_airflow_settings() -> dict[str, set[str]]:
@@ -143,25 +143,25 @@ def list_airflow_settings() -> dict[str, set[str]]:
     assert spec
     assert spec.submodule_search_locations
     text = (Path(next(iter(spec.submodule_search_locations))) / "config_templates" / "config.yml").read_text()
-    return {section: set(about["options"]) for section, about in yaml.safe_load(text).items()}
+    return {section: set(section_options["options"]) for section, section_options in yaml.safe_load(text).items()}
 
 
 def test_services_wait_for_a_condition_that_can_come_true() -> None:
     for name, service in read_services().items():
-        for other, wait in service.get("depends_on", {}).items():
-            assert set(wait) == {"condition"}, (name, other)
+        for dependency, wait in service.get("depends_on", {}).items():
+            assert set(wait) == {"condition"}, (name, dependency)
             assert wait["condition"] in CONDITIONS
-            assert (wait["condition"] == "service_completed_successfully") == (other in ONCE), (name, other)
+            assert (wait["condition"] == "service_completed_successfully") == (dependency in ONCE), (name, dependency)
 
 
 def test_no_service_waits_for_itself() -> None:
-    done: set[str] = set()
-    left = {name: set(service.get("depends_on", {})) for name, service in read_services().items()}
-    while left:
-        ready = [name for name, needs in left.items() if needs <= done]
-        assert ready, f"a circle among {sorted(left)}"
-        done.update(ready)
-        left = {name: needs for name, needs in left.items() if name not in done}
+    finished_services: set[str] = set()
+    dependencies = {name: set(service.get("depends_on", {})) for name, service in read_services().items()}
+    while dependencies:
+        ready = [name for name, needs in dependencies.items() if needs <= finished_services]
+        assert ready, f"a circle among {sorted(dependencies)}"
+        finished_services.update(ready)
+        dependencies = {name: needs for name, needs in dependencies.items() if name not in finished_services}
 
 
 def test_mounted_paths_exist_and_named_volumes_are_declared() -> None:
@@ -190,14 +190,14 @@ def _list_executable_copies() -> list[str]:
 
 
 def test_what_the_build_copies_exists_and_is_not_ignored() -> None:
-    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
-    allowed = [line[1:] for line in ignored if line.startswith("!")]
+    ignore_lines = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    allowed_names = [line[1:] for line in ignore_lines if line.startswith("!")]
     for line in (DEPLOY / "Dockerfile").read_text().splitlines():
         if not line.startswith("COPY ") or "--from" in line:
             continue
         for source in [word for word in line.split()[1:-1] if not word.startswith("--")]:
             assert (ROOT / source).exists(), source
-            assert any(source.rstrip("/").startswith(name) for name in allowed), source
+            assert any(source.rstrip("/").startswith(name) for name in allowed_names), source
 
 
 def test_shell_scripts_parse() -> None:
@@ -207,15 +207,15 @@ def test_shell_scripts_parse() -> None:
 
 
 def test_every_variable_must_be_set_and_none_has_a_default() -> None:
-    found = VARIABLE.findall((ROOT / "docker-compose.yaml").read_text())
-    assert found
-    for name, rest in found:
-        assert rest.startswith(":?"), f"{name} may be empty"
+    mentions = VARIABLE.findall((ROOT / "docker-compose.yaml").read_text())
+    assert mentions
+    for name, default_text in mentions:
+        assert default_text.startswith(":?"), f"{name} may be empty"
     example = (ROOT / ".env.example").read_text()
-    named = re.findall(r"^(\w+)=(.*)$", example, re.MULTILINE)
+    example_values = re.findall(r"^(\w+)=(.*)$", example, re.MULTILINE)
     secrets = {secret["environment"] for secret in read_compose()["secrets"].values()}
-    assert {name for name, _ in named} == {name for name, _ in found} | secrets
-    assert all(value == "" for _, value in named), "an example with a value becomes a password"
+    assert {name for name, _ in example_values} == {name for name, _ in mentions} | secrets
+    assert all(value == "" for _, value in example_values), "an example with a value becomes a password"
 
 
 def test_no_secret_stands_in_the_file() -> None:
@@ -238,10 +238,10 @@ def test_secret_that_a_script_reads_is_one_that_its_service_gets() -> None:
     }
     for name, files in scripts.items():
         text = "".join((DEPLOY / file).read_text() for file in files)
-        read = set(re.findall(r"/run/secrets/(\w+)", text)) | set(re.findall(r"read_secret (\w+)", text))
-        given = set(read_services()[name]["secrets"])
+        secret_names = set(re.findall(r"/run/secrets/(\w+)", text)) | set(re.findall(r"read_secret (\w+)", text))
+        service_secrets = set(read_services()[name]["secrets"])
         asked_for_if_there = {"tidegate_metrics_token"} if name == "airflow-scheduler" else set()
-        assert read - asked_for_if_there == given - {"postgres_password"}, name
+        assert secret_names - asked_for_if_there == service_secrets - {"postgres_password"}, name
 
 
 def test_every_container_has_limits_and_ours_cannot_get_rights() -> None:
@@ -327,7 +327,7 @@ def test_the_image_gets_pyspark_from_the_lock() -> None:
 def test_the_spark_image_has_what_the_jobs_import_on_its_workers() -> None:
     installed = re.search(r"locked.py /tmp/requirements.txt (.*) >", _read_text("deploy/Dockerfile"))
     assert installed
-    ours = {"pyspark", "tidegate", "tidegate_spark", *sys.stdlib_module_names}
+    own_modules = {"pyspark", "tidegate", "tidegate_spark", *sys.stdlib_module_names}
     imported = set()
     for file in (ROOT / "jobs").rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -335,7 +335,7 @@ def test_the_spark_image_has_what_the_jobs_import_on_its_workers() -> None:
                 imported |= {alias.name for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module or "")
-    foreign = {name.partition(".")[0] for name in imported} - ours
+    foreign = {name.partition(".")[0] for name in imported} - own_modules
     packages = {name: name for name in ("pyarrow", "msgpack")}
     packages |= {"confluent_kafka": "confluent-kafka", "google": "protobuf"}
     assert {packages[name] for name in foreign} == set(installed.group(1).split()) - {"pyspark", "py4j"}
@@ -350,24 +350,24 @@ def test_the_airflow_image_has_no_tools_of_tests_and_all_that_the_rest_needs() -
     assert all("--hash=sha256:" in entry for entry in entries.values())
     for name in entries:
         with suppress(PackageNotFoundError):  # of another platform
-            needed = (Requirement(text) for text in requires(name) or ())
-            for one in needed:
-                if one.marker is None or one.marker.evaluate({"extra": ""}):
-                    assert canonicalize_name(one.name) in entries, f"{name} needs {one.name}"
+            requirements = (Requirement(text) for text in requires(name) or ())
+            for column in requirements:
+                if column.marker is None or column.marker.evaluate({"extra": ""}):
+                    assert canonicalize_name(column.name) in entries, f"{name} needs {column.name}"
     with pytest.raises(KeyError, match="nothing-like-it"):
         select_entries("nothing-like-it==1\n", _read_text("requirements.txt"))
 
 
 def test_the_object_stores_user_is_the_one_of_the_catalogs_connection() -> None:
     text = _read_text("deploy/s3/server.sh")
-    given = {"LAKE_ACCESS_KEY": "key1", "LAKE_SECRET_KEY": "secret1"}
+    values = {"LAKE_ACCESS_KEY": "key1", "LAKE_SECRET_KEY": "secret1"}
     document = re.search(r"<<EOF\n(.*?)\nEOF", text, re.DOTALL)
     assert document
-    [user] = json.loads(string.Template(document.group(1)).substitute(given))["identities"]
+    [user] = json.loads(string.Template(document.group(1)).substitute(values))["identities"]
     assert user["credentials"] == [{"accessKey": "key1", "secretKey": "secret1"}]
     bucket = load_catalogs(DEPLOY / "include")["lake"].properties["warehouse"].split("/")[2]
     assert {action.partition(":")[2] for action in user["actions"]} == {bucket}
-    assert {name.lower() for name in given} == set(read_services()["object-store"]["secrets"])
+    assert {name.lower() for name in values} == set(read_services()["object-store"]["secrets"])
     endpoint = load_catalogs(DEPLOY / "include")["lake"].properties["s3.endpoint"]
     assert endpoint == "http://object-store:8333"
     assert "-s3.port=8333" in text
@@ -375,9 +375,9 @@ def test_the_object_stores_user_is_the_one_of_the_catalogs_connection() -> None:
 
 
 def test_the_catalog_database_is_made_as_sqlites_is() -> None:
-    made = " ".join((DEPLOY / "postgres" / "init.sh").read_text().split())
+    script_text = " ".join((DEPLOY / "postgres" / "init.sh").read_text().split())
     for statement in sql_catalog.CREATE_TABLES_SQL.strip().split(";"):
-        assert " ".join(statement.split()) in made
+        assert " ".join(statement.split()) in script_text
 
 
 def read_environment(service: dict[str, Any], folder: Path) -> dict[str, str]:
@@ -415,8 +415,8 @@ def test_connections_and_catalogs_are_ones_the_product_can_use(tmp_path: Path) -
 
 def test_the_compose_catalogs_serve_the_demos_pipelines() -> None:
     files = [yaml.safe_load(file.read_text()) for file in (ROOT / "demo" / "pipelines").glob("*.yaml")]
-    wanted = {table["name"].partition(".")[0] for file in files for table in file["tables"]}
-    assert wanted == set(load_catalogs(DEPLOY / "include"))
+    catalog_names = {table["name"].partition(".")[0] for file in files for table in file["tables"]}
+    assert catalog_names == set(load_catalogs(DEPLOY / "include"))
 
 
 def test_password_file_is_for_its_owner_only(tmp_path: Path) -> None:
@@ -440,5 +440,5 @@ def test_compose_itself_accepts_the_file() -> None:
         pytest.skip("docker compose is not installed here")
     values = dict.fromkeys(re.findall(r"^(\w+)=", (ROOT / ".env.example").read_text(), re.MULTILINE), "secret1")
     command = [docker, "compose", "-f", str(ROOT / "docker-compose.yaml"), "config", "--quiet"]
-    done = subprocess.run(command, env={**os.environ, **values}, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, env={**os.environ, **values}, check=False, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr

@@ -15,9 +15,9 @@ ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "kubernetes"
 VERSIONS = ("1.32", "1.37")  # the oldest that is meant, and the newest schemas at hand
 OBJECTS = [
-    one
+    document
     for file in ("spark-connect.yaml", "network-policy.yaml")
-    for one in yaml.safe_load_all((FOLDER / file).read_text())
+    for document in yaml.safe_load_all((FOLDER / file).read_text())
 ]
 SET = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
 VALUES = yaml.safe_load((FOLDER / "airflow-values.yaml").read_text())
@@ -25,8 +25,8 @@ SECRETS = {"tidegate-secrets", "spark-connect-certificate"}  # made by hand, as 
 
 
 def find_one(kind: str) -> Any:
-    (found,) = (one for one in OBJECTS if one["kind"] == kind)
-    return found
+    (matches,) = (document for document in OBJECTS if document["kind"] == kind)
+    return matches
 
 
 def find_pod() -> Any:
@@ -34,14 +34,14 @@ def find_pod() -> Any:
 
 
 def find_container(name: str) -> Any:
-    (found,) = (container for container in find_pod()["containers"] if container["name"] == name)
-    return found
+    (container,) = (container for container in find_pod()["containers"] if container["name"] == name)
+    return container
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_object_is_what_the_schemas_of_kubernetes_know(version: str) -> None:
-    for one in OBJECTS:
-        kubernetes_validate.validate(one, version, strict=True)
+    for document in OBJECTS:
+        kubernetes_validate.validate(document, version, strict=True)
 
 
 def test_word_that_no_schema_knows_is_refused() -> None:
@@ -52,9 +52,9 @@ def test_word_that_no_schema_knows_is_refused() -> None:
 
 
 def test_set_names_every_file_of_the_folder_and_nothing_else() -> None:
-    generated = [file for one in SET["configMapGenerator"] for file in one["files"]]
-    named = {*SET["resources"], *generated, "kustomization.yaml", "airflow-values.yaml", "README.md"}
-    assert {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()} == named
+    generated = [file for entry in SET["configMapGenerator"] for file in entry["files"]]
+    file_names = {*SET["resources"], *generated, "kustomization.yaml", "airflow-values.yaml", "README.md"}
+    assert {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*") if path.is_file()} == file_names
 
 
 def test_set_is_marked_as_not_run() -> None:
@@ -64,27 +64,27 @@ def test_set_is_marked_as_not_run() -> None:
 
 
 def test_secrets_are_named_and_none_stands_in_a_file() -> None:
-    named = {one["secretName"] for one in VALUES["secret"]}
-    named |= {
+    secret_entries = {entry["secretName"] for entry in VALUES["secret"]}
+    secret_entries |= {
         volume["secret"]["secretName"]
         for volume in [*find_pod()["volumes"], *VALUES["volumes"], *VALUES["apiServer"]["extraVolumes"]]
         if "secret" in volume
     }
     environment = find_container("spark-connect")["env"]
-    named |= {one["valueFrom"]["secretKeyRef"]["name"] for one in environment if "valueFrom" in one}
-    assert named == SECRETS
+    secret_entries |= {entry["valueFrom"]["secretKeyRef"]["name"] for entry in environment if "valueFrom" in entry}
+    assert secret_entries == SECRETS
     readme = (FOLDER / "README.md").read_text()
-    keys = {one["secretKey"] for one in VALUES["secret"]} | {"spark-connect-token", "admin-password"}
+    keys = {entry["secretKey"] for entry in VALUES["secret"]} | {"spark-connect-token", "admin-password"}
     (item,) = VALUES["apiServer"]["extraVolumes"][0]["secret"]["items"]
     assert item["key"] == "admin-password"
     assert set(re.findall(r"--from-file=([\w-]+)=", readme)) == keys
-    assert not [one for one in OBJECTS if one["kind"] == "Secret"]
+    assert not [document for document in OBJECTS if document["kind"] == "Secret"]
 
 
 def test_config_maps_that_are_mounted_are_generated_under_that_very_name() -> None:
-    made = {one["name"] for one in SET["configMapGenerator"]}
+    generated_names = {entry["name"] for entry in SET["configMapGenerator"]}
     mounted = {v["configMap"]["name"] for v in [*find_pod()["volumes"], *VALUES["volumes"]] if "configMap" in v}
-    assert mounted == made
+    assert mounted == generated_names
     assert SET["generatorOptions"] == {"disableNameSuffixHash": True}
     volumes = {volume["name"] for volume in VALUES["volumes"]}
     assert {mount["name"] for mount in VALUES["volumeMounts"]} == volumes
@@ -155,11 +155,11 @@ def test_airflow_logs_people_in_by_what_the_image_has() -> None:
     (password,) = server["extraVolumeMounts"]
     assert password["mountPath"] in start
     assert server["args"] == ["api-server.sh"]
-    environment = {one["name"]: one["value"] for one in VALUES["env"]}
+    environment = {entry["name"]: entry["value"] for entry in VALUES["env"]}
     compose = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())["x-airflow-environment"]
     for name in ("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"):
         assert environment[name] == compose[name]
-    assert "TIDEGATE_METRICS_TOKEN" in {one["envName"] for one in VALUES["secret"]}
+    assert "TIDEGATE_METRICS_TOKEN" in {entry["envName"] for entry in VALUES["secret"]}
 
 
 def test_examples_are_files_that_the_product_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,6 +32,6 @@ def test_alert_is_one_of_two_urgencies_and_has_its_place_in_the_runbook(rule: di
 
 
 def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
-    asked = {name for expression in EXPRESSIONS for name in re.findall(r"tidegate_\w+", expression)}
+    metric_names = {name for expression in EXPRESSIONS for name in re.findall(r"tidegate_\w+", expression)}
     read_by_people = {"tidegate_lag_seconds", "tidegate_last_batch_timestamp_seconds"}
-    assert KNOWN - asked <= {*read_by_people, "tidegate_publication_last_run_timestamp_seconds"}
+    assert KNOWN - metric_names <= {*read_by_people, "tidegate_publication_last_run_timestamp_seconds"}

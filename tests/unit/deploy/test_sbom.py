@@ -47,29 +47,34 @@ def build_jar(purl: str, digest: str) -> dict[str, Any]:
             "hashes": hashes, "licenses": licences}  # fmt: skip
 
 
-ONE, OTHER = "pkg:maven/org.a/one@1?type=jar", "pkg:maven/org.a/provided@1?type=jar"
+ONE_PURL, OTHER_PURL = "pkg:maven/org.a/one@1?type=jar", "pkg:maven/org.a/provided@1?type=jar"
 JARS = {
     "metadata": {"tools": build_tools("b")},
-    "components": [build_jar(ONE, "1" * 64), build_jar(OTHER, "2" * 64)],
-    "dependencies": [{"ref": ONE, "dependsOn": [OTHER]}],
+    "components": [build_jar(ONE_PURL, "1" * 64), build_jar(OTHER_PURL, "2" * 64)],
+    "dependencies": [{"ref": ONE_PURL, "dependsOn": [OTHER_PURL]}],
 }
 
 
 def test_joined_bom_is_valid_and_holds_what_is_locked_for_users() -> None:
     packages = sbom.select_packages(PYTHON["components"], {"jinja2", "markup-safe"})
-    jars = sbom.select_jars(JARS["components"], {ONE: "1" * 64})
-    joined = sbom.join_boms(PYTHON, packages, JARS, jars, sbom.describe_vendored())
-    sbom.check_schema(json.dumps(joined))
+    jars = sbom.select_jars(JARS["components"], {ONE_PURL: "1" * 64})
+    boms = sbom.join_boms(PYTHON, packages, JARS, jars, sbom.describe_vendored())
+    sbom.check_schema(json.dumps(boms))
     uplot = "pkg:npm/uplot@1.6.32"
-    assert {component["bom-ref"] for component in joined["components"]} == {"Jinja2==3", "markup_safe==2", ONE, uplot}
-    assert {dependency["ref"]: dependency["dependsOn"] for dependency in joined["dependencies"]} == {
-        "root": sorted(["Jinja2==3", ONE, uplot]),
+    assert {component["bom-ref"] for component in boms["components"]} == {
+        "Jinja2==3",
+        "markup_safe==2",
+        ONE_PURL,
+        uplot,
+    }
+    assert {dependency["ref"]: dependency["dependsOn"] for dependency in boms["dependencies"]} == {
+        "root": sorted(["Jinja2==3", ONE_PURL, uplot]),
         "Jinja2==3": ["markup_safe==2"],
         "markup_safe==2": [],
-        ONE: [],
+        ONE_PURL: [],
         uplot: [],
     }
-    notices = sbom.format_notices(joined)
+    notices = sbom.format_notices(boms)
     for row in (
         "| Jinja2 | 3 | BSD-3-Clause |",
         "| markup_safe | 2 | not declared |",
@@ -79,9 +84,9 @@ def test_joined_bom_is_valid_and_holds_what_is_locked_for_users() -> None:
 
 
 def test_jar_that_is_missing_or_another_file_is_refused() -> None:
-    for locked in ({ONE: "f" * 64}, {"pkg:maven/org.a/gone@1?type=jar": "1" * 64}):
+    for locked_digests in ({ONE_PURL: "f" * 64}, {"pkg:maven/org.a/gone@1?type=jar": "1" * 64}):
         with pytest.raises(ValueError, match=r"not the jars that are locked: pkg:maven/org\.a/"):
-            sbom.select_jars(JARS["components"], locked)
+            sbom.select_jars(JARS["components"], locked_digests)
 
 
 def test_text_that_is_no_bom_is_refused() -> None:

@@ -49,7 +49,7 @@ def collected(tmp_path: Path) -> list[Message]:
 
 
 def test_errors_warnings_and_sentences_are_collected_as_they_are_read(collected: list[Message]) -> None:
-    assert [(one.kind, one.text) for one in collected] == [
+    assert [(refusal.kind, refusal.text) for refusal in collected] == [
         ("log", "no answer of … in … s"),
         ("TableGone", "table=…: its position is gone; flush first"),
         ("RetryLater", "table=…: … never seen; it will be tried again"),

@@ -25,19 +25,19 @@ def test_server_without_such_a_folder_goes_on(tmp_path: Path) -> None:
 
 
 def test_jvm_that_does_not_show_its_hooks_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    called: list[int] = []
+    calls: list[int] = []
 
     def refuse() -> None:
-        called.append(1)
+        calls.append(1)
         raise ValueError("Unable to make field accessible\nmore")
 
     assert remove_hooks(remove_hooks(refuse)) is None
-    assert called == [1]
+    assert calls == [1]
     assert capsys.readouterr().out == "Each compaction leaves its session in memory: Unable to make field accessible\n"
 
 
 def test_hooks_are_removed_again_and_again() -> None:
-    called: list[int] = []
-    removal = remove_hooks(remove_hooks(lambda: called.append(1)))
+    calls: list[int] = []
+    removal = remove_hooks(remove_hooks(lambda: calls.append(1)))
     assert removal is not None
-    assert called == [1, 1]
+    assert calls == [1, 1]

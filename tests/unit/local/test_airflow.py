@@ -52,11 +52,11 @@ def test_part_that_shares_the_metadata_asks_for_a_server_of_it(part: str) -> Non
 
 
 def test_tasks_of_a_lost_worker_wait_for_less_where_others_can_take_them(tmp_path: Path) -> None:
-    alone, both = (read_settings(tmp_path / str(two), Shape(two)) for two in (False, True))
-    assert alone.get("core", "executor") == both.get("core", "executor") == "LocalExecutor"
+    alone, both_schedulers = (read_settings(tmp_path / str(two), Shape(two)) for two in (False, True))
+    assert alone.get("core", "executor") == both_schedulers.get("core", "executor") == "LocalExecutor"
     assert not alone.has_option("scheduler", "task_instance_heartbeat_timeout")
-    assert both.getint("scheduler", "task_instance_heartbeat_timeout") == 60
-    assert both.get("database", "sql_alchemy_conn") == METADATA
+    assert both_schedulers.getint("scheduler", "task_instance_heartbeat_timeout") == 60
+    assert both_schedulers.get("database", "sql_alchemy_conn") == METADATA
 
 
 def test_idle_scheduler_looks_ten_times_a_second_or_as_often_as_it_is_told(
@@ -81,20 +81,20 @@ def test_another_version_of_the_product_runs_where_one_is_named(
     """Behind a link, which stays one: what it leads to is read when a service starts."""
     link = tmp_path / "product"
     link.symlink_to(tmp_path)
-    for named, folder in ((None, ROOT), (str(link), link)):
-        if named:
-            monkeypatch.setenv(settings.PRODUCT_VARIABLE, named)
-        written = read_settings(tmp_path / str(bool(named)), Shape())
-        assert written.get("core", "dags_folder") == str(folder / "dags")
-        assert written.get("core", "plugins_folder") == str(folder / "plugins")
+    for source_root, folder in ((None, ROOT), (str(link), link)):
+        if source_root:
+            monkeypatch.setenv(settings.PRODUCT_VARIABLE, source_root)
+        written_settings = read_settings(tmp_path / str(bool(source_root)), Shape())
+        assert written_settings.get("core", "dags_folder") == str(folder / "dags")
+        assert written_settings.get("core", "plugins_folder") == str(folder / "plugins")
         paths = {server.env["PYTHONPATH"] for server in build(tmp_path / "run", [])}
         assert paths == {f"{folder / 'plugins'}:{folder / 'jobs'}"}
 
 
 def test_queue_makes_the_executor_celerys_and_its_password_stands_in_files_alone(tmp_path: Path, celery: None) -> None:
-    written = read_settings(tmp_path / "home", Shape(queue=QUEUE.uri))
-    assert written.get("core", "executor") == "CeleryExecutor"
-    assert written.get("celery", "broker_url") == "redis://:qu3ue@127.0.0.1:2/0"
+    settings = read_settings(tmp_path / "home", Shape(queue=QUEUE.uri))
+    assert settings.get("core", "executor") == "CeleryExecutor"
+    assert settings.get("celery", "broker_url") == "redis://:qu3ue@127.0.0.1:2/0"
     servers = build(tmp_path / "run", ["celery"], QUEUE)
     assert "qu3ue" not in str([(server.command, dict(server.env)) for server in servers])
     (queue,) = (server for server in servers if server.name == "redis")
@@ -114,9 +114,11 @@ def test_rabbitmq_takes_the_place_of_redis_where_it_is_asked_for(
     erlang = root / "usr/lib/erlang"
     (erlang / "erts-13" / "bin").mkdir(parents=True)
     monkeypatch.setattr(rabbitmq, "find_program", lambda: program)
-    chosen = {"celery": 1, "rabbitmq": 2, "rabbitmq_epmd": 3, "rabbitmq_node": 4}
-    assert workers.choose_queue(["airflow"], chosen, "qu3ue") is None
-    plain, queue = (workers.choose_queue(["celery", *more], chosen, "qu3ue") for more in ((), ("rabbitmq",)))
+    port_numbers = {"celery": 1, "rabbitmq": 2, "rabbitmq_epmd": 3, "rabbitmq_node": 4}
+    assert workers.choose_queue(["airflow"], port_numbers, "qu3ue") is None
+    plain, queue = (
+        workers.choose_queue(["celery", *extra_parts], port_numbers, "qu3ue") for extra_parts in ((), ("rabbitmq",))
+    )
     assert plain == workers.Queue(1, "qu3ue")
     assert queue is not None
     assert queue.uri == "amqp://tidegate:qu3ue@127.0.0.1:2//"
@@ -125,10 +127,10 @@ def test_rabbitmq_takes_the_place_of_redis_where_it_is_asked_for(
     assert "qu3ue" not in str([(server.command, dict(server.env)) for server in servers])
     (server,) = (server for server in servers if server.name == "rabbitmq")
     server.prepare()
-    written = tmp_path / "run" / "rabbitmq" / "rabbitmq.conf"
-    assert "default_pass = qu3ue\n" in written.read_text()
-    assert stat.S_IMODE(written.stat().st_mode) == 0o600
-    assert f"ROOTDIR='{erlang}' BINDIR='{erlang}/erts-13/bin' " in (written.parent / "bin" / "erl").read_text()
+    conf_file = tmp_path / "run" / "rabbitmq" / "rabbitmq.conf"
+    assert "default_pass = qu3ue\n" in conf_file.read_text()
+    assert stat.S_IMODE(conf_file.stat().st_mode) == 0o600
+    assert f"ROOTDIR='{erlang}' BINDIR='{erlang}/erts-13/bin' " in (conf_file.parent / "bin" / "erl").read_text()
     assert (server.env["ERL_EPMD_PORT"], server.env["RABBITMQ_DIST_PORT"]) == ("3", "4")
 
 
@@ -166,9 +168,9 @@ def test_celery_without_its_packages_or_redis_is_one_line(tmp_path: Path, monkey
 
 def test_lock_of_celery_moves_no_version_of_the_products() -> None:
     """Its packages lie beside the product's on the path: what stood in both would be there twice."""
-    product, beside = (read_lock(path) for path in (environment.setup.LOCK_FILE, environment.LOCK_FILE))
-    assert beside
-    assert product & beside == set()
+    product, celery_packages = (read_lock(path) for path in (environment.setup.LOCK_FILE, environment.LOCK_FILE))
+    assert celery_packages
+    assert product & celery_packages == set()
     assert len(compute_digest(environment.LOCK_FILE)) > 64
 
 

@@ -47,9 +47,9 @@ def _read(name: str, value: Any) -> Any:
 
 def test_the_events_replayed_give_the_truth(lived: tuple[Shop, list[Change], list[Change]]) -> None:
     shop, snapshot, changes = lived
-    held = replay(snapshot + changes)
+    result = replay(snapshot + changes)
     for table in KEYS:
-        assert held[table] == {encode_key(table, key): row for key, row in shop.get_rows(table).items()}
+        assert result[table] == {encode_key(table, key): row for key, row in shop.get_rows(table).items()}
 
 
 def test_every_kind_of_change_happens_to_every_table(lived: tuple[Shop, list[Change], list[Change]]) -> None:
@@ -96,7 +96,7 @@ def test_an_equal_table_is_right_also_with_more_columns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "complaint"),
+    ("rows", "complaint"),
     [
         ([{"id": 1, "name": "Ada"}], "key=(2,) is missing"),
         ([{"id": 1, "name": "Ada"}, {"id": 2, "name": None}, {"id": 3, "name": "x"}], "key=(3,) should not be there"),
@@ -108,8 +108,8 @@ def test_an_equal_table_is_right_also_with_more_columns() -> None:
         ([{"id": 1}, {"id": 2, "name": None}], "key=(1,) column=name expected='Ada' found='no such column'"),
     ],
 )
-def test_a_wrong_table_is_named_row_by_row(found: list[Row], complaint: str) -> None:
-    verdict = compare_table("customers", TRUTH, found)
+def test_a_wrong_table_is_named_row_by_row(rows: list[Row], complaint: str) -> None:
+    verdict = compare_table("customers", TRUTH, rows)
     assert not verdict.ok
     assert verdict.wrong == [complaint]
 

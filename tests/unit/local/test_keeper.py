@@ -28,9 +28,9 @@ class Told:
 
 @pytest.fixture
 def mark() -> Iterator[str]:
-    made = uuid.uuid4().hex
-    yield made
-    end_all_processes(made, [], 0)
+    new_mark = uuid.uuid4().hex
+    yield new_mark
+    end_all_processes(new_mark, [], 0)
 
 
 def build_web_server(folder: Path, port: int) -> Server:
@@ -40,32 +40,32 @@ def build_web_server(folder: Path, port: int) -> Server:
     )
 
 
-def wait_for(answered: list[int], count: int) -> None:
+def wait_for(starts: list[int], count: int) -> None:
     deadline = time.monotonic() + 20
-    while len(answered) < count and time.monotonic() < deadline:
+    while len(starts) < count and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert len(answered) >= count
+    assert len(starts) >= count
 
 
 def test_a_killed_server_comes_back_on_its_port(tmp_path: Path, mark: str) -> None:
-    told, stop, port = Told(), threading.Event(), choose_ports(["web"])["web"]
-    keeper = Keeper(build_web_server(tmp_path, port), mark, stop, told, restart=True)
+    events, stop, port = Told(), threading.Event(), choose_ports(["web"])["web"]
+    keeper = Keeper(build_web_server(tmp_path, port), mark, stop, events, restart=True)
     keeper.begin()
-    wait_for(told.answered, 1)
-    Identity.from_pid(told.answered[0], mark).find_process().kill()  # type: ignore[union-attr]
-    wait_for(told.answered, 2)
-    assert told.answered[0] != told.answered[1]
+    wait_for(events.answered, 1)
+    Identity.from_pid(events.answered[0], mark).find_process().kill()  # type: ignore[union-attr]
+    wait_for(events.answered, 2)
+    assert events.answered[0] != events.answered[1]
     assert is_answering(port)
     stop.set()
     keeper.join(5)
 
 
 def test_without_supervision_a_killed_server_stays_down(tmp_path: Path, mark: str) -> None:
-    told, stop, port = Told(), threading.Event(), choose_ports(["web"])["web"]
-    keeper = Keeper(build_web_server(tmp_path, port), mark, stop, told, restart=False)
+    events, stop, port = Told(), threading.Event(), choose_ports(["web"])["web"]
+    keeper = Keeper(build_web_server(tmp_path, port), mark, stop, events, restart=False)
     keeper.begin()
-    wait_for(told.answered, 1)
-    Identity.from_pid(told.answered[0], mark).find_process().kill()  # type: ignore[union-attr]
+    wait_for(events.answered, 1)
+    Identity.from_pid(events.answered[0], mark).find_process().kill()  # type: ignore[union-attr]
     keeper.join(10)
     assert not is_answering(port)
 
@@ -85,13 +85,13 @@ def test_a_server_that_exits_at_once_says_why(tmp_path: Path, mark: str) -> None
 
 
 def test_a_server_that_never_answers_is_given_up_and_ended(tmp_path: Path, mark: str) -> None:
-    told = Told()
+    events = Told()
     command = ("bash", "-c", "exec sleep 60")
     server = Server(
         "mute", command, tmp_path, tmp_path / "log", lambda _: False, build_clean_environment(), patience=0.5
     )
-    keeper = Keeper(server, mark, threading.Event(), told, restart=True)
+    keeper = Keeper(server, mark, threading.Event(), events, restart=True)
     keeper.begin()
     keeper.join(10)
     assert "mute does not answer" in str(keeper.failed)
-    assert told.answered == []
+    assert events.answered == []

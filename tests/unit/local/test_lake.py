@@ -58,8 +58,8 @@ def test_catalog_of_some_parts_names_them_and_its_connection_holds_their_secrets
     }
     connection = build_connection(list(parts), SECRETS)
     entry = describe_catalog({**dict(addresses[part] for part in parts), **connection}, FOLDER)
-    named = {"connection": "lake"} if secrets else {}
-    assert entry == {"type": "iceberg", "properties": properties, **named}
+    connection_name = {"connection": "lake"} if secrets else {}
+    assert entry == {"type": "iceberg", "properties": properties, **connection_name}
     assert {name: json.loads(text) for name, text in connection.items()} == (
         {VARIABLE: {"conn_type": "generic", **secrets}} if secrets else {}
     )
@@ -112,14 +112,14 @@ def test_catalog_that_is_written_before_its_stack_is_up_is_the_one_that_is_opene
     parts, tmp_path, monkeypatch
 ) -> None:
     connection = build_connection(parts, SECRETS)
-    up = {"POSTGRES_URI": POSTGRES["uri"], "REST_CATALOG_URI": REST["uri"], "S3_ENDPOINT": STORE["s3.endpoint"]}
-    variables = {**{ADDRESSES[part]: up[ADDRESSES[part]] for part in parts}, **connection}
+    addresses = {"POSTGRES_URI": POSTGRES["uri"], "REST_CATALOG_URI": REST["uri"], "S3_ENDPOINT": STORE["s3.endpoint"]}
+    variables = {**{ADDRESSES[part]: addresses[ADDRESSES[part]] for part in parts}, **connection}
     entry = describe_catalog(name_variables(parts), tmp_path)
     (tmp_path / "catalogs.yaml").write_text(yaml.safe_dump({"lake": entry}))
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     catalog = load_catalogs(tmp_path)["lake"]
     resolve = partial(read_connection_from_env, environ=variables)
-    opened, own = resolve_catalog_properties(catalog, resolve), resolve_properties(variables, tmp_path)
-    timeouts = {name: value for name, value in opened.items() if name.startswith("rest.client.")}
-    assert {**own, **timeouts, "uri": own["uri"].replace("+psycopg2", "")} == opened
+    catalog_properties, own = resolve_catalog_properties(catalog, resolve), resolve_properties(variables, tmp_path)
+    timeouts = {name: value for name, value in catalog_properties.items() if name.startswith("rest.client.")}
+    assert {**own, **timeouts, "uri": own["uri"].replace("+psycopg2", "")} == catalog_properties

@@ -23,7 +23,7 @@ def mark() -> str:
 @pytest.fixture
 def starter(tmp_path: Path, mark: str) -> Iterator[Starter]:
     """Starts shell commands under the test's mark, and reaps them in the end."""
-    started = []
+    processes = []
 
     def begin(script: str, name: str = "server") -> "subprocess.Popen[bytes]":
         process = start_process(
@@ -32,12 +32,12 @@ def starter(tmp_path: Path, mark: str) -> Iterator[Starter]:
             tmp_path,
             tmp_path / "log",
         )
-        started.append(process)
+        processes.append(process)
         return process
 
     yield begin
     end_all_processes(mark, [], 0)
-    for process in started:
+    for process in processes:
         process.kill()
         process.wait()
 

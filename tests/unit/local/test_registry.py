@@ -29,7 +29,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, source: Path) -> list[list[str]]:
     """Let Maven bring this file; its command lines."""
     commands: list[list[str]] = []
 
-    def run(what: str, command: list[str]) -> None:
+    def run(answer: str, command: list[str]) -> None:
         commands.append(command)
         place = next(word.partition("=")[2] for word in command if word.startswith("-Ddest="))
         Path(place).write_bytes(source.read_bytes())
@@ -63,10 +63,10 @@ def test_file_that_is_not_the_locked_one_is_not_kept(lock, tmp_path, monkeypatch
 def test_registry_listens_on_this_machine_alone_and_keeps_its_schemas_in_a_file(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(archive, "is_built", lambda: True)
     monkeypatch.setattr(archive, "find_program", lambda: Path("/programs/app-runner.jar"))
-    made = server.build_server(RunDir(tmp_path), 5)
-    assert made.command[-2:] == ("-jar", "/programs/app-runner.jar")
-    assert (made.env["QUARKUS_HTTP_HOST"], made.env["QUARKUS_HTTP_PORT"]) == ("127.0.0.1", "5")
-    assert made.env["APICURIO_DATASOURCE_URL"] == f"jdbc:h2:file:{tmp_path}/registry/schemas"
+    registry_server = server.build_server(RunDir(tmp_path), 5)
+    assert registry_server.command[-2:] == ("-jar", "/programs/app-runner.jar")
+    assert (registry_server.env["QUARKUS_HTTP_HOST"], registry_server.env["QUARKUS_HTTP_PORT"]) == ("127.0.0.1", "5")
+    assert registry_server.env["APICURIO_DATASOURCE_URL"] == f"jdbc:h2:file:{tmp_path}/registry/schemas"
     variables = server.build_variables(5)
     assert variables["REGISTRY_URL"] == "http://127.0.0.1:5/apis/ccompat/v7"
     assert json.loads(variables["AIRFLOW_CONN_SCHEMA_REGISTRY_DEFAULT"])["extra"]["url"] == variables["REGISTRY_URL"]

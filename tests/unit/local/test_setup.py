@@ -50,7 +50,7 @@ def test_steps_run_beside_each_other_and_their_results_keep_their_order() -> Non
 
 
 def test_a_step_that_fails_is_told_once_the_others_have_ended() -> None:
-    ended: list[str] = []
+    ended_steps: list[str] = []
     failed = threading.Event()
 
     def breaks() -> None:
@@ -59,23 +59,23 @@ def test_a_step_that_fails_is_told_once_the_others_have_ended() -> None:
 
     def goes_on() -> None:
         failed.wait(timeout=60)
-        ended.append("server")
+        ended_steps.append("server")
 
     with pytest.raises(setup.SetupError, match="network"):
         setup.run_beside([breaks, goes_on])
-    assert ended == ["server"]
+    assert ended_steps == ["server"]
 
 
 def test_the_reason_of_a_failed_command_is_its_own_last_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setup, "LOG_FILE", tmp_path / "setup.log")
-    seen = tmp_path / "tries"
+    tries_file = tmp_path / "tries"
     commands = {
-        "fetch the jars": f"echo again >> {seen}; echo no route; exit 3",
+        "fetch the jars": f"echo again >> {tries_file}; echo no route; exit 3",
         "install uv": "echo installed",
     }
     with pytest.raises(setup.SetupError, match="cannot fetch the jars, exit_code=3: no route \\(log: "):
-        setup.run_beside([partial(setup.run_command, what, ["bash", "-c", code]) for what, code in commands.items()])
-    assert seen.read_text().splitlines() == ["again"] * 2
+        setup.run_beside([partial(setup.run_command, label, ["bash", "-c", code]) for label, code in commands.items()])
+    assert tries_file.read_text().splitlines() == ["again"] * 2
     assert sorted(setup.LOG_FILE.read_text().splitlines()) == ["installed", "no route", "no route"]
 
 

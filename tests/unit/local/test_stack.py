@@ -35,17 +35,17 @@ def test_an_unknown_part_is_refused(tmp_path: Path) -> None:
         stack.start_stack(tmp_path, {"kafka", "flink"})
 
 
-@pytest.mark.parametrize("given", ["", "-XX:TieredStopAtLevel=1 -Da=b"])
+@pytest.mark.parametrize("arguments", ["", "-XX:TieredStopAtLevel=1 -Da=b"])
 def test_jvm_options_of_the_environment_reach_the_brokers_and_the_spark_server(
-    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TIDEGATE_STACK_JVM_OPTIONS", given)
+    monkeypatch.setenv("TIDEGATE_STACK_JVM_OPTIONS", arguments)
     monkeypatch.setenv("JAVA_HOME", "/jdk")
-    assert build_java_command("kafka", "Main")[: -len(["-cp", "jars", "Main"])] == ("/jdk/bin/java", *given.split())
+    assert build_java_command("kafka", "Main")[: -len(["-cp", "jars", "Main"])] == ("/jdk/bin/java", *arguments.split())
     command = spark.build_server(RunDir(tmp_path), 1).command
     (options,) = (part for part in command if part.startswith("spark.driver.extraJavaOptions="))
-    assert [one for one in given.split() if one not in options.split()] == []
-    assert ("-Da=b" in options) == bool(given)
+    assert [option for option in arguments.split() if option not in options.split()] == []
+    assert ("-Da=b" in options) == bool(arguments)
 
 
 def test_a_taken_port_is_one_line_and_exit_code_1(
@@ -87,17 +87,17 @@ def test_the_env_file_means_the_same_to_a_shell_and_to_us(tmp_path: Path) -> Non
     (tmp_path / "env").write_text(render_env_file({"KAFKA_BOOTSTRAP": "127.0.0.1:1234", "KAFKA_PID": "17"}, exported))
     script = f'. {tmp_path}/env; printf "%s\\n" "$KAFKA_PID"; env'
     output = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout
-    ours = read_env_file(tmp_path / "env")
+    env_file = read_env_file(tmp_path / "env")
     assert output.startswith("17\n")
-    assert f"AIRFLOW_CONN_SPARK_DEFAULT={ours['AIRFLOW_CONN_SPARK_DEFAULT']}\n" in output
-    assert json.loads(ours["AIRFLOW_CONN_SPARK_DEFAULT"])["port"] == 5678
-    assert ours["KAFKA_BOOTSTRAP"] == "127.0.0.1:1234"
+    assert f"AIRFLOW_CONN_SPARK_DEFAULT={env_file['AIRFLOW_CONN_SPARK_DEFAULT']}\n" in output
+    assert json.loads(env_file["AIRFLOW_CONN_SPARK_DEFAULT"])["port"] == 5678
+    assert env_file["KAFKA_BOOTSTRAP"] == "127.0.0.1:1234"
 
 
 def test_free_ports_differ_and_stay_out_of_the_range_for_outgoing_connections() -> None:
-    chosen = ports.choose_ports([f"server{number}" for number in range(50)]).values()
-    assert len(set(chosen)) == 50
-    assert all(20000 <= port < 32000 for port in chosen)
+    port_numbers = ports.choose_ports([f"server{number}" for number in range(50)]).values()
+    assert len(set(port_numbers)) == 50
+    assert all(20000 <= port < 32000 for port in port_numbers)
 
 
 def test_the_error_of_a_log_is_preferred_to_its_last_line(tmp_path: Path) -> None:
@@ -121,25 +121,27 @@ def test_three_brokers_behind_a_guard_find_each_other_and_show_no_password(tmp_p
     administrator = Path(plan.variables["KAFKA_ADMIN_FILE"])
     assert "sasl.username=admin\n" in administrator.read_text()
     assert stat.S_IMODE(administrator.stat().st_mode) == 0o600
-    shown = str([(server.command, dict(server.env)) for server in plan.servers])
-    assert extra["sasl.password"] not in shown
+    plan_text = str([(server.command, dict(server.env)) for server in plan.servers])
+    assert extra["sasl.password"] not in plan_text
 
 
 def test_each_broker_has_its_own_number_and_ports_and_the_same_quorum(tmp_path: Path) -> None:
     ports = {"kafka": 1, "controller": 2, "inner": 3}
-    open_, guarded = (
+    open_settings, guarded_settings = (
         build_settings(tmp_path, Broker(2, ports, "1@a:1,2@b:2", 3, "cluster", guard))
         for guard in (None, Guard(tmp_path, {"admin": "p4ss", "tidegate": "w0rd"}))
     )
-    assert (open_["node.id"], open_["controller.quorum.voters"]) == (2, "1@a:1,2@b:2")
-    assert (open_["default.replication.factor"], open_["min.insync.replicas"]) == (3, 2)
-    assert open_["listeners"] == "CLIENTS://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
-    assert open_["inter.broker.listener.name"] == "CLIENTS"
-    assert "authorizer.class.name" not in open_
-    assert guarded["listener.security.protocol.map"] == "CLIENTS:SASL_SSL,CONTROLLER:PLAINTEXT,INNER:PLAINTEXT"
-    assert guarded["advertised.listeners"] == "CLIENTS://127.0.0.1:1,INNER://127.0.0.1:3"
-    assert guarded["inter.broker.listener.name"] == "INNER"
-    assert 'user_admin="p4ss" user_tidegate="w0rd"' in str(guarded["listener.name.clients.plain.sasl.jaas.config"])
+    assert (open_settings["node.id"], open_settings["controller.quorum.voters"]) == (2, "1@a:1,2@b:2")
+    assert (open_settings["default.replication.factor"], open_settings["min.insync.replicas"]) == (3, 2)
+    assert open_settings["listeners"] == "CLIENTS://127.0.0.1:1,CONTROLLER://127.0.0.1:2"
+    assert open_settings["inter.broker.listener.name"] == "CLIENTS"
+    assert "authorizer.class.name" not in open_settings
+    assert guarded_settings["listener.security.protocol.map"] == "CLIENTS:SASL_SSL,CONTROLLER:PLAINTEXT,INNER:PLAINTEXT"
+    assert guarded_settings["advertised.listeners"] == "CLIENTS://127.0.0.1:1,INNER://127.0.0.1:3"
+    assert guarded_settings["inter.broker.listener.name"] == "INNER"
+    assert 'user_admin="p4ss" user_tidegate="w0rd"' in str(
+        guarded_settings["listener.name.clients.plain.sasl.jaas.config"]
+    )
 
 
 def test_users_of_a_spark_server_with_a_token_find_it_by_name_as_its_client_demands() -> None:

@@ -46,8 +46,8 @@ class Backfilling(InterruptedRunner):
     def dying_backfill(self, shares: tuple[float, float], cap: int, at: int) -> None:
         self.backfill(shares, cap, CrashAt(at))
 
-    def overtaken_backfill(self, shares: tuple[float, float], cap: int, at: int, others: int) -> None:
-        self.backfill(shares, cap, PauseAt(at, lambda: [self.flush(9) for _ in range(others)]))
+    def overtaken_backfill(self, shares: tuple[float, float], cap: int, at: int, flush_count: int) -> None:
+        self.backfill(shares, cap, PauseAt(at, lambda: [self.flush(9) for _ in range(flush_count)]))
 
     def lose(self, keep: int) -> None:
         """Another writer deletes rows; every `keep`-th stays."""

@@ -32,9 +32,9 @@ def produce(world: World, topic: str, key: str, n: int, partition: int = 0) -> N
     world.broker.produce(topic, {"id": key}, {"id": key, "name": str(n)}, partition)
 
 
-def flush_and_fail(world: World, pipeline: Pipeline, **instead: Any) -> str:
+def flush_and_fail(world: World, pipeline: Pipeline, **options: Any) -> str:
     with pytest.raises(SomeTablesFailed) as failed:
-        flush(world.build_ports(pipeline, **instead))
+        flush(world.build_ports(pipeline, **options))
     return str(failed.value)
 
 
@@ -131,8 +131,8 @@ def test_stage_of_one_batch_raises_the_reason_and_stage_of_all_tables_returns_it
     ports = world.build_ports(ORDERS[0])
     with pytest.raises(BadRecord, match="topic=broken partition=0 offset=1"):
         stage(ports, plan(ports))
-    staged, refused = stage_tables(ports, replace(plan(ports), refusals=()))
-    assert ([batch.table for batch in staged], [(one.table, one.kind) for one in refused]) == (
+    staged, refusals = stage_tables(ports, replace(plan(ports), refusals=()))
+    assert ([batch.table for batch in staged], [(refusal.table, refusal.kind) for refusal in refusals]) == (
         [GOOD],
         [(BROKEN, "BadRecord")],
     )

@@ -18,8 +18,8 @@ def test_rows_of_a_branch_that_was_made_main_are_not_brought_in_again(mode: str)
     flush(world.build_ports(pipeline))
     produce(world, "c", "d")
 
-    def die(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "before"):
+    def die(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before"):
             raise Crash(call)
 
     with pytest.raises(Crash):
@@ -27,8 +27,12 @@ def test_rows_of_a_branch_that_was_made_main_are_not_brought_in_again(mode: str)
     refs = world.destination.tables[ORDERS].refs
     (branch,) = set(refs) - {"main", "tidegate_shop"}
     refs["main"] = refs[branch]
-    (seen, _) = read_status(world.build_ports(pipeline))["tables"]
-    assert (seen["position"], seen["rolled_back"], seen["problem"]) == ({"orders": {0: 2, 1: 2}}, False, None)
+    (table_status, _) = read_status(world.build_ports(pipeline))["tables"]
+    assert (table_status["position"], table_status["rolled_back"], table_status["problem"]) == (
+        {"orders": {0: 2, 1: 2}},
+        False,
+        None,
+    )
     produce(world, "e", "f")
     drain(world, pipeline)
     for table in (ORDERS, COPY):

@@ -36,9 +36,9 @@ def world() -> World:
 
 def count_flush_calls(world: World, pipeline) -> Calls:
     """The calls of a flush."""
-    with Calls().watch_calls() as counted:
-        flush(world.build_ports(pipeline, counted.hook))
-    return counted
+    with Calls().watch_calls() as calls:
+        flush(world.build_ports(pipeline, calls.hook))
+    return calls
 
 
 def produce(world: World, name: str) -> None:
@@ -46,33 +46,33 @@ def produce(world: World, name: str) -> None:
 
 
 def compute_bounds(most: dict[str, tuple[int, int]], tables: int) -> dict[str, int]:
-    return {step: once + each * tables for step, (once, each) in most.items()}
+    return {step: per_flush + each * tables for step, (per_flush, each) in most.items()}
 
 
 @pytest.mark.parametrize("tables", [1, 2, 3])
 def test_flush_asks_a_fixed_number_of_times_for_each_table(world: World, tables: int) -> None:
     pipeline = build_pipeline(*(build_table(name) for name in TABLES[:tables]))
-    most, found = compute_bounds(MOST, tables), []
+    most, totals = compute_bounds(MOST, tables), []
     for number in range(4):
         produce(world, str(number))
-        found.append(count_flush_calls(world, pipeline).totals)
-    assert {step: number for step, number in found[-1].items() if number > most[step]} == {}
-    assert found[1] == found[2] == found[3]
+        totals.append(count_flush_calls(world, pipeline).totals)
+    assert {step: number for step, number in totals[-1].items() if number > most[step]} == {}
+    assert totals[1] == totals[2] == totals[3]
 
 
 def test_flush_without_work_reads_each_position_and_the_log(world: World) -> None:
     pipeline = build_pipeline()
     produce(world, "1")
     flush(world.build_ports(pipeline))
-    with Calls().watch_calls() as counted, pytest.raises(NothingToDo):
-        flush(world.build_ports(pipeline, counted.hook))
+    with Calls().watch_calls() as calls, pytest.raises(NothingToDo):
+        flush(world.build_ports(pipeline, calls.hook))
     most = compute_bounds(IDLE, 1)
-    assert {step: number for step, number in counted.totals.items() if number > most[step]} == {}
+    assert {step: number for step, number in calls.totals.items() if number > most[step]} == {}
 
 
 def count_listings(calls: Calls) -> dict[str, int]:
     """By step, how often a namespace was listed."""
-    listings = {step: found["tables.list_tables"] for step, found in calls.by_step.items()}
+    listings = {step: calls["tables.list_tables"] for step, calls in calls.by_step.items()}
     return {step: number for step, number in listings.items() if number}
 
 
@@ -84,14 +84,14 @@ def test_no_step_but_the_first_lists_a_namespace(world: World) -> None:
     for key, kind, listings in [("1", "order", 2), ("2", "line", 2), ("3", "order", 1), ("4", "line", 1)]:
         produce_kind(world, key, kind)
         due = {"heartbeat": 1} if key == "1" else {}
-        listed = count_listings(count_flush_calls(world, build_template()))
-        assert listed == {"expand_template": listings} | due
+        listing_counts = count_listings(count_flush_calls(world, build_template()))
+        assert listing_counts == {"expand_template": listings} | due
 
 
 def test_flush_without_a_template_lists_nothing_but_before_a_table_is_staged_first(world: World) -> None:
     """Its batches may wait under a former suffix."""
-    found = []
+    listings = []
     for number in range(3):
         produce(world, str(number))
-        found.append(count_listings(count_flush_calls(world, build_pipeline())))
-    assert found == [{"plan": 1, "heartbeat": 1}, {}, {}]
+        listings.append(count_listings(count_flush_calls(world, build_pipeline())))
+    assert listings == [{"plan": 1, "heartbeat": 1}, {}, {}]

@@ -39,7 +39,7 @@ def produce(world: World, key: str) -> None:
 def run(world: World, *files: Pipeline) -> list[str]:
     """The steps of one run, each with the file that stands when it begins; the tables whose merge is skipped."""
     skipped = []
-    ports = [world.build_ports(one) for one in files]
+    ports = [world.build_ports(file) for file in files]
     staged = stage(ports[1], plan(ports[0]))
     for queue in group_by_table(staged):
         try:
@@ -57,9 +57,9 @@ def run(world: World, *files: Pipeline) -> list[str]:
 def test_tables_that_change_before_any_step_lose_no_row_and_the_run_goes_on(
     world: World, before: Pipeline, after: Pipeline, step: int
 ) -> None:
-    skipped = run(world, *[before] * step, *[after] * (STEPS - step))
-    removed = {table.name for table in before.tables} - {table.name for table in after.tables}
-    assert {*skipped} == (removed if step == 2 else set())
+    result = run(world, *[before] * step, *[after] * (STEPS - step))
+    removed_names = {table.name for table in before.tables} - {table.name for table in after.tables}
+    assert {*result} == (removed_names if step == 2 else set())
     produce(world, "b")
     drain(world, after)
     for table in after.tables:

@@ -31,8 +31,8 @@ def world() -> World:
     return world
 
 
-def build_filter(*chosen: tuple[int, int], table: str | None = None) -> LetterFilter:
-    return LetterFilter(table=table, places=frozenset(("orders", partition, offset) for partition, offset in chosen))
+def build_filter(*places: tuple[int, int], table: str | None = None) -> LetterFilter:
+    return LetterFilter(table=table, places=frozenset(("orders", partition, offset) for partition, offset in places))
 
 
 def list_waiting_places(world: World, table: str = ORDERS) -> list[tuple[int, int]]:
@@ -51,7 +51,7 @@ def test_only_the_chosen_letters_are_replayed_also_those_that_lie_between_others
     assert len(list_waiting_places(world, COPY)) == len(BAD_PLACES)
     assert replay_dead_letters(world.build_ports(PIPELINE), build_filter((0, 1), table=ORDERS)) == []
     dead_letters = replay_dead_letters(world.build_ports(PIPELINE))
-    assert [(one.table, one.tried) for one in dead_letters] == [(ORDERS, 5), (COPY, 8)]
+    assert [(dead_letter.table, dead_letter.tried) for dead_letter in dead_letters] == [(ORDERS, 5), (COPY, 8)]
     assert list_waiting_places(world) == list_waiting_places(world, COPY) == []
 
 
@@ -64,11 +64,11 @@ def test_chosen_letters_that_lie_in_too_many_places_are_refused(world: World, mo
 
 def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> None:
     ports = world.build_ports(PIPELINE)
-    proposed = propose_discards(ports, build_filter((0, 2), (1, 4)))
-    assert [(one.table.name, len(one.letters)) for one in proposed] == [(ORDERS, 2), (COPY, 2)]
+    proposals = propose_discards(ports, build_filter((0, 2), (1, 4)))
+    assert [(discard.table.name, len(discard.letters)) for discard in proposals] == [(ORDERS, 2), (COPY, 2)]
     assert len(list_waiting_places(world)) == len(BAD_PLACES)
-    discard_dead_letters(ports, proposed, "test records", "ann")
-    discard_dead_letters(ports, proposed, "test records, said twice", "bob")
+    discard_dead_letters(ports, proposals, "test records", "ann")
+    discard_dead_letters(ports, proposals, "test records, said twice", "bob")
     assert (
         list_waiting_places(world)
         == list_waiting_places(world, COPY)
@@ -79,9 +79,9 @@ def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> N
     rows = [row for row in world.destination.tables[LETTERS].read_rows() if row["stage"] == "discarded"]
     assert {row["message"] for row in rows} == {"discarded by ann: test records; it was: not readable"}
     assert {row["value"] for row in rows} == {BAD}
-    told = {table["table"]: table["actions"] for table in read_status(ports)["tables"]}
-    assert told[ORDERS][-1]["details"] == "dead_letters=2 because: test records"
-    assert (told[COPY][-1]["action"], told[COPY][-1]["by"]) == ("discard", "ann")
+    table_statuses = {table["table"]: table["actions"] for table in read_status(ports)["tables"]}
+    assert table_statuses[ORDERS][-1]["details"] == "dead_letters=2 because: test records"
+    assert (table_statuses[COPY][-1]["action"], table_statuses[COPY][-1]["by"]) == ("discard", "ann")
     replay_dead_letters(ports)
     assert world.destination.read_dead_letters(LETTERS, 0).replayed == 12
     assert "0-2" not in [row["id"] for row in world.read_rows(ORDERS)]
@@ -89,12 +89,12 @@ def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> N
 
 def test_letters_are_chosen_by_topic_reason_time_and_table(world: World) -> None:
     ports = world.build_ports(PIPELINE)
-    written = world.destination.list_waiting_letters(LETTERS, ORDERS)[0].written_at
-    assert written is not None
-    at_ms = int(written.timestamp() * 1000)
+    write_time = world.destination.list_waiting_letters(LETTERS, ORDERS)[0].written_at
+    assert write_time is not None
+    at_ms = int(write_time.timestamp() * 1000)
 
-    def count(chosen: LetterFilter) -> int:
-        return sum(len(discard.letters) for discard in propose_discards(ports, chosen))
+    def count(letter_filter: LetterFilter) -> int:
+        return sum(len(discard.letters) for discard in propose_discards(ports, letter_filter))
 
     assert count(LetterFilter()) == 16
     assert count(LetterFilter(table=COPY, topic="orders", reason="NOT READ", since_ms=at_ms)) == 8

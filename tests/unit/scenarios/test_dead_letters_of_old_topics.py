@@ -52,8 +52,8 @@ def rebase(world: World, mode: str = "upsert_delete") -> None:
 def read_letters(world: World) -> list[tuple[Any, ...]]:
     """Topic id, partition, offset and whether it waits."""
     names = ("topic_id", "partition", "offset")
-    found = [(*(row.get(name) for name in names), row["replayed_at"] is None) for row in world.read_rows(LETTERS)]
-    return sorted(found, key=str)
+    letters = [(*(row.get(name) for name in names), row["replayed_at"] is None) for row in world.read_rows(LETTERS)]
+    return sorted(letters, key=str)
 
 
 OLD = [("topic-1", 0, 1, True), ("topic-1", 1, 1, True)]
@@ -85,8 +85,8 @@ def test_letters_of_an_attempt_that_was_never_published_still_go_and_those_of_th
     world = build_world()
     recreate(world)
 
-    def dies(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "before"):
+    def dies(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before"):
             raise Crash(call)
 
     with pytest.raises(Crash):
@@ -133,10 +133,10 @@ def test_letters_of_the_version_before_outlive_a_recreated_topic() -> None:
     remove_topic_ids(world)
     recreate(world)
     flush(world.build_ports(build_tolerant_pipeline()))
-    found = [
+    letters = [
         (row.get("topic_id"), row["partition"], row["offset"], row["key"]["id"]) for row in world.read_rows(LETTERS)
     ]
-    assert sorted(found, key=str) == [
+    assert sorted(letters, key=str) == [
         ("topic-2", 0, 0, "worse0"), ("topic-2", 1, 0, "worse1"), (None, 0, 1, "bad0"), (None, 1, 1, "bad1"),
     ]  # fmt: skip
 
@@ -188,10 +188,10 @@ def test_rebase_preview_names_the_rows_and_dead_letters_of_the_old_topic_that_st
     world = build_world()
     assert propose_moves(world.build_ports(build_tolerant_pipeline()), "earliest")[0].old_topics == ()
     world.broker.create("orders", 2)
-    proposed = propose_moves(world.build_ports(build_tolerant_pipeline()), "earliest")
-    (old,) = proposed[0].old_topics
+    proposals = propose_moves(world.build_ports(build_tolerant_pipeline()), "earliest")
+    (old,) = proposals[0].old_topics
     assert (old.topic, old.recorded, old.found, old.dead_letters, old.rows) == ("orders", "topic-1", "topic-2", 2, 2)
-    text = format_old_topics("shop", proposed)
+    text = format_old_topics("shop", proposals)
     for part in ("topic=orders", "topic_id=topic-2", "recorded=topic-1", "rows=2", "dead_letters=2"):
         assert part in text
     assert "dead-letters shop" in text
@@ -201,4 +201,4 @@ def test_rebase_preview_names_the_rows_and_dead_letters_of_the_old_topic_that_st
 def test_dead_letter_is_shown_with_the_id_of_its_topic() -> None:
     world = build_world()
     newest = [format_dead_letter(letter) for letter in world.destination.read_dead_letters(LETTERS, 9).newest]
-    assert {one["topic_id"] for one in newest} == {"topic-1"}
+    assert {entry["topic_id"] for entry in newest} == {"topic-1"}

@@ -33,7 +33,7 @@ def build_history_row(batch: int) -> dict[str, Any]:
 
 
 def read_batch_numbers(port: Any) -> list[int]:
-    return sorted(found["batch"] for found in port.history.read_history(CONTROL, 10))
+    return sorted(batch_row["batch"] for batch_row in port.history.read_history(CONTROL, 10))
 
 
 def test_namespace_that_another_first_run_makes_in_between_is_as_good(
@@ -59,13 +59,13 @@ def test_row_of_history_outlives_lost_commits_and_is_there_once(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     kit.port.history.append_history(CONTROL, build_history_row(1))
-    append, left = Table.append, [lost]
+    append, failures = Table.append, [lost]
 
-    def busy(table: Table, *words: Any, **named: Any) -> None:
-        if left[0]:
-            left[0] -= 1
+    def busy(table: Table, *words: Any, **options: Any) -> None:
+        if failures[0]:
+            failures[0] -= 1
             raise CommitFailedException("branch main has changed")
-        append(table, *words, **named)
+        append(table, *words, **options)
 
     monkeypatch.setattr(Table, "append", busy)
     if lost == 5:

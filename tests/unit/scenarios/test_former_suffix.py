@@ -28,7 +28,7 @@ def rename(pipeline: Pipeline, suffix: str = "_stg") -> Pipeline:
 
 
 AFTER = rename(BEFORE)
-TOLD = (
+MESSAGE = (
     f"pipeline=shop table={COPY}: batches=2 are staged in {FORMER} and not published, and merge.intermediate_suffix is "
     "_stg now: nothing new is read for this table, so that they are not forgotten; set merge.intermediate_suffix: _tmp "
     "again, flush until they are published, and change it then"
@@ -38,13 +38,13 @@ TOLD = (
 @pytest.fixture
 def world() -> World:
     """Of two tables one cannot be merged: two batches of two partitions wait for it."""
-    made = make_orders()
-    broken = FailsToMerge(made.engine, COPY)
+    orders = make_orders()
+    engine = FailsToMerge(orders.engine, COPY)
     for _ in range(2):
         with pytest.raises(TidegateError):
-            flush(made.build_ports(BEFORE, engine=broken))
-        send_orders(made, ("a", "3"), ("c", "1"))
-    return made
+            flush(orders.build_ports(BEFORE, engine=engine))
+        send_orders(orders, ("a", "3"), ("c", "1"))
+    return orders
 
 
 def read_copy(world: World) -> dict[str, str]:
@@ -59,17 +59,17 @@ def flush_all(world: World, pipeline: Pipeline) -> None:
             return
 
 
-def list_told(world: World, pipeline: Pipeline) -> list[str]:
-    return [one for one in read_status(world.build_ports(pipeline))["warnings"] if "staged" in one]
+def list_staged_warnings(world: World, pipeline: Pipeline) -> list[str]:
+    return [warning for warning in read_status(world.build_ports(pipeline))["warnings"] if "staged" in warning]
 
 
 def test_staged_batches_of_the_former_suffix_hold_their_table_back_until_it_is_set_again(world: World) -> None:
     planned = plan(world.build_ports(AFTER))
-    assert [(one.table, one.message) for one in planned.refusals] == [(COPY, TOLD)]
+    assert [(refusal.table, refusal.message) for refusal in planned.refusals] == [(COPY, MESSAGE)]
     with pytest.raises(SomeTables, match=r"set merge.intermediate_suffix: _tmp again"):
         flush(world.build_ports(AFTER))
     assert (read_orders(world), read_copy(world)) == ({"a": "3", "b": "1", "c": "1"}, {})
-    assert (list_told(world, AFTER), list_told(world, BEFORE)) == ([TOLD], [])
+    assert (list_staged_warnings(world, AFTER), list_staged_warnings(world, BEFORE)) == ([MESSAGE], [])
     stages = len(world.engine.stages)
     flush_all(world, BEFORE)
     assert read_copy(world) == read_orders(world) == {"a": "3", "b": "1", "c": "1"}
@@ -99,14 +99,14 @@ def test_batch_of_a_former_suffix_is_not_published_behind_a_rebase(world: World)
     flush_one = [move for move in propose_moves(world.build_ports(AFTER), "earliest") if move.table.name == NAME]
     assert flush_one[0].last_unpublished_batch == 0
     flush_all(world, BEFORE)
-    broken = FailsToMerge(world.engine, COPY)
+    engine = FailsToMerge(world.engine, COPY)
     send_orders(world, ("b", "9"))
     with pytest.raises(TidegateError):
-        flush(world.build_ports(BEFORE, engine=broken))
+        flush(world.build_ports(BEFORE, engine=engine))
     moves = [move for move in propose_moves(world.build_ports(AFTER), "earliest") if move.table.name == COPY]
     assert moves[0].last_unpublished_batch == moves[0].after.batch == 4
     rebase_positions(world.build_ports(AFTER), moves)
-    assert not [one for one in plan(world.build_ports(BEFORE)).tables if one.is_resumed and one.table == COPY]
+    assert not [table for table in plan(world.build_ports(BEFORE)).tables if table.is_resumed and table.table == COPY]
     flush_all(world, AFTER)
     assert read_copy(world) == read_orders(world) == {"a": "3", "b": "9", "c": "1"}
 
@@ -149,8 +149,8 @@ def test_dead_letters_that_wait_for_their_topic_are_sent_before_the_former_table
     for partition in (0, 1):
         world.broker.produce("orders", {"id": f"bad{partition}"}, BAD, partition)
 
-    def refuse(call: str, when: str) -> None:
-        if (call, when) == ("broker.send", "before"):
+    def refuse(call: str, moment: str) -> None:
+        if (call, moment) == ("broker.send", "before"):
             raise GiveUp("no right to write")
 
     flush(world.build_ports(pipeline, refuse))
@@ -165,25 +165,25 @@ def test_former_table_that_may_not_be_dropped_holds_up_no_batch(caplog: pytest.L
     world, former = make_orders(), f"{NAME}_shop_tmp"
     flush_all(world, build_pipeline())
 
-    def refuse(call: str, when: str) -> None:
-        if (call, when) == ("staging.drop", "before"):
+    def refuse(call: str, moment: str) -> None:
+        if (call, moment) == ("staging.drop", "before"):
             raise GiveUp("403 forbidden")
 
     send_orders(world, ("a", "3"))
     flush(world.build_ports(rename(build_pipeline()), refuse))
     assert read_orders(world) == {"a": "3", "b": "1"}
-    told = [record.getMessage() for record in caplog.records if "by hand" in record.getMessage()]
-    assert told == [
+    messages = [record.getMessage() for record in caplog.records if "by hand" in record.getMessage()]
+    assert messages == [
         f"pipeline=shop table={former}: the staged rows of a former merge.intermediate_suffix are published, and were "
         "not dropped: 403 forbidden; drop the table by hand"
     ]
 
 
-@pytest.mark.parametrize("other", ["shop_x", "shopx"])
-def test_table_of_a_pipeline_with_a_longer_name_is_none_of_a_former_suffix(other: str) -> None:
+@pytest.mark.parametrize("pipeline_name", ["shop_x", "shopx"])
+def test_table_of_a_pipeline_with_a_longer_name_is_none_of_a_former_suffix(pipeline_name: str) -> None:
     world = make_orders()
     with pytest.raises(TidegateError):
-        flush(world.build_ports(build_pipeline(name=other), engine=FailsToMerge(world.engine, NAME)))
+        flush(world.build_ports(build_pipeline(name=pipeline_name), engine=FailsToMerge(world.engine, NAME)))
     flush(world.build_ports(build_pipeline()))
     assert read_orders(world) == {"a": "2", "b": "1"}
-    assert f"{NAME}_{other}_tmp" in world.destination.tables
+    assert f"{NAME}_{pipeline_name}_tmp" in world.destination.tables

@@ -15,7 +15,7 @@ TABLES = (build_table("lake.shop.a", topics=("a",)), build_table("lake.shop.b", 
 
 @pytest.mark.usefixtures("keyboard")
 def test_interrupt_does_not_wait_for_a_merge_that_hangs_and_the_next_flush_publishes_every_row() -> None:
-    world, released = World(), threading.Event()
+    world, release = World(), threading.Event()
     for topic in ("a", "b"):
         world.broker.create(topic, 2)
         for partition in (0, 1):
@@ -23,13 +23,13 @@ def test_interrupt_does_not_wait_for_a_merge_that_hangs_and_the_next_flush_publi
             world.broker.produce(topic, {"id": name}, {"id": name, "name": "x"}, partition)
     barrier = threading.Barrier(2)  # an interrupt that meets the start of a thread would leave one that never ran
 
-    def interrupt(call: str, when: str) -> None:
-        if (call, when) != ("commits.publish", "before") or released.is_set():
+    def interrupt(call: str, moment: str) -> None:
+        if (call, moment) != ("commits.publish", "before") or release.is_set():
             return
         if barrier.wait(30) == 0:
             # a real signal: `_thread.interrupt_main` wakes no thread that waits already
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        released.wait(30)
+        release.wait(30)
 
     begun = time.monotonic()
     try:
@@ -37,7 +37,7 @@ def test_interrupt_does_not_wait_for_a_merge_that_hangs_and_the_next_flush_publi
             flush(world.build_ports(build_pipeline(*TABLES), interrupt), merges_at_once=2)
         assert time.monotonic() - begun < 15
     finally:
-        released.set()
+        release.set()
     for thread in threading.enumerate():
         if thread.name.startswith("tidegate-merge"):
             thread.join(30)

@@ -20,8 +20,8 @@ from tidegate.tables.columns import (
 NAME = "lake.shop.orders"
 
 
-def build_keyed_table(name: str | None = "k", **given) -> Table:
-    table = build_table(NAME, keys=("id", "line"), **given)
+def build_keyed_table(name: str | None = "k", **options) -> Table:
+    table = build_table(NAME, keys=("id", "line"), **options)
     return replace(table, key=replace(table.key, into=name))
 
 
@@ -66,8 +66,8 @@ def test_declared_column_of_the_value_stays_where_the_key_has_columns_of_other_n
 
     assert sorted(world.read_rows(NAME), key=lambda r: r["id"]) == [row("y", "2"), row("x", "3")]
     # without a schema of its own the key has its type from the value's, which then says nothing of the value
-    told = replace(pipeline.tables[0], key=replace(pipeline.tables[0].key, columns=None))
-    assert [c.name for c in list_value_columns(told)] == ["name"]
+    keyed_table = replace(pipeline.tables[0], key=replace(pipeline.tables[0].key, columns=None))
+    assert [c.name for c in list_value_columns(keyed_table)] == ["name"]
 
 
 def test_prefixed_key_columns_that_the_destination_holds_are_no_columns_of_the_value() -> None:
@@ -78,8 +78,8 @@ def test_prefixed_key_columns_that_the_destination_holds_are_no_columns_of_the_v
     assert [c.name for c in list_destination_columns(keyed, {})] == ["k_id", "id", "name"]
 
 
-def build_verifying_pipeline(**given):
-    return build_pipeline(build_table(NAME, **given), source={"verify_integrity": True})
+def build_verifying_pipeline(**options):
+    return build_pipeline(build_table(NAME, **options), source={"verify_integrity": True})
 
 
 def test_record_whose_key_and_value_differ_is_bad(world: World) -> None:
@@ -95,10 +95,10 @@ def test_record_whose_key_and_value_differ_is_bad(world: World) -> None:
 
 def test_fields_of_two_types_cannot_be_compared() -> None:
     table = build_table(NAME, prefix="k_")
-    typed = replace(table.key, columns=(Column("id", "BIGINT"),))
+    typed_key = replace(table.key, columns=(Column("id", "BIGINT"),))
     assert list_verified_fields(table) == ("id",)
     with pytest.raises(ConfigurationError, match="cannot compare id: BIGINT in the key, STRING in the value"):
-        list_verified_fields(replace(table, key=typed))
+        list_verified_fields(replace(table, key=typed_key))
 
 
 def test_every_record_is_compared_also_one_that_a_later_one_supersedes() -> None:

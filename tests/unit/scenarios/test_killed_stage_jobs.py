@@ -40,8 +40,8 @@ def test_next_run_takes_the_number_of_a_job_that_left_no_counts(world: World) ->
         numbers.add(world.engine.stages[-1].batch)
         clean_up(world.build_ports(PIPELINE))  # Airflow runs it also behind a stage task that was killed
         staged = [world.destination.tables[f"{table}_shop_tmp"] for table in (ORDERS, ITEMS)]
-        assert sum(len({row["batch_number"] for row in one.read_rows()}) for one in staged) == 1
-        assert max(len(one.snapshots) for one in staged) <= 2
+        assert sum(len({row["batch_number"] for row in table.read_rows()}) for table in staged) == 1
+        assert max(len(table.snapshots) for table in staged) <= 2
     assert numbers == {2}
     flush(world.build_ports(PIPELINE))
     assert [len(world.read_rows(table)) for table in (ORDERS, ITEMS)] == [12, 12]

@@ -70,8 +70,10 @@ def test_dropped_intermediate_table_has_the_records_read_again_in_smaller_batche
     drain(world)
     assert sorted(row["name"] for row in world.read_rows(LOG)) == names
     assert world.read_rows(ORDERS) == orders
-    again = [(job.ranges.span, [table.intermediate for table in job.tables]) for job in world.engine.stages[staged:]]
-    assert again == [(4, [f"{LOG}_shop_tmp"])] * 3
+    later_jobs = [
+        (job.ranges.span, [table.intermediate for table in job.tables]) for job in world.engine.stages[staged:]
+    ]
+    assert later_jobs == [(4, [f"{LOG}_shop_tmp"])] * 3
     assert world.broker.groups["tidegate-shop"]["orders"] == dict.fromkeys((0, 1), len(names) // 2)
 
 

@@ -51,11 +51,11 @@ def is_outside(world: World) -> bool:
 
 
 def test_table_added_later_leaves_the_groups_offsets_where_they_are(world: World) -> None:
-    seen = []
+    positions = []
     for _ in range(3):
         flush(world.build_ports(BOTH))
-        seen.append((read_committed_offset(world), is_outside(world), len(world.read_rows(LATE))))
-    assert seen == [(10, True, 3), (10, True, 6), (10, True, 9)]
+        positions.append((read_committed_offset(world), is_outside(world), len(world.read_rows(LATE))))
+    assert positions == [(10, True, 3), (10, True, 6), (10, True, 9)]
     flush(world.build_ports(BOTH))
     assert (read_committed_offset(world), is_outside(world)) == (10, False)
     assert world.read_rows(LATE) == world.read_rows(ORDERS)

@@ -17,7 +17,7 @@ from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 
-MANY = 300
+TABLE_COUNT = 300
 SHOWN_CHARACTERS = 2000  # of a reason, in alerts, on the page and where it is remembered
 
 
@@ -33,14 +33,14 @@ def build_wide_pipeline(topics: tuple[str, ...]) -> Pipeline:
 @pytest.fixture
 def world() -> World:
     world = World()
-    for topic in name_topics(MANY):
+    for topic in name_topics(TABLE_COUNT):
         world.broker.create(topic, 1)
     return world
 
 
 def count_calls(counts: "Counter[str]") -> Any:
-    def note(call: str, when: str) -> None:
-        counts[call] += when == "before"
+    def note(call: str, moment: str) -> None:
+        counts[call] += moment == "before"
 
     return note
 
@@ -49,26 +49,26 @@ def count_calls(counts: "Counter[str]") -> Any:
 def test_topics_that_are_missing_are_found_without_asking_for_each_of_the_others(
     world: World, missing: tuple[int, ...]
 ) -> None:
-    topics, counts = name_topics(MANY), Counter[str]()
-    gone = {topics[number] for number in missing}
-    for topic in gone:
+    topics, counts = name_topics(TABLE_COUNT), Counter[str]()
+    missing_topics = {topics[number] for number in missing}
+    for topic in missing_topics:
         world.broker.delete(topic)
-    log, why = read_known_log(world.build_ports(build_wide_pipeline(topics), count_calls(counts)))
-    assert tuple(log.end) == tuple(topic for topic in topics if topic not in gone)
-    assert why.keys() == gone
-    for topic, error in why.items():
+    log, reasons = read_known_log(world.build_ports(build_wide_pipeline(topics), count_calls(counts)))
+    assert tuple(log.end) == tuple(topic for topic in topics if topic not in missing_topics)
+    assert reasons.keys() == missing_topics
+    for topic, error in reasons.items():
         assert isinstance(error, PositionLost)
         assert f"topic={topic} does not exist" in str(error)
-    assert counts["broker.read_log"] <= 1 + len(missing) * 2 * ceil(log2(MANY))
+    assert counts["broker.read_log"] <= 1 + len(missing) * 2 * ceil(log2(TABLE_COUNT))
 
 
 def test_topics_without_a_leader_are_waited_for_once_and_the_others_are_read_together(world: World) -> None:
-    topics, counts = name_topics(MANY), Counter[str]()
+    topics, counts = name_topics(TABLE_COUNT), Counter[str]()
     world.broker.away = {topics[3], topics[290]}
-    log, why = read_known_log(world.build_ports(build_wide_pipeline(topics), count_calls(counts)))
-    assert why.keys() == world.broker.away
-    assert all(isinstance(error, TopicsUnavailable) for error in why.values())
-    assert len(log.end) == MANY - 2
+    log, reasons = read_known_log(world.build_ports(build_wide_pipeline(topics), count_calls(counts)))
+    assert reasons.keys() == world.broker.away
+    assert all(isinstance(error, TopicsUnavailable) for error in reasons.values())
+    assert len(log.end) == TABLE_COUNT - 2
     assert counts["broker.read_log"] == 2
 
 
@@ -88,14 +88,14 @@ def test_tables_that_have_not_begun_ask_for_the_topics_of_a_pattern_together(tab
 
 
 def test_reason_of_many_tables_is_seen_before_a_message_is_cut(world: World) -> None:
-    topics = name_topics(MANY)
+    topics = name_topics(TABLE_COUNT)
     for topic in topics[1:]:
         world.broker.away.add(topic)
     with pytest.raises(SomeTables) as failed:
         plan(world.build_ports(build_wide_pipeline(topics)))
     message = str(failed.value)[:SHOWN_CHARACTERS]
     assert f"tables=lake.shop.{topics[1]}, lake.shop.{topics[2]}, " in message
-    assert f"and {MANY - 1 - offsets.MAX_NAMED_PARTITIONS} more cannot go on" in message
+    assert f"and {TABLE_COUNT - 1 - offsets.MAX_NAMED_PARTITIONS} more cannot go on" in message
     assert "no offset is known now of topics=" in message
 
 
@@ -104,9 +104,9 @@ def test_what_is_published_is_told_without_comparing_each_partition_with_each_ta
 ) -> None:
     looks: list[int] = []
 
-    def count_looks(*given: Any) -> int | None:
+    def count_looks(*arguments: Any) -> int | None:
         looks[-1] += 1
-        return offsets.get_offset(*given)
+        return offsets.get_offset(*arguments)
 
     for count in (20, 40):
         progress = read_pipeline_progress(world.build_ports(build_wide_pipeline(name_topics(count))))

@@ -63,9 +63,9 @@ class Runner(InterruptedRunner):
         return build_pipeline(table, max_records=cap, on_rollback="rewind")
 
     def change(self, key: tuple, n: int | None) -> None:
-        named = {"id": key[0], "part": key[1]}
+        key_values = {"id": key[0], "part": key[1]}
         partition = (key[0] * 2 + (key[1] is None)) % PARTITIONS
-        self.world.broker.produce("orders", named, None if n is None else {**named, "n": n}, partition)
+        self.world.broker.produce("orders", key_values, None if n is None else {**key_values, "n": n}, partition)
         self.changes.append((key, n))
 
     def abort(self, partition: int) -> None:
@@ -81,8 +81,8 @@ class Runner(InterruptedRunner):
 
     def rollback(self, back: int) -> None:
         """Somebody takes the table some snapshots back; `on_rollback: rewind` reads again what that undid."""
-        found = self.world.destination.tables.get(NAME)
-        ancestors = found.ancestors() if found else []
+        table_state = self.world.destination.tables.get(NAME)
+        ancestors = table_state.ancestors() if table_state else []
         if back < len(ancestors):
             self.world.destination.rollback(NAME, ancestors[back].id)
 

@@ -15,11 +15,11 @@ from tidegate.steps.flush import flush
 from tidegate.steps.maintain import maintain
 
 NAME = "lake.shop.orders"
-THEIRS = {"id": "theirs", "name": "x"}
+OTHER_ROW = {"id": "theirs", "name": "x"}
 
 
-def build_branch_pipeline(branch: str = "staging", **more: Any):
-    return build_pipeline(build_table(NAME, branch=branch), **more)
+def build_branch_pipeline(branch: str = "staging", **options: Any):
+    return build_pipeline(build_table(NAME, branch=branch), **options)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def read_ids(world: World, ref: str) -> list[str]:
 
 def fill_main(world: World) -> None:
     world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
-    world.destination.append_foreign_rows(NAME, THEIRS)
+    world.destination.append_foreign_rows(NAME, OTHER_ROW)
 
 
 def test_branch_begins_at_main_and_main_is_left_alone(world: World) -> None:

@@ -50,9 +50,9 @@ def produce(world: World, name: str) -> None:
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": name}, 0)
 
 
-def count_calls(read: Callable[[Ports], Any], world: World) -> Counter[str]:
+def count_calls(read_once: Callable[[Ports], Any], world: World) -> Counter[str]:
     calls: Counter[str] = Counter()
-    read(world.build_ports(TWO, lambda call, when: calls.update([call] if when == "before" else [])))
+    read_once(world.build_ports(TWO, lambda call, moment: calls.update([call] if moment == "before" else [])))
     return calls
 
 
@@ -86,7 +86,7 @@ def test_heartbeat_tells_the_tables_as_they_were_when_it_committed(world: World)
     """What another run publishes in between belongs to the next heartbeat: no record runs ahead of the commit."""
     runs: list[object] = []
 
-    def publish_meanwhile(call: str, when: str) -> None:
+    def publish_meanwhile(call: str, moment: str) -> None:
         if call == "broker.commit" and not runs:
             runs.append(flush(world.build_ports(replace(TWO, heartbeat=Heartbeat(0)))))
 

@@ -49,9 +49,9 @@ def flush_failing(world: World, pipeline: Pipeline, table: str) -> None:
 def skip(world: World, pipeline: Pipeline, place: str = BAD_PLACE, table: str | None = None) -> list[str]:
     """The tables for which the record is set aside."""
     ports = world.build_ports(pipeline)
-    proposed = propose_skips(ports, parse_address(place), table)
-    skip_record(ports, proposed, "ann")
-    return [one.verdict.table for one in proposed]
+    proposals = propose_skips(ports, parse_address(place), table)
+    skip_record(ports, proposals, "ann")
+    return [proposal.verdict.table for proposal in proposals]
 
 
 def read_ids(world: World, table: str = ORDERS) -> list[str]:
@@ -131,9 +131,9 @@ def test_new_partition_that_has_lost_its_first_records_is_told(world: World, ris
         produce(world, key, 2)
     world.broker.retain_from("orders", 1, 2)
     if risk == "fail":
-        with pytest.raises(PositionLost, match=r"partition=2 is new, .* 1 offsets are gone before they") as refused:
+        with pytest.raises(PositionLost, match=r"partition=2 is new, .* 1 offsets are gone before they") as error_info:
             flush(world.build_ports(accepting))
-        follow_rebase(world, accepting, str(refused.value))
+        follow_rebase(world, accepting, str(error_info.value))
     drain(world, accepting)
     assert (read_ids(world), read_offsets(world)) == (["a", "b", "d"], {"orders": {0: 1, 1: 1, 2: 2}})
 
@@ -148,9 +148,9 @@ def test_move_is_made_as_it_was_shown_where_a_topic_came_back_with_fewer_partiti
         flush(world.build_ports(ONE))
     rebase = propose_rebase(world.build_ports(ONE), to)
     assert json.loads(rebase.pinned_params["to"]) == {"orders": {"0": 0}}
-    asked = propose_rebase(world.build_ports(ONE), rebase.pinned_params["to"])
-    assert asked.preview == rebase.preview
-    asked.perform("ann")
+    second_rebase = propose_rebase(world.build_ports(ONE), rebase.pinned_params["to"])
+    assert second_rebase.preview == rebase.preview
+    second_rebase.perform("ann")
     drain(world, ONE)
     assert (read_ids(world), read_offsets(world)) == (["a", "b", "c"], {"orders": {0: 1}})
 
@@ -188,9 +188,9 @@ def test_topic_that_was_created_again_is_read_from_its_begin_and_no_other_topic_
     world.broker.create("more", 1)
     produce(world, "d", 0, "more")
     produce(world, "e", 1)
-    with pytest.raises(PositionLost, match="topic=more was deleted and created again") as refused:
+    with pytest.raises(PositionLost, match="topic=more was deleted and created again") as error_info:
         flush(world.build_ports(pipeline))
-    follow_rebase(world, pipeline, str(refused.value))
+    follow_rebase(world, pipeline, str(error_info.value))
     drain(world, pipeline)
     assert read_ids(world) == ["a", "b", "c", "d", "e"]
 
@@ -203,9 +203,9 @@ def test_partition_that_lost_offsets_moves_to_its_begin_and_the_others_stay(worl
         produce(world, key, 1)
     produce(world, "e", 0)
     world.broker.retain_from("orders", 2, 1)
-    with pytest.raises(PositionLost, match="1 offsets are gone before they were read") as refused:
+    with pytest.raises(PositionLost, match="1 offsets are gone before they were read") as error_info:
         flush(world.build_ports(appended))
-    follow_rebase(world, appended, str(refused.value))
+    follow_rebase(world, appended, str(error_info.value))
     drain(world, appended)
     assert read_ids(world) == ["a", "b", "d", "e"]
 
@@ -233,9 +233,9 @@ def test_rows_that_were_rolled_back_are_read_again_by_the_way_out_of_what_keeps_
     else:
         pipeline = build_pipeline(build_table(ORDERS), on_rollback=policy)
     ports = world.build_ports(pipeline)
-    with pytest.raises(PositionLost) as refused:
+    with pytest.raises(PositionLost) as error_info:
         flush(ports) if policy == "rewind" else propose_answers(ports, "rewind", None)
-    follow_rebase(world, pipeline, str(refused.value))
+    follow_rebase(world, pipeline, str(error_info.value))
     drain(world, pipeline)
     assert read_ids(world) == ["a", "b", "c", *([] if damage == "lost" else ["d"]), "e", "f", "m"]
 
@@ -251,10 +251,10 @@ def test_topic_that_is_taken_out_of_the_file_is_left_without_reading_the_others_
     drain(world, build_pipeline(build_table(ORDERS, "append", topics=("more", "orders"))))
     produce(world, "c", 0)
     later = build_pipeline(build_table(ORDERS, "append", topics=topics))
-    with pytest.raises(PositionLost, match="topic=more is not read any more") as refused:
+    with pytest.raises(PositionLost, match="topic=more is not read any more") as error_info:
         flush(world.build_ports(later))
     assert "topic=more is not read any more: position={" in propose_rebase(world.build_ports(later), "latest").preview
-    follow_rebase(world, later, str(refused.value))
+    follow_rebase(world, later, str(error_info.value))
     drain(world, later)
     assert read_ids(world) == sorted(["a", "b", "c", "more", *(["other"] if "other" in topics else [])])
     assert sorted(read_offsets(world)) == sorted(topics)
@@ -265,8 +265,8 @@ def test_only_topic_of_a_table_that_is_replaced_by_another_is_left_by_the_comman
     drain(world, ONE)
     produce(world, "c", 0, "more")
     later = build_pipeline(build_table(ORDERS, topics=("more",)))
-    with pytest.raises(PositionLost, match="topic=orders is not read any more") as refused:
+    with pytest.raises(PositionLost, match="topic=orders is not read any more") as error_info:
         flush(world.build_ports(later))
-    follow_rebase(world, later, str(refused.value))
+    follow_rebase(world, later, str(error_info.value))
     drain(world, later)
     assert (read_ids(world), read_offsets(world)) == (["a", "b", "c"], {"more": {0: 1}})

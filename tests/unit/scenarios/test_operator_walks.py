@@ -38,18 +38,18 @@ class Operator:
         self.topics = ["orders", "more"][: self.choice.choice((1, 2))]
         for topic in self.topics:
             self.world.broker.create(topic, self.choice.randint(1, 3))
-        chosen = NAMES[: self.choice.randint(1, 3)]
-        self.modes = {name: self.choice.choice(MODES) for name in chosen}
-        self.named = set(chosen)
+        table_names = NAMES[: self.choice.randint(1, 3)]
+        self.modes = {name: self.choice.choice(MODES) for name in table_names}
+        self.named = set(table_names)
         self.direct, self.cap, self.growth = False, self.choice.choice((2, 3, 50)), "fail"
         self.changes: list[tuple[str, str | None]] = []
         self.is_short = False  # whether the log has lost what was published
 
-    def build_ports(self, hook: Callable[[str, str], None] | None = None, **instead: Any) -> Ports:
+    def build_ports(self, hook: Callable[[str, str], None] | None = None, **options: Any) -> Ports:
         topics = tuple(self.topics)
         tables = [build_table(name, self.modes[name], topics=topics) for name in NAMES if name in self.named]
-        given = {"direct": self.direct, "max_records": self.cap, "on_partition_growth": self.growth}
-        return self.world.build_ports(build_pipeline(*tables, **given), hook, **instead)
+        pipeline_options = {"direct": self.direct, "max_records": self.cap, "on_partition_growth": self.growth}
+        return self.world.build_ports(build_pipeline(*tables, **pipeline_options), hook, **options)
 
     def state(self, name: str) -> TableState | None:
         return self.world.destination.read_state(name, "shop")
@@ -88,7 +88,7 @@ class Operator:
         table, state = self.world.destination.tables.get(name), self.state(name)
         if table is None or state is None or state.is_rolled_back or "tidegate_shop" not in table.refs:
             return
-        line = [one.id for one in table.ancestors()]
+        line = [ancestor.id for ancestor in table.ancestors()]
         back = line.index(table.refs["tidegate_shop"]) + self.choice.randint(1, 3)
         if back < len(line):
             self.world.destination.rollback(name, line[back])
@@ -153,7 +153,11 @@ class Operator:
     def compact(self) -> None:
         for table in (self.world.destination.tables.get(name) for name in self.modes):
             if table is not None and "main" in table.refs and self.choice.random() < 0.5:
-                name = next(one for one, found in self.world.destination.tables.items() if found is table)
+                name = next(
+                    table_name
+                    for table_name, other_table in self.world.destination.tables.items()
+                    if other_table is table
+                )
                 self.world.destination.add_snapshot(name, "main", tuple(table.read_rows()), {"operation": "replace"})
 
     def grow(self) -> None:
@@ -162,7 +166,7 @@ class Operator:
 
     def expire(self) -> None:
         """The log forgets what each table has, or has staged."""
-        ends = [one.end for one in observe_tables(self.build_ports()) if one.error is None]
+        ends = [table.end for table in observe_tables(self.build_ports()) if table.error is None]
         if self.named != set(self.modes) or len(ends) < len(self.modes) or not all(ends):
             return
         for topic, partition, end in iterate_offsets(find_lowest(*(end.offsets for end in ends if end))):
@@ -207,13 +211,13 @@ class Operator:
             self.follow(str(error))
 
     def follow(self, message: str) -> None:
-        if found := re.search(r"tidegate undo-rollback shop --table (\S+?);", message):
-            self.answer(found[1])
-        elif found := re.search(r"tidegate skip shop --at (\S+)", message):
-            skip_record(self.build_ports(), propose_skips(self.build_ports(), parse_address(found[1])), "ann")
-        elif found := re.search(r"tidegate rebase shop(?: --table (\S+))? --to (?:'([^']+)'|(\w+))", message):
+        if match := re.search(r"tidegate undo-rollback shop --table (\S+?);", message):
+            self.answer(match[1])
+        elif match := re.search(r"tidegate skip shop --at (\S+)", message):
+            skip_record(self.build_ports(), propose_skips(self.build_ports(), parse_address(match[1])), "ann")
+        elif match := re.search(r"tidegate rebase shop(?: --table (\S+))? --to (?:'([^']+)'|(\w+))", message):
             rebase_positions(
-                self.build_ports(), propose_moves(self.build_ports(), found[2] or found[3], found[1]), "ann"
+                self.build_ports(), propose_moves(self.build_ports(), match[2] or match[3], match[1]), "ann"
             )
         elif "on_partition_growth: accept" in message:
             self.growth = "accept"
@@ -245,8 +249,8 @@ def test_tables_hold_what_their_records_ask_for_after_any_story(seed: int) -> No
     operator.named = set(operator.modes)
     operator.settle()
     for name in operator.modes:
-        found = sorted((row["id"], row["name"]) for row in operator.world.read_rows(name))
-        wanted = operator.expect(name)
+        actual_rows = sorted((row["id"], row["name"]) for row in operator.world.read_rows(name))
+        expected_rows = operator.expect(name)
         if operator.is_short and operator.modes[name] == "append":  # a move to the begin of another log reads it whole
-            found, wanted = sorted(set(found)), sorted(set(wanted))
-        assert found == wanted, name
+            actual_rows, expected_rows = sorted(set(actual_rows)), sorted(set(expected_rows))
+        assert actual_rows == expected_rows, name

@@ -73,9 +73,9 @@ def test_failing_table_stops_none_of_those_beside_it(world: World) -> None:
 def command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """Runs `tidegate flush` over the world; its exit code, what it printed, and what it complained of."""
 
-    def run(pipeline, *words: str, **instead):
+    def run(pipeline, *words: str, **options):
         assemble = "tidegate.cli.commands.flush.assemble_checked_pipeline"
-        monkeypatch.setattr(assemble, lambda *_: world.build_ports(pipeline, **instead))
+        monkeypatch.setattr(assemble, lambda *_: world.build_ports(pipeline, **options))
         code = main(["flush", "shop", "--json", "--merges-at-once", "1", *words])
         output = capsys.readouterr()
         return code, [json.loads(line) for line in output.out.splitlines()], output.err
@@ -84,8 +84,8 @@ def command(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def roll_back(world: World, table: str) -> None:
-    found = world.destination.tables[table]
-    found.refs["main"] = found.snapshots[found.refs["main"]].parent
+    branch_table = world.destination.tables[table]
+    branch_table.refs["main"] = branch_table.snapshots[branch_table.refs["main"]].parent
 
 
 def test_healthy_tables_are_flushed_until_current_while_one_is_refused(world: World, command) -> None:
@@ -115,16 +115,16 @@ def test_healthy_tables_are_flushed_until_current_while_one_fails(world: World, 
     }
 
 
-@pytest.mark.parametrize("bound", [("--until-current",), ("--until", "latest")])
+@pytest.mark.parametrize("bounds", [("--until-current",), ("--until", "latest")])
 def test_bounded_flush_without_work_says_so_to_people_and_prints_no_line_for_programs(
-    world: World, command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bound: tuple[str, ...]
+    world: World, command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bounds: tuple[str, ...]
 ) -> None:
-    assert command(FOUR, *bound)[0] == 0
-    assert command(FOUR, *bound) == (0, [], "")
-    assert main(["flush", "shop", *bound]) == 0
+    assert command(FOUR, *bounds)[0] == 0
+    assert command(FOUR, *bounds) == (0, [], "")
+    assert main(["flush", "shop", *bounds]) == 0
     assert capsys.readouterr().out.startswith("pipeline=shop: every table stands at the end ")
     produce(world, "a", "1")
-    assert main(["flush", "shop", *bound]) == 0
+    assert main(["flush", "shop", *bounds]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines] == list(TABLES)
 

@@ -18,32 +18,32 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 from tidegate.tables.columns import list_unavailable_columns, stages_kept_columns
 
-NAME, HELD = "lake.shop.orders", "__debezium_unavailable_value"
+NAME, UNCHANGED_MARK = "lake.shop.orders", "__debezium_unavailable_value"
 COLUMNS = tuple(Column(name, "STRING") for name in ("id", "a", "b"))
 
 
-def build_partial_pipeline(kind: str, mode: str = "upsert_delete", cap: int = 100, **more: Any) -> Pipeline:
-    given = {"partial_updates": True} if kind == "partial" else {"unavailable": HELD}
-    return build_pipeline(build_table(NAME, mode, columns=COLUMNS, **given, **more), max_records=cap)
+def build_partial_pipeline(kind: str, mode: str = "upsert_delete", cap: int = 100, **options: Any) -> Pipeline:
+    pipeline_options = {"partial_updates": True} if kind == "partial" else {"unavailable": UNCHANGED_MARK}
+    return build_pipeline(build_table(NAME, mode, columns=COLUMNS, **pipeline_options, **options), max_records=cap)
 
 
 def compute_rows(kind: str, soft: bool, changes: list[tuple[str, tuple | None]]) -> list[dict[str, Any]]:
     """The model, one record at a time."""
     rows: dict[str, dict[str, Any]] = {}
     for key, value in changes:
-        standing = rows.get(key)
+        row = rows.get(key)
         if value is None:
-            if soft and standing:
-                standing["_deleted"] = True
+            if soft and row:
+                row["_deleted"] = True
             else:
                 rows.pop(key, None)
             continue
-        if standing is None:
-            standing = rows[key] = {"id": key, "a": None, "b": None}
+        if row is None:
+            row = rows[key] = {"id": key, "a": None, "b": None}
         for name, new in zip("ab", value, strict=True):
-            keeps = new is None if kind == "partial" else new == HELD
-            standing[name] = standing[name] if keeps else new
-        standing |= {"_deleted": False} if soft else {}
+            keeps = new is None if kind == "partial" else new == UNCHANGED_MARK
+            row[name] = row[name] if keeps else new
+        row |= {"_deleted": False} if soft else {}
     return list(rows.values())
 
 
@@ -51,7 +51,7 @@ def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-VALUES = st.sampled_from([None, HELD, "x", "y"])
+VALUES = st.sampled_from([None, UNCHANGED_MARK, "x", "y"])
 STEPS = st.one_of(
     st.tuples(st.sampled_from("kl"), st.one_of(st.none(), st.tuples(VALUES, VALUES))),
     st.tuples(st.just("flush"), st.integers(1, 60)),
@@ -64,15 +64,15 @@ def test_table_equals_the_model_wherever_batches_are_cut(kind: str, soft: bool, 
     world, changes = World(), []
     world.broker.create("orders")
     pipeline = build_partial_pipeline(kind, deletes="soft" if soft else "hard")
-    for what, argument in steps:
-        if what == "flush":
+    for step, argument in steps:
+        if step == "flush":
             with suppress(NothingToDo, Crash, RetryLater):
                 flush(world.build_ports(pipeline, CrashAt(argument)))
             continue
         value = argument if kind == "unchanged" or argument is None else tuple(v and v.strip("_") for v in argument)
-        named = value and {"id": what, "a": value[0], "b": value[1]}
-        world.broker.produce("orders", {"id": what}, named)
-        changes.append((what, value))
+        value_row = value and {"id": step, "a": value[0], "b": value[1]}
+        world.broker.produce("orders", {"id": step}, value_row)
+        changes.append((step, value))
     with suppress(NothingToDo):
         flush(world.build_ports(pipeline))
         flush(world.build_ports(pipeline))
@@ -87,7 +87,7 @@ def world() -> World:
 
 
 def test_batch_without_a_placeholder_takes_the_cheaper_statement(world: World) -> None:
-    for a, b in (("w", "y"), ("x", "y"), ("z", HELD)):
+    for a, b in (("w", "y"), ("x", "y"), ("z", UNCHANGED_MARK)):
         world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": a, "b": b})
         flush(world.build_ports(build_partial_pipeline("unchanged")))
     statements = [json.loads(job.statements[-1])["statement"] for job in world.engine.merges]
@@ -96,7 +96,7 @@ def test_batch_without_a_placeholder_takes_the_cheaper_statement(world: World) -
 
 
 def test_earlier_records_of_a_key_are_read_only_where_a_later_one_holds_a_place(world: World) -> None:
-    for a, b in (("1", "y"), ("2", "y"), ("3", HELD)):
+    for a, b in (("1", "y"), ("2", "y"), ("3", UNCHANGED_MARK)):
         world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": a, "b": b})
     flush(world.build_ports(build_partial_pipeline("unchanged")))
     assert world.read_rows(NAME) == [{"id": "k", "a": "3", "b": "y"}]
@@ -105,36 +105,36 @@ def test_earlier_records_of_a_key_are_read_only_where_a_later_one_holds_a_place(
 
 
 def test_placeholder_without_a_row_is_null(world: World) -> None:
-    world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "x", "b": HELD})
+    world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "x", "b": UNCHANGED_MARK})
     flush(world.build_ports(build_partial_pipeline("unchanged")))
     assert world.read_rows(NAME) == [{"id": "k", "a": "x", "b": None}]
 
 
 def test_tables_that_keep_no_row_take_the_placeholder_as_it_comes(world: World) -> None:
     pipeline = build_partial_pipeline("unchanged", "append")
-    world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "x", "b": HELD})
+    world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "x", "b": UNCHANGED_MARK})
     flush(world.build_ports(pipeline))
-    assert world.read_rows(NAME) == [{"id": "k", "a": "x", "b": HELD}]
+    assert world.read_rows(NAME) == [{"id": "k", "a": "x", "b": UNCHANGED_MARK}]
 
 
 def test_placeholder_that_a_late_record_may_have_to_fill_is_a_bad_record(world: World) -> None:
     pipeline = build_partial_pipeline("unchanged", sequence_by=("a",))
-    world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "1", "b": HELD})
+    world.broker.produce("orders", {"id": "k"}, {"id": "k", "a": "1", "b": UNCHANGED_MARK})
     with pytest.raises(BadRecord, match="the value of b is not in the event"):
         flush(world.build_ports(pipeline))
 
 
 def test_only_columns_that_can_hold_a_placeholder_are_looked_at() -> None:
     columns = (Column("id", "STRING"), Column("n", "INT"), Column("t", "ARRAY<STRING>"), Column("b", "BINARY"))
-    table = build_table(NAME, columns=columns, unavailable=HELD)
+    table = build_table(NAME, columns=columns, unavailable=UNCHANGED_MARK)
     assert list_unavailable_columns(table) == ("t", "b")
     left_out = replace(table, value=replace(table.value, format="ogg-json", unavailable=None))
     assert list_unavailable_columns(left_out) == tuple(c.name for c in table.value.columns or () if c.name != "id")
     assert stages_kept_columns(left_out)
     assert list_unavailable_columns(replace(left_out, upsert=False)) == ()
     assert stages_kept_columns(table)
-    assert not stages_kept_columns(build_table(NAME, columns=columns[:2], unavailable=HELD))
-    assert not stages_kept_columns(build_table(NAME, columns=columns, unavailable=HELD, partial_updates=True))
+    assert not stages_kept_columns(build_table(NAME, columns=columns[:2], unavailable=UNCHANGED_MARK))
+    assert not stages_kept_columns(build_table(NAME, columns=columns, unavailable=UNCHANGED_MARK, partial_updates=True))
 
 
 def test_every_record_counts_in_partial_updates() -> None:

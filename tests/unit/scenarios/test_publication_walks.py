@@ -56,10 +56,10 @@ def judge(world: Outside, case: str) -> None:
     assert world.topic.latest() == world.table.latest(), case
     if world.publication.delivery == AT_LEAST:
         return
-    seen: dict[str, list[str]] = {}
+    values_by_key: dict[str, list[str]] = {}
     for key, value in world.topic.records:
-        seen.setdefault(key, [""]).append(value or "")
-    for key, values in seen.items():
+        values_by_key.setdefault(key, [""]).append(value or "")
+    for key, values in values_by_key.items():
         assert all(one != two for one, two in pairwise(values)), f"{case}: {key} twice: {values}"
         states = iter(("", *WAYS[key]))
         assert all(value in states for value in values), f"{case}: {key} saw {values}, its way is {WAYS[key]}"
@@ -94,8 +94,8 @@ def test_killed_run_is_made_good_by_a_run_towards_another_snapshot(
 class Interrupted:
     """Spark, but something takes place before a call of the producers; once."""
 
-    def __init__(self, world: Outside, call: int, meanwhile: Callable[[], None]) -> None:
-        self._world, self._call, self._meanwhile = world, call, meanwhile
+    def __init__(self, world: Outside, call: int, interrupt: Callable[[], None]) -> None:
+        self._world, self._call, self._meanwhile = world, call, interrupt
 
     def run(self, job: Any) -> None:
         broker = self._world.topic.broker

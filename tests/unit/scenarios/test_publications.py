@@ -31,8 +31,8 @@ def test_first_run_produces_the_whole_table_and_the_next_only_what_differs(outsi
     assert publish(outside.build_ports()).compared_with == "everything"
     assert outside.topic.latest() == outside.table.snapshots[10]
     outside.table.commit(a="2", b="1", d="1", e="1")
-    done = publish(outside.build_ports())
-    assert (done.from_snapshot_id, done.to_snapshot_id, done.compared_with) == (10, 11, "changes")
+    result = publish(outside.build_ports())
+    assert (result.from_snapshot_id, result.to_snapshot_id, result.compared_with) == (10, 11, "changes")
     assert sorted(outside.topic.records[5:]) == [("a", "2"), ("c", None)]
     with pytest.raises(NothingToDo, match="nothing came since"):
         publish(outside.build_ports())
@@ -100,8 +100,8 @@ def test_killed_run_of_changes_is_resumed(outside: Outside, after: int) -> None:
         assert publish(outside.build_ports()).to_snapshot_id == 11
     publish(outside.build_ports())
     assert outside.topic.latest() == {"a": "3", "b": "2", "c": "2"}
-    seen = outside.topic.records[5:]
-    assert len(seen) == len(set(seen))
+    records = outside.topic.records[5:]
+    assert len(records) == len(set(records))
     assert set(outside.table.tags.values()) == {12}
 
 
@@ -261,11 +261,11 @@ def test_producing_again_gives_the_published_rows_of_a_range_and_moves_no_positi
     publish(outside.build_ports())
     outside.table.commit(a="9")
     before = len(outside.topic.records)
-    done = publish(outside.build_ports(), again=RepublishRequest("10", "11"))
+    result = publish(outside.build_ports(), again=RepublishRequest("10", "11"))
     assert sorted(outside.topic.records[before:], key=str) == [("a", "2"), ("e", None)], (
         "keys of the range, rows of now"
     )
-    assert (done.compared_with, done.to_snapshot_id) == ("again", 12)
+    assert (result.compared_with, result.to_snapshot_id) == ("again", 12)
     assert set(outside.table.tags.values()) == {12}
     before = len(outside.topic.records)
     publish(outside.build_ports(), again=RepublishRequest())
@@ -404,8 +404,12 @@ def test_heartbeat_tells_up_to_which_time_the_topic_holds_the_table_also_without
     with pytest.raises(NothingToDo):
         publish(outside.build_ports())
     assert [topic for topic, _ in outside.topic.sent] == ["beats", "beats"]
-    told = outside.topic.sent[-1][1]
-    assert (told["publication"], told["published_snapshot_id"], told["valid_through_ms"]) == ("out", 10, 0)
+    heartbeat = outside.topic.sent[-1][1]
+    assert (heartbeat["publication"], heartbeat["published_snapshot_id"], heartbeat["valid_through_ms"]) == (
+        "out",
+        10,
+        0,
+    )
 
 
 def test_heartbeat_that_cannot_be_sent_is_a_warning(caplog: pytest.LogCaptureFixture, monkeypatch) -> None:
@@ -420,11 +424,11 @@ def test_heartbeat_that_cannot_be_sent_is_a_warning(caplog: pytest.LogCaptureFix
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
-@pytest.mark.parametrize("where", ["client", "broker"])
-def test_record_that_is_too_large_is_named_and_no_reason_to_try_again(delivery: str, where: str) -> None:
+@pytest.mark.parametrize("place", ["client", "broker"])
+def test_record_that_is_too_large_is_named_and_no_reason_to_try_again(delivery: str, place: str) -> None:
     outside = Outside(delivery=delivery, parallelism=1)
     outside.table.commit(a="1", b="x" * 50, c="1")
-    if where == "client":
+    if place == "client":
         outside.topic.broker.too_large.add(b"b")
     else:
         outside.topic.broker.refuses[b"b"] = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)

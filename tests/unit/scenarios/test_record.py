@@ -36,7 +36,7 @@ def test_record_is_shown_with_its_bytes_and_judged_for_each_table_that_its_topic
     record = read_record(ports, at)
     assert (record.key, record.value, record.offset) == (b'{"id": "c"}', BAD.encode(), 1)
     verdicts = explain_record(ports, at)
-    assert [(one.table, one.is_bad, one.stage, one.reason) for one in verdicts] == [
+    assert [(verdict.table, verdict.is_bad, verdict.stage, verdict.reason) for verdict in verdicts] == [
         (ORDERS, True, "value", "not readable"),
         (COPY, True, "value", "not readable"),
     ]

@@ -31,52 +31,60 @@ def flush_all(world: World, pipeline: Pipeline) -> None:
             return
 
 
-def list_told(world: World, pipeline: Pipeline) -> list[str]:
-    """What status, the doctor, and a heartbeat that is due say of staged batches, backfills and history elsewhere."""
+def list_table_warnings(world: World, pipeline: Pipeline) -> list[str]:
+    """The warnings of status, the doctor and a heartbeat about staged batches, backfills and history elsewhere."""
 
     def choose(sentences: list[str]) -> list[str]:
-        return [one for one in sentences if "no run continues them" in one or "the history of its batches" in one]
+        return [
+            sentence
+            for sentence in sentences
+            if "no run continues them" in sentence or "the history of its batches" in sentence
+        ]
 
-    told = choose(read_status(world.build_ports(pipeline))["warnings"])
-    found = _check_position(SimpleNamespace(get=lambda _: world.build_ports(pipeline)), "shop")
-    assert choose([f"{one.cause}; {one.advice}" for one in found if one.severity is Severity.WARNING]) == told
+    warnings = choose(read_status(world.build_ports(pipeline))["warnings"])
+    position = _check_position(SimpleNamespace(get=lambda _: world.build_ports(pipeline)), "shop")
+    assert (
+        choose([f"{finding.cause}; {finding.advice}" for finding in position if finding.severity is Severity.WARNING])
+        == warnings
+    )
     world.clock.tick(3_600_000)
-    assert choose(heartbeat(world.build_ports(pipeline)).warnings) == told
-    return told
+    assert choose(heartbeat(world.build_ports(pipeline)).warnings) == warnings
+    return warnings
 
 
-def render_message(table: str, what: str, intermediate: str) -> str:
+def render_message(table: str, subject: str, intermediate: str) -> str:
     return (
-        f"pipeline=shop table={table}: {what} are staged in {intermediate}, and neither the file nor its records name "
-        "the table now, so no run continues them; name it in tables again, or drop that table if they may be lost"
+        f"pipeline=shop table={table}: {subject} are staged in {intermediate}, "
+        "and neither the file nor its records name the table now, so no run continues them; "
+        "name it in tables again, or drop that table if they may be lost"
     )
 
 
 @pytest.fixture
 def world() -> World:
     """Two partitions and two tables; of one of them nothing can be merged."""
-    made = make_orders()
+    orders = make_orders()
     with pytest.raises(TidegateError):
-        flush(made.build_ports(BOTH, engine=FailsToMerge(made.engine, COPY)))
-    return made
+        flush(orders.build_ports(BOTH, engine=FailsToMerge(orders.engine, COPY)))
+    return orders
 
 
 def test_staged_batches_of_a_table_that_the_file_names_no_more_are_told(world: World) -> None:
     message = render_message(COPY, "batches=1 that are not published", f"{COPY}_shop_tmp")
     alone = build_pipeline(build_table(), max_records=2)
-    assert (list_told(world, alone), list_told(world, BOTH)) == ([message], [])
+    assert (list_table_warnings(world, alone), list_table_warnings(world, BOTH)) == ([message], [])
     flush_all(world, alone)
-    assert (list_told(world, alone), read_orders(world)) == ([message], {"a": "2", "b": "1"})
+    assert (list_table_warnings(world, alone), read_orders(world)) == ([message], {"a": "2", "b": "1"})
     flush_all(world, BOTH)
     assert {row["id"]: row["name"] for row in world.read_rows(COPY)} == read_orders(world)
-    assert list_told(world, alone) == []
+    assert list_table_warnings(world, alone) == []
 
 
 def test_they_are_told_in_a_namespace_that_the_file_names_no_more(world: World) -> None:
-    moved = build_pipeline(build_table("lake.sales.orders"), max_records=2)
-    flush_all(world, moved)
-    told = [one for one in list_told(world, moved) if "are staged" in one]
-    assert told == [render_message(COPY, "batches=1 that are not published", f"{COPY}_shop_tmp")]
+    pipeline = build_pipeline(build_table("lake.sales.orders"), max_records=2)
+    flush_all(world, pipeline)
+    warnings = [text for text in list_table_warnings(world, pipeline) if "are staged" in text]
+    assert warnings == [render_message(COPY, "batches=1 that are not published", f"{COPY}_shop_tmp")]
 
 
 def test_backfill_of_a_table_that_the_file_names_no_more_is_told(world: World) -> None:
@@ -86,7 +94,7 @@ def test_backfill_of_a_table_that_the_file_names_no_more_is_told(world: World) -
     apply_slice(ports, planned, 2)
     alone = build_pipeline(build_table(), max_records=2)
     message = render_message(COPY, "the slices of a backfill", f"{COPY}_shop_backfill_{planned.id}_tmp")
-    assert (list_told(world, alone), list_told(world, BOTH)) == ([message], [])
+    assert (list_table_warnings(world, alone), list_table_warnings(world, BOTH)) == ([message], [])
 
 
 def test_tables_of_a_template_of_before_are_told() -> None:
@@ -96,9 +104,9 @@ def test_tables_of_a_template_of_before_are_told() -> None:
         produce(world, str(number), kind)
     with pytest.raises(TidegateError):
         flush(world.build_ports(build_template(), engine=FailsToMerge(world.engine, "lake.shop.line")))
-    renamed = build_template("lake.shop.t_{type}")
+    template = build_template("lake.shop.t_{type}")
     message = render_message("lake.shop.line", "batches=1 that are not published", "lake.shop.line_shop_tmp")
-    assert (list_told(world, build_template()), list_told(world, renamed)) == ([], [message])
+    assert (list_table_warnings(world, build_template()), list_table_warnings(world, template)) == ([], [message])
 
 
 def test_history_beside_the_first_table_of_before_is_told_until_it_is_moved() -> None:
@@ -110,13 +118,13 @@ def test_history_beside_the_first_table_of_before_is_told_until_it_is_moved() ->
         "table of the file lay before, and what is added to it in table=lake.sales.tidegate_shop_batches; no data "
         "depends on it: move its rows there with SQL, or drop it when nobody needs it"
     )
-    assert (list_told(world, before), list_told(world, after)) == ([], [message])
-    assert list_told(world, build_pipeline(build_table(SALES))) == [message]
-    assert list_told(world, build_pipeline(build_table("lake.sales.other"))) == []
+    assert (list_table_warnings(world, before), list_table_warnings(world, after)) == ([], [message])
+    assert list_table_warnings(world, build_pipeline(build_table(SALES))) == [message]
+    assert list_table_warnings(world, build_pipeline(build_table("lake.sales.other"))) == []
     world.destination.control["lake.sales.tidegate_shop_batches"] = world.destination.control.pop(
         "lake.shop.tidegate_shop_batches"
     )
-    assert list_told(world, after) == []
+    assert list_table_warnings(world, after) == []
 
 
 @pytest.mark.parametrize("start", [StartKind.EARLIEST, StartKind.LATEST])
@@ -126,8 +134,8 @@ def test_names_that_come_when_another_namespace_becomes_the_first_are_not_lost(s
     world.broker.create("orders", 2)
 
     def build(*namespaces: str) -> Pipeline:
-        made = build_template(namespaces=namespaces)
-        return replace(made, source=replace(made.source, start=Start(start)))
+        template = build_template(namespaces=namespaces)
+        return replace(template, source=replace(template.source, start=Start(start)))
 
     produce(world, "1", "order")
     for _ in range(2):

@@ -17,7 +17,7 @@ from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
 
 TABLE, LETTERS = "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
-PATIENCE_SECONDS = 300.0
+DEADLINE_SECONDS = 300.0
 GIVES_WAY = (RetryLater, KeyError)  # the latter is the double's word for a table that was dropped meanwhile
 
 
@@ -29,26 +29,28 @@ class Turns:
         self.changed = threading.Condition()
         self.calls = [0, 0]
 
-    def count(self, who: int) -> None:
-        """One call of `who`, which waits until it is its turn again where it is over."""
+    def count(self, runner_index: int) -> None:
+        """One call of `runner_index`, which waits until it is its turn again where it is over."""
         with self.changed:
-            self.calls[who] += 1
+            self.calls[runner_index] += 1
             if self.counts and not self.ended:
                 self.counts[0] -= 1
                 if self.counts[0] <= 0:
                     self.counts.pop(0)
-                    self.turn = 1 - who
+                    self.turn = 1 - runner_index
                     self.changed.notify_all()
-            self.wait(who)
+            self.wait(runner_index)
 
-    def wait(self, who: int) -> None:
-        """Until it is the turn of `who`; the other one's end makes it so."""
+    def wait(self, runner_index: int) -> None:
+        """Until it is the turn of `runner_index`; the other one's end makes it so."""
         with self.changed:
-            assert self.changed.wait_for(lambda: self.turn == who or self.ended - {who}, PATIENCE_SECONDS)
+            assert self.changed.wait_for(
+                lambda: self.turn == runner_index or self.ended - {runner_index}, DEADLINE_SECONDS
+            )
 
-    def end(self, who: int) -> None:
+    def end(self, runner_index: int) -> None:
         with self.changed:
-            self.ended.add(who)
+            self.ended.add(runner_index)
             self.changed.notify_all()
 
 
@@ -76,20 +78,20 @@ def run_two(world: World, pipeline: Pipeline, turns: Turns) -> list[Exception | 
     """Both replays, by turns; what each of them raised."""
     ends: list[Exception | None] = [None, None]
 
-    def replay(who: int) -> None:
-        turns.wait(who)
+    def replay(runner_index: int) -> None:
+        turns.wait(runner_index)
         try:
-            replay_dead_letters(world.build_ports(pipeline, lambda *_: turns.count(who)))
+            replay_dead_letters(world.build_ports(pipeline, lambda *_: turns.count(runner_index)))
         except Exception as problem:
-            ends[who] = problem
+            ends[runner_index] = problem
         finally:
-            turns.end(who)
+            turns.end(runner_index)
 
-    threads = [threading.Thread(target=replay, args=(who,), daemon=True) for who in (0, 1)]
+    threads = [threading.Thread(target=replay, args=(runner_index,), daemon=True) for runner_index in (0, 1)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE_SECONDS)
+        thread.join(DEADLINE_SECONDS)
         assert not thread.is_alive()
     return ends
 
@@ -126,17 +128,17 @@ def test_each_dead_letter_comes_in_once_whatever_the_order_of_two_replays(mode: 
                 answer_by_hand(world, pipeline, refusal)
         names = [row["name"] for row in world.read_rows(TABLE)]
         assert (names.count("mended"), names.count("x")) == (2, 4), (at, ends)
-        waiting = [row["offset"] for row in world.read_rows(LETTERS) if row["replayed_at"] is None]
-        assert waiting == [3], (at, ends)
+        waiting_offsets = [row["offset"] for row in world.read_rows(LETTERS) if row["replayed_at"] is None]
+        assert waiting_offsets == [3], (at, ends)
         assert not [name for name in world.destination.tables if "replay" in name], at
     assert refusals * 50 < len(pairs), "it is seldom that a person must look"
     assert mode == "append" or not refusals
 
 
 def test_replay_that_publishes_while_another_looks_for_those_that_were_undone_is_none_of_them() -> None:
-    pipeline, looked = build_tolerant_pipeline("append"), 10  # calls: the table's snapshots have just been read
+    pipeline, snapshot_call = build_tolerant_pipeline("append"), 10  # calls: the table's snapshots have just been read
     for first in choose_calls(count_calls("append")):
         world = build_world(pipeline)
-        run_two(world, pipeline, Turns(first, looked))
+        run_two(world, pipeline, Turns(first, snapshot_call))
         replay_dead_letters(world.build_ports(pipeline))
         assert [row["name"] for row in world.read_rows(TABLE)].count("mended") == 2, f"calls={first} of the first one"

@@ -51,7 +51,9 @@ def read_ids(world: World, table: str = ORDERS) -> list[str]:
 
 
 def list_actions(world: World, table: str = ORDERS) -> list[tuple[str, str, str]]:
-    (table_status,) = [one for one in read_status(world.build_ports(PIPELINE))["tables"] if one["table"] == table]
+    (table_status,) = [
+        table_row for table_row in read_status(world.build_ports(PIPELINE))["tables"] if table_row["table"] == table
+    ]
     return [(action["action"], action["by"], action["details"]) for action in table_status["actions"]]
 
 
@@ -60,25 +62,25 @@ def undo(world: World, **options: Any) -> None:
     undo_rollbacks(ports, propose_undos(ports, None), "ann", **options)
 
 
-def answer(world: World, how: Answer) -> None:
+def answer(world: World, choice: Answer) -> None:
     ports = world.build_ports(PIPELINE)
-    answer_rollbacks(ports, propose_answers(ports, how, None), how, "ann")
+    answer_rollbacks(ports, propose_answers(ports, choice, None), choice, "ann")
 
 
 def test_undo_shows_what_comes_back_and_changes_nothing_before_it_is_done(world: World) -> None:
     tables = world.destination.tables
     head, tagged = tables[ORDERS].refs["main"], tables[ORDERS].refs["tidegate_shop"]
-    (proposed,) = propose_undos(world.build_ports(PIPELINE), None)
-    assert (proposed.table.name, proposed.rollback.current_snapshot_id, proposed.rollback.tagged_snapshot_id) == (
+    (proposal,) = propose_undos(world.build_ports(PIPELINE), None)
+    assert (proposal.table.name, proposal.rollback.current_snapshot_id, proposal.rollback.tagged_snapshot_id) == (
         ORDERS,
         head,
         tagged,
     )
-    assert [(s.pipeline, s.batch, s.rows) for s in proposed.rollback.returning_snapshots] == [
+    assert [(s.pipeline, s.batch, s.rows) for s in proposal.rollback.returning_snapshots] == [
         ("shop", 5, 1),
         ("shop", 4, 2),
     ]
-    assert (proposed.rollback.rows_now, proposed.rollback.rows_then, proposed.rollback.discarded_snapshots) == (
+    assert (proposal.rollback.rows_now, proposal.rollback.rows_then, proposal.rollback.discarded_snapshots) == (
         3,
         4,
         (),
@@ -106,9 +108,9 @@ def test_undo_refuses_to_lose_what_others_wrote_since_unless_that_is_said(world:
     foreign = world.destination.append_foreign_rows(ORDERS, {"id": "z", "name": "theirs"})
     with pytest.raises(
         GiveUp, match=f"would lose snapshots={foreign.id} with up to rows=1.*--discard-foreign"
-    ) as refused:
+    ) as error_info:
         undo(world)
-    assert f"tidegate undo-rollback shop --table {ORDERS} --discard-foreign" in str(refused.value)
+    assert f"tidegate undo-rollback shop --table {ORDERS} --discard-foreign" in str(error_info.value)
     assert read_ids(world) == ["a", "b", "c", "z"]
     undo(world, discard_foreign=True)
     assert read_ids(world) == ["a", "b", "c", "d"]
@@ -128,18 +130,18 @@ def test_undo_refuses_to_lose_a_snapshot_whose_writer_counted_nothing(world: Wor
 def test_undo_passes_over_a_compaction_since_the_rollback(world: World) -> None:
     rows = tuple(world.destination.tables[ORDERS].read_rows())
     world.destination.add_snapshot(ORDERS, "main", rows, {"operation": "replace"})
-    (proposed,) = propose_undos(world.build_ports(PIPELINE), None)
-    assert [snapshot.rows for snapshot in proposed.rollback.discarded_snapshots] == [0]
+    (proposal,) = propose_undos(world.build_ports(PIPELINE), None)
+    assert [snapshot.rows for snapshot in proposal.rollback.discarded_snapshots] == [0]
     undo(world)
     assert read_ids(world) == ["a", "b", "c", "d"]
 
 
 def test_undo_gives_way_to_a_writer_who_came_between_the_look_and_the_commit(world: World) -> None:
     ports = world.build_ports(PIPELINE)
-    proposed = propose_undos(ports, None)
+    proposals = propose_undos(ports, None)
     world.destination.append_foreign_rows(ORDERS, {"id": "z", "name": "theirs"})
     with pytest.raises(RetryLater, match="another writer was faster, nothing was undone"):
-        undo_rollbacks(ports, proposed, "ann")
+        undo_rollbacks(ports, proposals, "ann")
     assert read_ids(world) == ["a", "b", "c", "z"]
 
 
@@ -160,23 +162,23 @@ class LostAnswer:
             raise OutcomeUnknown("no answer") if self.takes_effect else CommitRefused("something else was committed")
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_rollback_that_somebody_else_undoes_at_the_same_moment_is_undone_once(world: World, when: str) -> None:
-    proposed, met = propose_undos(world.build_ports(PIPELINE), None), list[str]()
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_rollback_that_somebody_else_undoes_at_the_same_moment_is_undone_once(world: World, moment: str) -> None:
+    proposals, calls = propose_undos(world.build_ports(PIPELINE), None), list[str]()
 
     def undo_too(call: str, at: str) -> None:
-        if (call, at) == ("commits.find_rollback", when) and not met:
-            met.append(call)
+        if (call, at) == ("commits.find_rollback", moment) and not calls:
+            calls.append(call)
             undo(world)
 
-    undo_rollbacks(world.build_ports(PIPELINE, undo_too), proposed, "ben")
-    assert (met, read_ids(world)) == (["commits.find_rollback"], ["a", "b", "c", "d"])
+    undo_rollbacks(world.build_ports(PIPELINE, undo_too), proposals, "ben")
+    assert (calls, read_ids(world)) == (["commits.find_rollback"], ["a", "b", "c", "d"])
     assert [by for _, by, _ in list_actions(world)] == ["ann"]
 
 
 def test_rollback_that_somebody_undoes_while_it_is_looked_at_lacks_no_tag(world: World) -> None:
-    def undo_first(call: str, when: str) -> None:
-        if (call, when) == ("commits.find_rollback", "before"):
+    def undo_first(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.find_rollback", "before"):
             undo(world)
 
     with pytest.raises(RetryLater, match="it is rolled back no more; look at the status"):
@@ -197,9 +199,9 @@ def test_undo_refuses_a_replaced_table(world: World) -> None:
     """CREATE OR REPLACE keeps tag and UUID, and its snapshots begin anew."""
     del world.destination.tables[ORDERS].refs["main"]
     world.destination.add_snapshot(ORDERS, "main", ({"id": "z", "name": "theirs"},), {})
-    with pytest.raises(GiveUp, match="share no snapshot that is still there") as refused:
+    with pytest.raises(GiveUp, match="share no snapshot that is still there") as error_info:
         propose_undos(world.build_ports(PIPELINE), None)
-    assert f"tidegate answer-rollback shop --table {ORDERS} --keep" in str(refused.value)
+    assert f"tidegate answer-rollback shop --table {ORDERS} --keep" in str(error_info.value)
 
 
 def test_undo_refuses_what_expiry_hides(world: World) -> None:
@@ -243,13 +245,13 @@ def test_a_destination_without_snapshots_says_what_to_do_there(world: World, mon
         propose_undos(world.build_ports(PIPELINE), ORDERS)
 
 
-@pytest.mark.parametrize("how", ["rewind", "keep"])
-def test_answer_shows_the_offsets_that_are_missing_and_is_given_once(world: World, how: Answer) -> None:
+@pytest.mark.parametrize("choice", ["rewind", "keep"])
+def test_answer_shows_the_offsets_that_are_missing_and_is_given_once(world: World, choice: Answer) -> None:
     produce(world, "e", 0, flushes=False)
-    (proposed,) = propose_answers(world.build_ports(PIPELINE), how, None)
-    assert [(p.partition, p.after, p.before) for p in proposed.undone_moves] == [(0, 2, 3), (1, 1, 2)]
-    answer(world, how)
-    expected = {"rewind": ["a", "b", "c", "d", "e"], "keep": ["a", "b", "c", "e"]}[how]
+    (proposal,) = propose_answers(world.build_ports(PIPELINE), choice, None)
+    assert [(p.partition, p.after, p.before) for p in proposal.undone_moves] == [(0, 2, 3), (1, 1, 2)]
+    answer(world, choice)
+    expected = {"rewind": ["a", "b", "c", "d", "e"], "keep": ["a", "b", "c", "e"]}[choice]
     flush(world.build_ports(PIPELINE))
     assert read_ids(world) == expected
     assert read_ids(world, COPY) == ["a", "b", "c", "d", "e"]

@@ -22,8 +22,8 @@ COLUMNS = (Column("id", "STRING"), Column("at", "STRUCT<`x`: INT, `y z`: DATE>")
 JOINED = f"SELECT r.*, c.region FROM record r LEFT JOIN {DIMENSION} c ON c.id = r.name"
 
 
-def build_select_table(text: str, **more: Any):
-    return build_table(NAME, columns=COLUMNS, select=parse_select(text), **more)
+def build_select_table(text: str, **options: Any):
+    return build_table(NAME, columns=COLUMNS, select=parse_select(text), **options)
 
 
 def test_columns_follow_the_list_with_their_types() -> None:
@@ -47,8 +47,8 @@ def test_star_stands_for_the_columns_that_the_table_would_have() -> None:
 
 def test_words_go_to_spark_as_they_are() -> None:
     text = "SELECT id, CAST(CASE WHEN name LIKE 'a, FROM (%' THEN left(name, 2) END AS STRING) AS `left` FROM record"
-    (_, made) = build_projection(build_select_table(text), {}).columns
-    assert (made.name, made.sql, made.type) == (
+    (_, projection_columns) = build_projection(build_select_table(text), {}).columns
+    assert (projection_columns.name, projection_columns.sql, projection_columns.type) == (
         "left",
         "CASE WHEN name LIKE 'a, FROM (%' THEN left(name, 2) END",
         "STRING",

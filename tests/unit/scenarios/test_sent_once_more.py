@@ -42,18 +42,18 @@ class SentTwice:
     def __init__(self, situation: Callable[[World, Pipeline], None], pipeline: Pipeline) -> None:
         self.world, self.pipeline, self.second = build_world(situation, pipeline), pipeline, list[QueueResult]()
         ports = self.world.build_ports(pipeline)
-        *others, self.queue = group_by_table(stage(ports, plan(ports)))
-        for queue in others:
+        *first_queues, self.queue = group_by_table(stage(ports, plan(ports)))
+        for queue in first_queues:
             merge_queue(ports, queue)
 
     def run(
-        self, at: Point | None, then: Callable[[Ports], object] = lambda _: None
+        self, at: Point | None, callback: Callable[[Ports], object] = lambda _: None
     ) -> tuple[list[Point], QueueResult]:
         def meet(point: Point) -> None:
             if point == at and not self.second:
                 ports = self.world.build_ports(self.pipeline)
                 self.second.append(merge_queue(ports, self.queue))
-                then(ports)
+                callback(ports)
 
         with Journey(meet).inside() as journey:
             first = merge_queue(journey.build_ports(self.world.build_ports(self.pipeline)), self.queue)
@@ -66,7 +66,7 @@ def go_on(ports: Ports) -> None:
     clean_up(ports)
 
 
-@pytest.mark.parametrize("then", [lambda _: None, go_on], ids=["alone", "with the rest of its run"])
+@pytest.mark.parametrize("callback", [lambda _: None, go_on], ids=["alone", "with the rest of its run"])
 @pytest.mark.parametrize(
     ("situation", "mode", "tables"),
     [
@@ -77,26 +77,30 @@ def go_on(ports: Ports) -> None:
     ],
 )
 def test_merge_that_is_sent_once_more_is_done_once_and_both_say_so(
-    situation, mode: str, tables: int, then, record_property
+    situation, mode: str, tables: int, callback, record_property
 ) -> None:
     pipeline = build_crash_pipeline(mode, tables)
     alone = SentTwice(situation, pipeline)
-    passed, whole = alone.run(None)
+    alone_calls, whole = alone.run(None)
     go_on(alone.world.build_ports(pipeline))
-    points = choose_walk_cases(passed, situation.__name__, mode)
+    points = choose_walk_cases(alone_calls, situation.__name__, mode)
     for at in points:
         twice = SentTwice(situation, pipeline)
-        _, first = twice.run(at, then)
+        _, first = twice.run(at, callback)
         (second,) = twice.second
-        for told in (first, second):
-            assert told.failure is None, f"at {at}: {told.failure}"
-            assert told.total.outcome in OUTCOMES, at
-        results = [(one.batch, one.outcome) for told in (first, second) for one in told.published]
-        assert len([batch for batch, told in results if told == PublishOutcome.PUBLISHED]) == len(whole.published), at
+        for queue_result in (first, second):
+            assert queue_result.failure is None, f"at {at}: {queue_result.failure}"
+            assert queue_result.total.outcome in OUTCOMES, at
+        results = [
+            (batch.batch, batch.outcome) for queue_outcome in (first, second) for batch in queue_outcome.published
+        ]
+        assert len([batch for batch, outcome in results if outcome == PublishOutcome.PUBLISHED]) == len(
+            whole.published
+        ), at
         rows = twice.world.destination.control[CONTROL]
-        seen = [(row["table"], row["batch"]) for row in rows]
-        assert len(seen) == len(set(seen)), f"at {at}: history tells a batch twice"
-        assert len(seen) == len(alone.world.destination.control[CONTROL]), at
+        history_keys = [(row["table"], row["batch"]) for row in rows]
+        assert len(history_keys) == len(set(history_keys)), f"at {at}: history tells a batch twice"
+        assert len(history_keys) == len(alone.world.destination.control[CONTROL]), at
         go_on(twice.world.build_ports(pipeline))
         assert read_outcome(twice.world, pipeline) == read_outcome(alone.world, pipeline), at
         assert list_leftovers(twice.world, pipeline) == list_leftovers(alone.world, pipeline), at
@@ -106,8 +110,8 @@ def test_merge_that_is_sent_once_more_is_done_once_and_both_say_so(
 @pytest.mark.parametrize("mode", ["upsert_delete", "append", "direct"])
 def test_merge_that_is_sent_once_more_and_wakes_behind_a_newer_batch_gives_way_with_one_sentence(mode: str) -> None:
     pipeline = build_crash_pipeline(mode, 1)
-    passed, _ = SentTwice(arrange_later_batch, pipeline).run(None)
-    for at in choose_walk_cases(passed, mode):
+    alone_calls, _ = SentTwice(arrange_later_batch, pipeline).run(None)
+    for at in choose_walk_cases(alone_calls, mode):
         twice = SentTwice(arrange_later_batch, pipeline)
 
         def newer(_: Ports, world: World = twice.world) -> None:
@@ -121,6 +125,6 @@ def test_merge_that_is_sent_once_more_and_wakes_behind_a_newer_batch_gives_way_w
         before = read_outcome(twice.world, pipeline)
         drain(twice.world, pipeline)
         assert read_outcome(twice.world, pipeline) == before, at
-        seen = [(row["table"], row["batch"]) for row in twice.world.destination.control[CONTROL]]
-        assert len(seen) == len(set(seen)), f"at {at}: history tells a batch twice"
+        history_keys = [(row["table"], row["batch"]) for row in twice.world.destination.control[CONTROL]]
+        assert len(history_keys) == len(set(history_keys)), f"at {at}: history tells a batch twice"
         assert list_leftovers(twice.world, pipeline) == [], at

@@ -21,7 +21,7 @@ from tidegate.steps.flush import flush
 from tidegate.tables.columns import compute_shape
 from tidegate.tables.partial_updates import find_sequences
 
-NAME, HELD = "lake.shop.wide", "__debezium_unavailable_value"
+NAME, UNCHANGED_MARK = "lake.shop.wide", "__debezium_unavailable_value"
 TYPES = {"id": "INT", "va": "INT", "vb": "INT"}
 COLUMNS = tuple(Column(name, TYPES.get(name, "STRING")) for name in ("id", *NAMES))
 SHAPES = (("upsert_delete", "hard"), ("upsert_delete", "soft"), ("upsert", "hard"))
@@ -32,11 +32,11 @@ STEPS = st.one_of(st.tuples(st.just("change"), st.integers(0, 2), st.one_of(st.n
 PARTS = st.tuples(st.just("part"), st.integers(0, 1), st.sampled_from(sorted(GROUPS)), st.integers(0, 1), TEXTS)
 
 
-def build_grouped_table(mode: str = "upsert_delete", deletes: str = "hard", **more: Any) -> Table:
+def build_grouped_table(mode: str = "upsert_delete", deletes: str = "hard", **options: Any) -> Table:
     groups = tuple(GROUPS.items())
-    columns = more.pop("columns", COLUMNS)
+    columns = options.pop("columns", COLUMNS)
     return build_table(
-        NAME, mode, columns=columns, deletes=deletes, partial_updates=True, sequence_groups=groups, **more
+        NAME, mode, columns=columns, deletes=deletes, partial_updates=True, sequence_groups=groups, **options
     )
 
 
@@ -64,8 +64,8 @@ class Runner:
     def part(self, key: int, sequence: str, partition: int, text: str | None) -> None:
         """One group of a key, by whichever partition; the later half comes out of order."""
         number = next(self.numbers)
-        told = number if number % 3 else -number
-        self.change(key, {sequence: told, **dict.fromkeys(GROUPS[sequence], text)}, partition)
+        sequence_value = number if number % 3 else -number
+        self.change(key, {sequence: sequence_value, **dict.fromkeys(GROUPS[sequence], text)}, partition)
 
     def flush(self, cap: int = 100, at: int = 999) -> None:
         with suppress(NothingToDo, Crash, RetryLater):
@@ -187,19 +187,19 @@ def test_backfill_of_groups_writes_what_is_missing_and_changes_nothing_else() ->
     damaged = tuple({**row, "vb": None, "b": None} for row in before if row["id"] == 0)
     runner.world.destination.add_snapshot(NAME, "main", damaged, {})
     run_backfill(runner, pipeline, whole)
-    found = [(row["id"], row["a"], row["vb"], row["b"]) for row in runner.world.read_rows(NAME)]
-    assert found == [(0, "new", 1, "b"), (1, None, 4, "d")]
+    rows = [(row["id"], row["a"], row["vb"], row["b"]) for row in runner.world.read_rows(NAME)]
+    assert rows == [(0, "new", 1, "b"), (1, None, 4, "d")]
 
 
 def test_placeholder_of_a_column_in_a_group_is_a_bad_record_and_of_another_keeps_its_value() -> None:
     runner = Runner("upsert_delete", "hard")
-    pipeline = build_pipeline(build_grouped_table(unavailable=HELD))
+    pipeline = build_pipeline(build_grouped_table(unavailable=UNCHANGED_MARK))
     runner.change(0, {"va": 1, "a": "x", "name": "n"})
-    runner.change(0, {"va": 2, "a": "y", "name": HELD})
+    runner.change(0, {"va": 2, "a": "y", "name": UNCHANGED_MARK})
     flush(runner.world.build_ports(pipeline))
     (row,) = runner.world.read_rows(NAME)
     assert (row["a"], row["name"]) == ("y", "n")
-    runner.change(0, {"va": 3, "a": HELD})
+    runner.change(0, {"va": 3, "a": UNCHANGED_MARK})
     with pytest.raises(BadRecord, match="the value of a is not in the event"):
         flush(runner.world.build_ports(pipeline))
 

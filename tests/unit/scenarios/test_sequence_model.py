@@ -16,7 +16,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 
-NAME, PARTITIONS, GONE = "lake.shop.orders", 2, "gone"
+NAME, PARTITIONS, DELETE_CONDITION = "lake.shop.orders", 2, "gone"
 COLUMNS = tuple(Column(name, "INT") for name in ("id", "n", "lsn", "sub"))
 SHAPES = (("upsert_delete", "hard"), ("upsert_delete", "soft"), ("upsert", "hard"))
 SEQUENCES = st.tuples(st.sampled_from([0, 1, 2, 3, None]), st.sampled_from([None, None, 0]))
@@ -51,12 +51,12 @@ class Runner(InterruptedRunner):
         super().__init__()
         self.mode, self.deletes, self.numbers = mode, deletes, count()
         self.world.broker.create("orders", PARTITIONS)
-        self.world.engine.conditions[GONE] = lambda row: row.get("n") == -1
+        self.world.engine.conditions[DELETE_CONDITION] = lambda row: row.get("n") == -1
         self.changes: list[Change] = []
 
     def build_pipeline(self, cap: int) -> Pipeline:
-        more = {"sequence_by": ("lsn", "sub"), "deletes": self.deletes, "delete_when": GONE}
-        return build_pipeline(build_table(NAME, self.mode, columns=COLUMNS, **more), max_records=cap)
+        options = {"sequence_by": ("lsn", "sub"), "deletes": self.deletes, "delete_when": DELETE_CONDITION}
+        return build_pipeline(build_table(NAME, self.mode, columns=COLUMNS, **options), max_records=cap)
 
     def change(self, key: int, kind: str, sequence: tuple[int | None, int | None]) -> None:
         n = next(self.numbers)
@@ -134,31 +134,31 @@ def test_sequence_by_other_columns_is_refused_while_deletes_are_remembered_by_th
     runner.change(0, "delete", (5, None))
     runner.flush(50)
     runner.change(0, "upsert", (1, None))
-    pipeline = build_pipeline(build_table(NAME, columns=COLUMNS, sequence_by=("lsn",), delete_when=GONE))
+    pipeline = build_pipeline(build_table(NAME, columns=COLUMNS, sequence_by=("lsn",), delete_when=DELETE_CONDITION))
     with pytest.raises(GiveUp, match=rf"another sequence_by.* or drop {NAME}_deletes"):
         flush(runner.world.build_ports(pipeline))
     assert runner.world.read_rows(NAME) == []
 
 
 def test_memory_of_deletes_that_is_dropped_while_its_columns_are_looked_at_is_made_again() -> None:
-    runner, met = Runner("upsert_delete", "hard"), list[str]()
+    runner, calls = Runner("upsert_delete", "hard"), list[str]()
     runner.change(0, "delete", (5, None))
     runner.flush(50)
     runner.change(1, "delete", (6, None))
 
-    def drop_memory(call: str, when: str) -> None:
-        if (call, when) == ("tables.read_state", "after") and f"{NAME}_deletes" in asked and not met:
-            met.append(call)
+    def drop_memory(call: str, moment: str) -> None:
+        if (call, moment) == ("tables.read_state", "after") and f"{NAME}_deletes" in statements and not calls:
+            calls.append(call)
             runner.world.destination.tables.pop(f"{NAME}_deletes", None)
 
-    asked = list[str]()
+    statements = list[str]()
     claim = runner.world.destination.claim
 
     def note_claim(table: str, own: Any) -> Any:
-        asked.append(table)
+        statements.append(table)
         return claim(table, own)
 
     runner.world.destination.claim = note_claim  # type: ignore[method-assign]
     flush(runner.world.build_ports(runner.build_pipeline(50), drop_memory))
-    assert met
+    assert calls
     assert [row["id"] for row in runner.world.read_rows(f"{NAME}_deletes")] == [1]

@@ -130,10 +130,10 @@ def test_pipeline_that_sets_bad_records_aside_skips_none(world: World) -> None:
 def test_record_of_several_tables_is_skipped_in_each_and_read_again_it_is_set_aside_again(world: World) -> None:
     pipeline = build_pipeline(build_table(ORDERS), build_table(COPY))
     ports = world.build_ports(pipeline)
-    proposed = propose_skips(ports, parse_address("orders:1:1"))
-    assert [one.verdict.table for one in proposed] == [ORDERS, COPY]
-    skip_record(ports, proposed, "ann")
-    skip_record(ports, proposed, "bob")  # said twice, noted once
+    proposals = propose_skips(ports, parse_address("orders:1:1"))
+    assert [proposal.verdict.table for proposal in proposals] == [ORDERS, COPY]
+    skip_record(ports, proposals, "ann")
+    skip_record(ports, proposals, "bob")  # said twice, noted once
     flush(ports)
     rebase_positions(ports, propose_moves(ports, "earliest"))
     flush(ports)
@@ -191,7 +191,7 @@ def test_rollback_between_the_look_and_the_note_is_not_answered_by_it(world: Wor
     flush(ports, stop_offsets={"orders": {0: 0, 1: 1}})
     first = world.destination.tables[ORDERS].refs["main"]
     flush(ports, stop_offsets={"orders": {0: 1, 1: 1}})
-    proposed, looks = propose_skips(ports, parse_address("orders:1:1")), 0
+    proposals, looks = propose_skips(ports, parse_address("orders:1:1")), 0
     read_state = ports.tables.read_state
 
     def roll_back_at_the_third_look(table: str, pipeline: str) -> TableState | None:
@@ -202,9 +202,9 @@ def test_rollback_between_the_look_and_the_note_is_not_answered_by_it(world: Wor
         return read_state(table, pipeline)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(ports.tables), "read_state", lambda _, *given: roll_back_at_the_third_look(*given))
+        patch.setattr(type(ports.tables), "read_state", lambda _, *arguments: roll_back_at_the_third_look(*arguments))
         with pytest.raises(GiveUp, match="it was rolled back, and nothing was changed"):
-            skip_record(ports, proposed, "ann")
+            skip_record(ports, proposals, "ann")
     assert world.destination.tables[ORDERS].refs["main"] == first
 
 
@@ -221,10 +221,10 @@ def test_list_makes_room_by_what_was_passed_and_is_never_longer() -> None:
 
 def run_backfill(ports: Ports, ranges: dict[str, list[int]]) -> list[int]:
     """The slices that were applied now, in their order."""
-    done: list[AppliedSlice] = []
+    slices: list[AppliedSlice] = []
     request = parse_request(json.dumps({"orders": ranges}), None, None)
-    apply_backfill(ports, propose_backfill(ports, request).backfill, done.append)
-    return [one.slice for one in done if one.outcome != PublishOutcome.ALREADY_APPLIED]
+    apply_backfill(ports, propose_backfill(ports, request).backfill, slices.append)
+    return [applied_slice.slice for applied_slice in slices if applied_slice.outcome != PublishOutcome.ALREADY_APPLIED]
 
 
 @pytest.mark.parametrize("ranges", [{"0": [0, 1], "1": [0, 3]}, {"0": [0, 1], "1": [0, 1]}], ids=["over", "before"])
@@ -240,16 +240,16 @@ def test_backfill_over_or_before_a_skipped_record_leaves_it_out_and_goes_on_wher
         len(world.engine.stages),
     )
 
-    def die_at_the_second_slice(call: str, when: str) -> None:
-        published.extend([call] if (call, when) == ("commits.publish", "before") else [])
+    def die_at_the_second_slice(call: str, moment: str) -> None:
+        published.extend([call] if (call, moment) == ("commits.publish", "before") else [])
         if len(published) > 1:
             raise Crash(call)
 
     with pytest.raises(Crash):
         run_backfill(world.build_ports(small, die_at_the_second_slice), ranges)
     assert len(read_ids(world)) == 1
-    (listed,) = read_backfills(world.build_ports(small))
-    assert listed["tables"] == [{"table": ORDERS, "applied": 1}]
+    (backfill,) = read_backfills(world.build_ports(small))
+    assert backfill["tables"] == [{"table": ORDERS, "applied": 1}]
     slices = run_backfill(world.build_ports(small), ranges)
     assert max(slices) < sum(end - start for start, end in ranges.values())
     staged = [str(job.ranges.to_dict()) for job in world.engine.stages[flushed:]]

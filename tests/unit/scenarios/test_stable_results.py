@@ -144,8 +144,8 @@ def test_maintenance_and_compaction_tell_what_changed(
         flush(world.build_ports(pipeline))
     monkeypatch.setattr(tasks, "assemble_ports", lambda *_: world.build_ports(pipeline))
     monkeypatch.setattr(maintain_command, "assemble_checked_pipeline", lambda *_: world.build_ports(pipeline))
-    measured = world.destination.read_files
-    monkeypatch.setattr(world.destination, "read_files", lambda name, **words: _read_files(measured, name, words))
+    read_files = world.destination.read_files
+    monkeypatch.setattr(world.destination, "read_files", lambda name, **words: _read_files(read_files, name, words))
     cleaned = [{"table": name, "measure": True} for name in ("lake.shop.broken", NAME)]
     results.add("compact", tasks.run_compact("shop", cleaned))
     results.add("compact again", tasks.run_compact("shop", cleaned[1:]))
@@ -157,11 +157,11 @@ def test_maintenance_and_compaction_tell_what_changed(
     results.compare("maintenance")
 
 
-def _read_files(measured: Any, name: str, words: dict[str, Any]) -> TableFiles | None:
+def _read_files(read_files: Any, name: str, words: dict[str, Any]) -> TableFiles | None:
     if name == "lake.shop.broken":
         raise OSError("the catalog does not answer")
-    found: TableFiles | None = measured(name, **words)
-    return found
+    table_files: TableFiles | None = read_files(name, **words)
+    return table_files
 
 
 def test_janitor_tells_what_is_left_behind(include: Path, results: Results) -> None:

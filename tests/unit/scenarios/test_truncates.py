@@ -19,13 +19,13 @@ from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.flush import flush
 
-NAME, HELD = "lake.shop.orders", "__debezium_unavailable_value"
+NAME, UNCHANGED_MARK = "lake.shop.orders", "__debezium_unavailable_value"
 COLUMNS = tuple(Column(name, "STRING") for name in ("id", "a"))
 APPLY = {"columns": COLUMNS, "options": {"truncate": "apply"}}
 
 
-def build_truncate_pipeline(name: str = "shop", **more: Any) -> Pipeline:
-    return build_pipeline(build_table(NAME, **APPLY, **more), name=name)
+def build_truncate_pipeline(name: str = "shop", **options: Any) -> Pipeline:
+    return build_pipeline(build_table(NAME, **APPLY, **options), name=name)
 
 
 def put(world: World, key: str, name: str | None) -> None:
@@ -41,8 +41,8 @@ def compute_rows(changes: list[tuple[str, str | None]]) -> list[dict[str, Any]]:
         elif value is None:
             rows.pop(key, None)
         else:
-            standing = rows.get(key, {}).get("a")
-            rows[key] = {"id": key, "a": standing if value == HELD else value}
+            current_value = rows.get(key, {}).get("a")
+            rows[key] = {"id": key, "a": current_value if value == UNCHANGED_MARK else value}
     return list(rows.values())
 
 
@@ -51,7 +51,7 @@ def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
 
 
 STEPS = st.one_of(
-    st.tuples(st.sampled_from("klm"), st.sampled_from([None, "x", "y", HELD])),
+    st.tuples(st.sampled_from("klm"), st.sampled_from([None, "x", "y", UNCHANGED_MARK])),
     st.tuples(st.just("truncate"), st.none()),
     st.tuples(st.just("flush"), st.integers(1, 60)),
 )
@@ -62,17 +62,17 @@ STEPS = st.one_of(
 def test_table_equals_the_model_wherever_batches_are_cut_and_runs_die(steps: list[tuple[str, Any]]) -> None:
     world, changes = World(), []
     world.broker.create("orders", 1)
-    pipeline = build_truncate_pipeline(unavailable=HELD)
-    for what, argument in steps:
-        if what == "flush":
+    pipeline = build_truncate_pipeline(unavailable=UNCHANGED_MARK)
+    for step, argument in steps:
+        if step == "flush":
             with suppress(NothingToDo, Crash, RetryLater):
                 flush(world.build_ports(pipeline, CrashAt(argument)))
             continue
-        if what == "truncate":
+        if step == "truncate":
             world.broker.produce("orders", None, TRUNCATE)
         else:
-            put(world, what, argument)
-        changes.append((what, argument))
+            put(world, step, argument)
+        changes.append((step, argument))
     for _ in range(3):
         with suppress(NothingToDo):
             flush(world.build_ports(pipeline))

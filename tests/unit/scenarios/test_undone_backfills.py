@@ -31,8 +31,8 @@ def world() -> World:
     orders = make_orders()
     flush_all(orders)
     for table in (NAME, COPY):
-        kept = tuple(row for row in orders.destination.tables[table].read_rows() if row["id"] != "b")
-        orders.destination.add_snapshot(table, "main", kept, {})
+        kept_rows = tuple(row for row in orders.destination.tables[table].read_rows() if row["id"] != "b")
+        orders.destination.add_snapshot(table, "main", kept_rows, {})
     return orders
 
 
@@ -51,16 +51,18 @@ def backfill(world: World, request: BackfillRequest | None = None) -> Backfill:
     return planned
 
 
-def list_told(world: World) -> list[str]:
-    """What status, the page, the doctor, and a heartbeat that is due say of backfills."""
+def list_backfill_warnings(world: World) -> list[str]:
+    """The warnings of status, the page, the doctor and a heartbeat about backfills."""
     ports = world.build_ports(PIPELINE)
-    told = [warning for warning in read_status(ports)["warnings"] if "backfill" in warning]
-    assert [warning for warning in find_warnings(ports) if "backfill" in warning] == told
+    warnings = [warning for warning in read_status(ports)["warnings"] if "backfill" in warning]
+    assert [warning for warning in find_warnings(ports) if "backfill" in warning] == warnings
     findings = _check_position(SimpleNamespace(get=lambda _: ports), "shop")
-    assert [f"{one.cause}; {one.advice}" for one in findings if one.severity is Severity.WARNING] == told
+    assert [
+        f"{finding.cause}; {finding.advice}" for finding in findings if finding.severity is Severity.WARNING
+    ] == warnings
     world.clock.tick(3_600_000)
-    assert [warning for warning in heartbeat(ports).warnings if "backfill" in warning] == told
-    return told
+    assert [warning for warning in heartbeat(ports).warnings if "backfill" in warning] == warnings
+    return warnings
 
 
 def message(slices: int, id: str, command: str) -> str:
@@ -78,16 +80,16 @@ def head(world: World) -> int:
 def test_backfill_that_was_rolled_back_once_it_was_done_is_told_until_it_is_applied_again(world: World) -> None:
     before = head(world)
     planned = backfill(world)
-    assert (read_orders(world), list_told(world)) == ({"a": "2", "b": "1"}, [])
+    assert (read_orders(world), list_backfill_warnings(world)) == ({"a": "2", "b": "1"}, [])
     world.destination.rollback(NAME, before)
-    told = list_told(world)
-    assert told == [message(2, planned.id, f"tidegate backfill shop --range '{RANGES}'")]
+    warnings = list_backfill_warnings(world)
+    assert warnings == [message(2, planned.id, f"tidegate backfill shop --range '{RANGES}'")]
     send_orders(world, ("c", "1"))
     flush_all(world)
-    assert (list_told(world), read_orders(world)) == (told, {"a": "2", "c": "1"})
-    again = told[0].partition("--range '")[2].partition("'")[0]
-    assert backfill(world, parse_request(again, None, None)).id == planned.id
-    assert (list_told(world), read_orders(world)) == ([], {"a": "2", "b": "1", "c": "1"})
+    assert (list_backfill_warnings(world), read_orders(world)) == (warnings, {"a": "2", "c": "1"})
+    ranges_text = warnings[0].partition("--range '")[2].partition("'")[0]
+    assert backfill(world, parse_request(ranges_text, None, None)).id == planned.id
+    assert (list_backfill_warnings(world), read_orders(world)) == ([], {"a": "2", "b": "1", "c": "1"})
 
 
 def test_times_and_tables_of_then_stand_in_the_command(world: World) -> None:
@@ -95,9 +97,9 @@ def test_times_and_tables_of_then_stand_in_the_command(world: World) -> None:
     planned = backfill(world, parse_request(None, *times, (NAME,)))
     world.destination.rollback(NAME, before)
     command = f"tidegate backfill shop --from {times[0]} --to {times[1]} --table {NAME}"
-    assert list_told(world) == [message(2, planned.id, command)]
+    assert list_backfill_warnings(world) == [message(2, planned.id, command)]
     backfill(world, parse_request(None, *times, (NAME,)))
-    assert (list_told(world), read_orders(world)) == ([], {"a": "2", "b": "1"})
+    assert (list_backfill_warnings(world), read_orders(world)) == ([], {"a": "2", "b": "1"})
 
 
 def test_of_several_slices_those_that_stand_are_not_told(world: World) -> None:
@@ -108,7 +110,7 @@ def test_of_several_slices_those_that_stand_are_not_told(world: World) -> None:
     between = head(world)
     apply_backfill(ports, planned, lambda _: None)
     world.destination.rollback(NAME, between)
-    assert list_told(world) == [message(1, planned.id, f"tidegate backfill shop --range '{RANGES}'")]
+    assert list_backfill_warnings(world) == [message(1, planned.id, f"tidegate backfill shop --range '{RANGES}'")]
 
 
 def test_open_backfill_goes_on_by_itself_and_is_not_told(world: World) -> None:
@@ -116,7 +118,7 @@ def test_open_backfill_goes_on_by_itself_and_is_not_told(world: World) -> None:
     planned = propose_backfill(ports, parse_request(RANGES, None, None)).backfill
     apply_slice(ports, planned, 2)
     world.destination.rollback(NAME, before)
-    assert [one for one in list_told(world) if "were rolled back" in one] == []
+    assert [text for text in list_backfill_warnings(world) if "were rolled back" in text] == []
 
 
 def test_records_that_the_flush_reads_again_are_not_told(world: World) -> None:
@@ -125,7 +127,7 @@ def test_records_that_the_flush_reads_again_are_not_told(world: World) -> None:
     world.destination.rollback(NAME, begin)
     ports = world.build_ports(PIPELINE)
     answer_rollbacks(ports, propose_answers(ports, "rewind", NAME), "rewind", "ann")
-    assert list_told(world) == []
+    assert list_backfill_warnings(world) == []
     flush_all(world)
     assert read_orders(world) == {"a": "2", "b": "1"}
 
@@ -138,7 +140,7 @@ def test_slice_of_a_version_before_is_told_without_its_words(world: World) -> No
             known = {name: value for name, value in json.loads(note).items() if name not in ("pipeline", "asked")}
             snapshot.summary["tidegate.backfill"] = json.dumps(known)
     world.destination.rollback(NAME, before)
-    assert list_told(world) == [message(2, planned.id, "tidegate backfill shop, with the range of then")]
+    assert list_backfill_warnings(world) == [message(2, planned.id, "tidegate backfill shop, with the range of then")]
 
 
 def test_backfill_of_another_pipeline_is_not_told_as_its_own(world: World) -> None:
@@ -148,28 +150,28 @@ def test_backfill_of_another_pipeline_is_not_told_as_its_own(world: World) -> No
         if note := snapshot.summary.get("tidegate.backfill"):
             snapshot.summary["tidegate.backfill"] = json.dumps({**json.loads(note), "pipeline": "other"})
     world.destination.rollback(NAME, before)
-    assert list_told(world) == []
+    assert list_backfill_warnings(world) == []
 
 
 def test_backfill_that_ends_while_its_marks_are_read_is_not_told(world: World) -> None:
     """Its last slices lie on branches when the snapshots are read, and nothing of it is open when its tables are."""
     planned = propose_backfill(world.build_ports(PIPELINE), parse_request(RANGES, None, None)).backfill
 
-    def die(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "before"):
+    def die(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before"):
             raise Crash
 
     for number in planned.numbers:
         with suppress(Crash):
             apply_slice(world.build_ports(PIPELINE, die), planned, number)
 
-    def end(call: str, when: str) -> None:
-        if (call, when) == ("history.list_backfills", "before") and not ended:
-            ended.append(call)
+    def end(call: str, moment: str) -> None:
+        if (call, moment) == ("history.list_backfills", "before") and not calls:
+            calls.append(call)
             drop_backfill(world.build_ports(PIPELINE), planned.id)  # so that it is staged again, by other attempts
             apply_backfill(world.build_ports(PIPELINE), planned, lambda _: None)
 
-    ended: list[str] = []
+    calls: list[str] = []
     assert world.destination.list_rolled_back(NAME, "tidegate.backfill-slice")
     assert find_undone_backfills(world.build_ports(PIPELINE, end), NAME) == []
-    assert (ended, read_orders(world)) == (["history.list_backfills"], {"a": "2", "b": "1"})
+    assert (calls, read_orders(world)) == (["history.list_backfills"], {"a": "2", "b": "1"})

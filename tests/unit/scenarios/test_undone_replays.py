@@ -57,7 +57,7 @@ def replay_letters(world: World, pipeline: Pipeline, *places: tuple[str, int, in
     results: list[ReplayResult] = replay_dead_letters(
         world.build_ports(pipeline), LetterFilter(places=frozenset(places))
     )
-    return {one.table: (one.tried, one.replayed) for one in results}
+    return {result.table: (result.tried, result.replayed) for result in results}
 
 
 def list_told_risks(world: World, pipeline: Pipeline) -> list[str]:
@@ -143,11 +143,11 @@ def test_letters_that_may_stay_away_are_discarded(world: World, pipeline: Pipeli
     before = read_head(world)
     replay_letters(world, pipeline)
     world.destination.rollback(ORDERS, before)
-    ports, chosen = world.build_ports(pipeline), LetterFilter(places=frozenset({("orders", 0, 1)}))
-    proposed = propose_discards(ports, chosen)
-    assert [(one.table.name, len(one.letters)) for one in proposed] == [(ORDERS, 1)]
+    ports, letter_filter = world.build_ports(pipeline), LetterFilter(places=frozenset({("orders", 0, 1)}))
+    proposals = propose_discards(ports, letter_filter)
+    assert [(discard.table.name, len(discard.letters)) for discard in proposals] == [(ORDERS, 1)]
     assert list_told_risks(world, pipeline) == [render_message(ORDERS, 2)]
-    discard_dead_letters(ports, proposed, "not needed", "ann")
+    discard_dead_letters(ports, proposals, "not needed", "ann")
     assert (list_waiting_letters(world), list_told_risks(world, pipeline)) == ([(ORDERS, 1)], [])
     assert replay_letters(world, pipeline) == {ORDERS: (1, 1)}
     assert read_ids(world) == ["a0", "a1", "b1", "c1"]
@@ -205,20 +205,20 @@ def test_table_of_letters_of_a_version_before_gets_its_column_and_tells_nothing(
 
 def test_letters_of_many_undone_replays_are_asked_for_once(world: World, pipeline: Pipeline) -> None:
     """Each of them would cost a scan of all letters, in every status and heartbeat."""
-    before, asked = read_head(world), list[str]()
+    before, calls = read_head(world), list[str]()
     replay_letters(world, pipeline, ("orders", 0, 1))
     replay_letters(world, pipeline)
     world.destination.rollback(ORDERS, before)
-    ports = world.build_ports(pipeline, lambda call, when: asked.append(call) if when == "before" else None)
+    ports = world.build_ports(pipeline, lambda call, moment: calls.append(call) if moment == "before" else None)
     assert sorted(letter.partition for letter in list_undone_letters(ports, ORDERS)) == [0, 1]
-    assert asked.count("dead_letters.list_replayed_letters") == 1
+    assert calls.count("dead_letters.list_replayed_letters") == 1
 
 
 def test_replay_that_publishes_while_its_marks_are_read_is_not_undone(world: World, pipeline: Pipeline) -> None:
     """Its rows lie on a branch when the snapshots are read, and its letters are marked when these are."""
 
-    def die(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "before") and world.destination.list_rolled_back(
+    def die(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before") and world.destination.list_rolled_back(
             ORDERS, REPLAY_PROPERTY
         ):
             raise Crash
@@ -227,8 +227,8 @@ def test_replay_that_publishes_while_its_marks_are_read_is_not_undone(world: Wor
         replay_dead_letters(world.build_ports(pipeline, die))
     (attempt,) = world.destination.list_rolled_back(ORDERS, REPLAY_PROPERTY)
 
-    def go_on(call: str, when: str) -> None:
-        if (call, when) == ("dead_letters.list_replayed_letters", "before"):
+    def go_on(call: str, moment: str) -> None:
+        if (call, moment) == ("dead_letters.list_replayed_letters", "before"):
             world.destination.tables[LETTERS].snapshots.update(mark_letters(world, attempt))
             head = next(s for s in world.destination.tables[ORDERS].snapshots.values() if REPLAY_PROPERTY in s.summary)
             world.destination.tables[ORDERS].refs["main"] = head.id

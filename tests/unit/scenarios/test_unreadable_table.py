@@ -20,7 +20,7 @@ from tidegate.steps.plan import plan
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 TWO = build_pipeline(build_table(ORDERS), build_table(COPY))
-EVERYTHING = ("lake.",)
+ALL_NAMESPACES = ("lake.",)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_command_fails_as_it_is_where_no_table_can_be_read(world: World) -> None
     produce_later_records(world)
     for step in (flush, commit_offsets, heartbeat):
         with pytest.raises(RetryLater, match="did not answer during read_state"):
-            step(build_ports(world, *EVERYTHING))
+            step(build_ports(world, *ALL_NAMESPACES))
     assert read_committed_offsets(world) == {0: 1, 1: 1}
 
 
@@ -81,10 +81,10 @@ def test_clean_up_and_heartbeat_do_their_work_for_the_tables_that_can_be_read(wo
     world.broker.groups.clear()
     with pytest.raises(SomeTablesDelayed):
         flush(build_ports(world, COPY))
-    one, other = clean_up(build_ports(world, COPY))
-    assert (one.table, one.published, one.failed) == (ORDERS, 2, None)
-    assert (other.table, other.published) == (COPY, None)
-    assert "did not answer" in str(other.failed)
+    batch, second_cleanup = clean_up(build_ports(world, COPY))
+    assert (batch.table, batch.published, batch.failed) == (ORDERS, 2, None)
+    assert (second_cleanup.table, second_cleanup.published) == (COPY, None)
+    assert "did not answer" in str(second_cleanup.failed)
     assert not any(heartbeat(build_ports(world, COPY)).committed.values())
     assert heartbeat(build_ports(world)).committed == {"orders": {0: 1, 1: 1}}
 
@@ -94,10 +94,21 @@ def test_status_shows_what_is_known_and_names_what_is_not(world: World) -> None:
     produce_later_records(world)
     history = "lake.shop.tidegate_shop"
     status = read_status(build_ports(world, COPY, history))
-    one, other = status["tables"]
-    assert (one["table"], one["exists"], one["rows"], one["lag"], one["problem"]) == (ORDERS, True, 2, 1, None)
-    assert (other["exists"], other["rows"], other["position"], other["lag"]) == (None, None, None, 1)
-    assert "did not answer during read_state" in other["problem"]
+    entry, second_status = status["tables"]
+    assert (entry["table"], entry["exists"], entry["rows"], entry["lag"], entry["problem"]) == (
+        ORDERS,
+        True,
+        2,
+        1,
+        None,
+    )
+    assert (second_status["exists"], second_status["rows"], second_status["position"], second_status["lag"]) == (
+        None,
+        None,
+        None,
+        1,
+    )
+    assert "did not answer during read_state" in second_status["problem"]
     assert [part["published"] for part in status["partitions"]] == [1, 1]
     assert (status["batches"], status["dead_letters"]) == ([], None)
     silent = [warning.rpartition(" ")[2] for warning in status["warnings"]]
@@ -112,9 +123,9 @@ def test_maintenance_and_storage_know_every_table_and_each_tells_of_itself(world
     assert {ORDERS, COPY} <= {*tables}
     with pytest.raises(RetryLater, match=f"table={COPY}"):
         maintain(ports, COPY)
-    stored = {row["table"]: row for row in details.read_storage(ports)}
-    assert stored[ORDERS]["rows"] == 2
-    assert "did not answer" in stored[COPY]["error"]
+    storage = {row["table"]: row for row in details.read_storage(ports)}
+    assert storage[ORDERS]["rows"] == 2
+    assert "did not answer" in storage[COPY]["error"]
 
 
 def test_plan_is_tried_again_where_a_table_cannot_be_read_and_another_needs_a_person(world: World) -> None:
@@ -170,8 +181,8 @@ def test_table_that_cannot_be_used_as_it_is_holds_up_no_other(world: World) -> N
         assert world.broker.groups["tidegate-shop"] == group
     tables = list_maintained_tables(ports)
     assert {ORDERS, COPY} <= {*tables}
-    stored = {row["table"]: row for row in details.read_storage(ports)}
-    assert (stored[ORDERS]["rows"], "nobody can use it" in stored[COPY]["error"]) == (3, True)
-    one, other = clean_up(ports)
-    assert (one.failed, "nobody can use it" in str(other.failed)) == (None, True)
+    storage = {row["table"]: row for row in details.read_storage(ports)}
+    assert (storage[ORDERS]["rows"], "nobody can use it" in storage[COPY]["error"]) == (3, True)
+    first_cleanup, second_cleanup = clean_up(ports)
+    assert (first_cleanup.failed, "nobody can use it" in str(second_cleanup.failed)) == (None, True)
     assert [table["problem"] is None for table in read_status(ports)["tables"]] == [True, False]

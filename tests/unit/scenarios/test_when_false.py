@@ -25,8 +25,8 @@ def world() -> World:
     return world
 
 
-def build_conditional_table(name: str = NAME, when: str = OPEN, **more: Any):
-    return build_table(name, columns=COLUMNS, when=when, when_false="delete", **more)
+def build_conditional_table(name: str = NAME, condition: str = OPEN, **options: Any):
+    return build_table(name, columns=COLUMNS, when=condition, when_false="delete", **options)
 
 
 def produce(world: World, *changes: tuple[str, str | None, int]) -> None:
@@ -110,7 +110,7 @@ def test_partial_update_that_does_not_say_what_the_condition_reads_is_left_out(w
 
 
 def test_default_stages_as_before(world: World) -> None:
-    plain, ignoring = (build_table(columns=COLUMNS, when=OPEN, **more) for more in ({}, {"when_false": "ignore"}))
+    plain, ignoring = (build_table(columns=COLUMNS, when=OPEN, **options) for options in ({}, {"when_false": "ignore"}))
     assert compute_shape(plain, {}) == compute_shape(ignoring, {}) != compute_shape(build_conditional_table(), {})
     assert find_retracting_answers(plain) == ()
     pipeline: Pipeline = build_pipeline(build_conditional_table())

@@ -10,9 +10,9 @@ from golden_files import compare_with_golden
 def golden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.delenv("REGENERATE_GOLDEN", raising=False)
-    made = tmp_path / "statement.sql"
-    made.write_text("SELECT 1")
-    return made
+    statement_file = tmp_path / "statement.sql"
+    statement_file.write_text("SELECT 1")
+    return statement_file
 
 
 def test_text_that_differs_fails(golden: Path) -> None:

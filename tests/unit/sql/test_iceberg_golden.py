@@ -175,13 +175,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "maintain_orphans-plain": ("maintain_orphans", {**OLD, "prefix_listing": False}),
     "maintain_orphans-object_store": ("maintain_orphans", {**OLD, "prefix_listing": True}),
     **{
-        f"{statement}-{shape}": (statement, {**MERGE, **more})
+        f"{statement}-{shape}": (statement, {**MERGE, **options})
         for statement in ("merge_upsert_delete", "merge_upsert", "merge_delete", "merge_new")
-        for shape, more in SHAPES.items()
+        for shape, options in SHAPES.items()
     },
     **{
-        f"merge_append-{shape}": ("merge_append", {n: v for n, v in {**MERGE, **more}.items() if n != "leaves"})
-        for shape, more in SHAPES.items()
+        f"merge_append-{shape}": ("merge_append", {n: v for n, v in {**MERGE, **options}.items() if n != "leaves"})
+        for shape, options in SHAPES.items()
         if shape != "nested_key"
     },
     **{

@@ -194,7 +194,7 @@ def test_no_place_for_spark_is_refused_with_the_way_out(connection: Connection |
 def test_same_reading_as_airflow_itself() -> None:
     airflow = pytest.importorskip("airflow.sdk.definitions.connection", reason="Airflow is not installed")
     for uri in ("kafka://u:p%40@Host:1/s?a=b", "spark-connect://h:15002", "postgresql://h/db", "http://https://h:1"):
-        theirs, ours = airflow.Connection.from_uri(uri, conn_id="my_id"), read(uri)
+        airflow_connection, connection = airflow.Connection.from_uri(uri, conn_id="my_id"), read(uri)
         fields = ("conn_type", "host", "port", "login", "password")
-        assert [getattr(ours, f) for f in fields] == [getattr(theirs, f) or None for f in fields]
-        assert ours.extra == json.loads(theirs.extra or "{}")
+        assert [getattr(connection, f) for f in fields] == [getattr(airflow_connection, f) or None for f in fields]
+        assert connection.extra == json.loads(airflow_connection.extra or "{}")

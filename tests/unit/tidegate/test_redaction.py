@@ -147,7 +147,7 @@ def test_kafkas_password_never_has_a_name_that_jobs_carry_into_the_event_log(mon
 
 @pytest.mark.parametrize("password", ["geheim/x", "ge@heim", "a@b/c@geheim", ":geheim", "%40geheim"])
 def test_password_with_letters_that_addresses_have_is_hidden_whole(password: str) -> None:
-    told = f"no route to postgresql://lake:{password}@db:5432/x; see http://docs:80/page"
-    hidden = "no route to postgresql://***@db:5432/x; see http://docs:80/page"
-    assert mask_logins(told) == hidden
-    assert SecretMask().mask(told) == hidden
+    message = f"no route to postgresql://lake:{password}@db:5432/x; see http://docs:80/page"
+    masked_message = "no route to postgresql://***@db:5432/x; see http://docs:80/page"
+    assert mask_logins(message) == masked_message
+    assert SecretMask().mask(message) == masked_message

@@ -22,21 +22,21 @@ from tidegate.errors import ConfigurationError, RetryLater
 from tidegate_airflow.connections import resolve_connection
 
 UNREACHABLE = {"error": "API_SERVER_ERROR", "detail": {"status_code": 503, "message": "the password is s3cret"}}
-BROKEN = {"error": "API_SERVER_ERROR", "detail": {"status_code": None, "exception_type": "ConnectError"}}
+SERVER_ERROR = {"error": "API_SERVER_ERROR", "detail": {"status_code": None, "exception_type": "ConnectError"}}
 
 
 def receive(end: socket.socket, size: int) -> bytes:
-    got = b""
-    while len(got) < size and (more := end.recv(size - len(got))):
-        got += more
-    return got
+    data = b""
+    while len(data) < size and (chunk := end.recv(size - len(data))):
+        data += chunk
+    return data
 
 
 @contextlib.contextmanager
 def run_supervisor(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The other end of a task's socket: a connection, an error that Airflow's API server gave, or none of that id."""
     task_end, own_end = socket.socketpair()
-    asked: list[str] = []
+    connection_ids: list[str] = []
 
     def serve() -> None:
         while head := receive(own_end, 4):
@@ -44,19 +44,19 @@ def run_supervisor(answers: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> 
             if frame.body.get("type") != "GetConnection":
                 own_end.sendall(_ResponseFrame(id=frame.id, body=None).as_bytes())
                 continue
-            asked.append(frame.body["conn_id"])
-            told = answers.get(frame.body["conn_id"])
+            connection_ids.append(frame.body["conn_id"])
+            answer = answers.get(frame.body["conn_id"])
             missing = ErrorResponse.model_validate({"error": "CONNECTION_NOT_FOUND", "detail": None}).model_dump()
-            is_error = isinstance(told, dict) and told.get("error") == "API_SERVER_ERROR"
-            body = None if is_error else (missing if told is None else told)
-            error = ErrorResponse.model_validate(told).model_dump() if is_error else None
+            is_error = isinstance(answer, dict) and answer.get("error") == "API_SERVER_ERROR"
+            body = None if is_error else (missing if answer is None else answer)
+            error = ErrorResponse.model_validate(answer).model_dump() if is_error else None
             own_end.sendall(_ResponseFrame(id=frame.id, body=body, error=error).as_bytes())
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", CommsDecoder(socket=task_end), raising=False)
     try:
-        yield asked
+        yield connection_ids
     finally:
         task_end.close()
         thread.join(60)
@@ -71,17 +71,21 @@ def build_connection(conn_id: str, extra: str | None) -> dict[str, Any]:
 def test_connection_that_airflow_has_is_found_and_one_that_it_has_not_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = build_connection("kafka_default", json.dumps({"security.protocol": "SSL", "session.timeout.ms": 6000}))
     with run_supervisor({"kafka_default": connection}, monkeypatch):
-        found = resolve_connection("kafka_default")
-        assert found is not None
-        assert (found.host, found.port, found.extra["session.timeout.ms"]) == ("kafka", 9092, 6000)
+        airflow_connection = resolve_connection("kafka_default")
+        assert airflow_connection is not None
+        assert (airflow_connection.host, airflow_connection.port, airflow_connection.extra["session.timeout.ms"]) == (
+            "kafka",
+            9092,
+            6000,
+        )
         assert resolve_connection("spark_default") is None
 
 
-@pytest.mark.parametrize(("told", "expected"), [(UNREACHABLE, "status=503"), (BROKEN, "ConnectError")])
+@pytest.mark.parametrize(("answer", "expected"), [(UNREACHABLE, "status=503"), (SERVER_ERROR, "ConnectError")])
 def test_api_server_that_does_not_answer_is_tried_again_and_is_no_missing_connection(
-    told: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
+    answer: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with run_supervisor({"kafka_default": told}, monkeypatch), pytest.raises(RetryLater) as problem:
+    with run_supervisor({"kafka_default": answer}, monkeypatch), pytest.raises(RetryLater) as problem:
         resolve_connection("kafka_default")
     assert str(problem.value).startswith("connection=kafka_default: ")
     assert expected in str(problem.value)

@@ -65,34 +65,34 @@ def ask(home: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_database_that_was_never_made_is_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = ask(home, monkeypatch)
-    require_found("airflow-database-down", found)
-    assert len(found) == 1, "plugin and DAGs are there, and the rest follows from the database"
+    answer = ask(home, monkeypatch)
+    require_found("airflow-database-down", answer)
+    assert len(answer) == 1, "plugin and DAGs are there, and the rest follows from the database"
 
 
 def test_airflow_tells_of_pools_connections_and_services(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(home))
     subprocess.run([sys.executable, "-c", FILL], check=True, capture_output=True)
-    found = ask(home, monkeypatch)
+    answer = ask(home, monkeypatch)
     by_check: dict[str, list[str]] = {}
-    for one in found:
-        by_check.setdefault(f"{one.severity} {one.check}", []).append(one.cause)
+    for finding in answer:
+        by_check.setdefault(f"{finding.severity} {finding.check}", []).append(finding.cause)
     services = by_check.pop("error airflow.services")
     assert [cause.partition(" ")[0] for cause in services] == ["SchedulerJob", "DagProcessorJob", "TriggererJob"]
     assert by_check.pop("error airflow.connections") == ["Airflow does not know connection=spark_prod"]
     assert by_check.pop("error airflow.pools") == ["pool=tidegate_pond slots=none: its flushes would wait for ever"]
-    [few] = by_check.pop("warning airflow.pools")
-    assert few.startswith("[core] parallelism=3 is less than the slots=4")
+    [pool_finding] = by_check.pop("warning airflow.pools")
+    assert pool_finding.startswith("[core] parallelism=3 is less than the slots=4")
     assert list(by_check) == ["ok airflow.environment"]
-    assert "s3cret-w0rd" not in str(found)
+    assert "s3cret-w0rd" not in str(answer)
 
 
 def test_airflow_that_does_not_start_is_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__PARALLELISM", "many")
-    [found] = ask(home, monkeypatch)
-    assert found.check == "airflow.environment"
-    assert found.cause.startswith("Airflow does not start: ")
-    assert "many" in found.cause
+    [answer] = ask(home, monkeypatch)
+    assert answer.check == "airflow.environment"
+    assert answer.cause.startswith("Airflow does not start: ")
+    assert "many" in answer.cause
 
 
 def test_folder_without_our_files_has_no_dags(tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_file_that_may_not_be_read_hides_no_other(tmp_path: Path, monkeypatch: p
     (tmp_path / "a_secret.py").write_text("")
     read_text = Path.read_text
 
-    def refuse(self: Path, *words: Any, **more: Any) -> str:  # as root everything may be read
+    def refuse(self: Path, *words: Any, **options: Any) -> str:  # as root everything may be read
         if self.name == "a_secret.py":
             raise PermissionError(13, "Permission denied")
-        return read_text(self, *words, **more)
+        return read_text(self, *words, **options)
 
     monkeypatch.setattr(Path, "read_text", refuse)
     assert not has_dags(tmp_path)
@@ -133,8 +133,8 @@ def test_airflow_that_is_too_old_is_asked_for_nothing_that_it_may_not_have(monke
 
     monkeypatch.setattr(package, "__version__", "3.2.1")
     facts = AirflowFacts.from_dict(read_airflow_facts(["kafka_default"]))
-    [found] = judge_airflow(NEEDS, facts)
-    assert (found.cause, found.advice) == ("airflow=3.2.1 is too old", "install Airflow 3.3 or newer")
+    [airflow] = judge_airflow(NEEDS, facts)
+    assert (airflow.cause, airflow.advice) == ("airflow=3.2.1 is too old", "install Airflow 3.3 or newer")
 
 
 def test_pool_of_a_catalog_that_only_a_publication_reads_is_needed(tmp_path: Path) -> None:

@@ -44,22 +44,22 @@ RUNS: dict[str, Callable[[Any], Any]] = {
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What was begun: the pipelines and publications that were opened."""
-    opened: list[str] = []
+    names: list[str] = []
 
     def note(name: str, *more: Any) -> None:
-        opened.append(name)
+        names.append(name)
         raise RuntimeError("begun")
 
     monkeypatch.setattr(tasks, "assemble_ports", note)
     monkeypatch.setattr(tasks, "run_publish", note)
-    return opened
+    return names
 
 
 def make_context(form: str, **words: Any) -> Any:
     own = {name: param.value for name, param in (FORMS | FLUSH_FORMS)[form].items()}
-    given = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"} if form == "backfill" else {}
+    form_values = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"} if form == "backfill" else {}
     return {
-        "params": {**own, **given, **words},
+        "params": {**own, **form_values, **words},
         "dag_run": SimpleNamespace(triggering_user_name="ann", run_type="manual", conf=None, clear_number=0),
         "ti": PushedResults(),
     }
@@ -100,7 +100,7 @@ def test_every_word_of_the_form_is_taken(form: str, begun: list[str], monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("form", "given"),
+    ("form", "conf"),
     [
         ("act", {"action": "rebase", "to": "earliest"}),
         ("replay", {"offsets": ["orders:0:7"]}),
@@ -111,16 +111,16 @@ def test_every_word_of_the_form_is_taken(form: str, begun: list[str], monkeypatc
     ],
 )
 def test_word_that_airflow_holds_back_is_told_and_nothing_else_is_done_instead(
-    form: str, given: dict[str, Any], begun: list[str], monkeypatch: pytest.MonkeyPatch
+    form: str, conf: dict[str, Any], begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `dag_run_conf_overrides_params = False` a run has the form's own values, whatever it was given."""
     context = make_context(form)
-    context["dag_run"].conf = given
+    context["dag_run"].conf = conf
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
     monkeypatch.setattr(run_outcome, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match=r"\[core\] dag_run_conf_overrides_params") as problem:
         RUNS[form](context)
-    assert all(name in str(problem.value) for name in given)
+    assert all(name in str(problem.value) for name in conf)
     assert begun == []
 
 

@@ -8,7 +8,7 @@ from airflow.sdk._shared.observability.metrics.statsd_logger import SafeStatsdLo
 from airflow.sdk.observability import stats
 from tidegate_airflow.metrics import send_pipeline_metrics, send_publication_metrics
 
-LONG = "lake.shop." + "orders_" * 60
+LONG_NAME = "lake.shop." + "orders_" * 60
 
 
 class Wire:
@@ -34,7 +34,7 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Wire:
         ("lake.shop.orders", "lake_shop_orders"),
         ("lake.shop.Größe 1", "lake_shop_Gr__e_1"),
         ("lake.shop.orders:2024(eu)", "lake_shop_orders_2024_eu_"),
-        (LONG, None),
+        (LONG_NAME, None),
     ],
 )
 def test_gauge_of_a_table_is_sent_whatever_the_table_is_called(

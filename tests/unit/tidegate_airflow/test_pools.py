@@ -71,10 +71,10 @@ def test_pools_are_made_for_catalogs_that_are_right_when_airflow_starts_and_for_
         "TIDEGATE_INCLUDE": str(include),
         **{name.upper(): CATALOG.format(name=name) for name in ("lake", "pond", "sea")},
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", SCRIPT], env={**os.environ, **settings}, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "{'tidegate_lake': 9, 'tidegate_pond': 4, 'tidegate_sea': 4}"
-    assert "error calling listener" not in done.stdout + done.stderr
-    assert (done.stdout + done.stderr).count("no pools are made: ") == 1
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines()[-1] == "{'tidegate_lake': 9, 'tidegate_pond': 4, 'tidegate_sea': 4}"
+    assert "error calling listener" not in process.stdout + process.stderr
+    assert (process.stdout + process.stderr).count("no pools are made: ") == 1

@@ -40,10 +40,10 @@ def test_backfill_of_more_batches_than_airflow_maps_over_says_so_before_it_begin
     monkeypatch.setenv("AIRFLOW__CORE__MAX_MAP_LENGTH", most)
     ends = world.broker.read_log(("orders",), "read_committed").end["orders"]
     ranges = {"orders": {str(partition): [0, end] for partition, end in ends.items()}}
-    asked = {"ranges": ranges, "from": None, "to": None, "tables": [], "dry_run": False}
+    request = {"ranges": ranges, "from": None, "to": None, "tables": [], "dry_run": False}
     if batches is not None:
-        assert len(backfill.plan_batches("orders", asked)["batches"]) == batches
+        assert len(backfill.plan_batches("orders", request)["batches"]) == batches
         return
     with pytest.raises(AirflowFailException, match=r"^pipeline=orders: .* 3 batches.* max_map_length=2.*; "):
-        backfill.plan_batches("orders", asked)
-    assert backfill.plan_batches("orders", {**asked, "dry_run": True})["tables"][0]["batches"] == 3
+        backfill.plan_batches("orders", request)
+    assert backfill.plan_batches("orders", {**request, "dry_run": True})["tables"][0]["batches"] == 3

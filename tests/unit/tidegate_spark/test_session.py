@@ -20,8 +20,8 @@ from tidegate_spark.session import close, configure, open_session
 class Session:
     """A session, its client and its channel, that remembers what had been released when it ended on the server."""
 
-    def __init__(self, released: list[str]) -> None:
-        self._released = released
+    def __init__(self, released_names: list[str]) -> None:
+        self._released = released_names
         self.at_end: list[str] | None = None
         self.client = self._channel = self
 
@@ -33,17 +33,17 @@ class Session:
     def close(self) -> None: ...
 
 
-def release_slowly(released: list[str], name: str) -> None:
+def release_slowly(released_names: list[str], name: str) -> None:
     time.sleep(0.2)
-    released.append(name)
+    released_names.append(name)
 
 
 def test_session_that_ends_before_its_results_are_released_leaves_their_plans_on_the_server() -> None:
-    released: list[str] = []
-    session = Session(released)
+    released_names: list[str] = []
+    session = Session(released_names)
     pool = Results._get_or_create_release_thread_pool()
     for name in ("first", "second"):
-        pool.submit(release_slowly, released, name)
+        pool.submit(release_slowly, released_names, name)
     close(cast("Any", session))
     assert session.at_end is not None
     assert sorted(session.at_end) == ["first", "second"]
@@ -57,7 +57,7 @@ def test_session_ends_where_nothing_was_asked_of_its_server() -> None:
 
 
 NOBODY = "sc://127.0.0.1:9"
-PATIENCE_SECONDS = 30
+DEADLINE_SECONDS = 30
 
 
 @pytest.fixture
@@ -90,25 +90,25 @@ def test_forgotten_session_that_is_collected_while_results_are_released_stops_no
             super().__init__(*asked)
 
     monkeypatch.setattr(pools, "_WorkItem", Release)
-    forgotten = leave_session()
-    pool, sent = Results._get_or_create_release_thread_pool(), threading.Event()
-    assert forgotten() is not None
-    threading.Thread(target=lambda: pool.submit(sent.set), daemon=True).start()
-    assert sent.wait(PATIENCE_SECONDS)
-    assert forgotten() is None
+    session_reference = leave_session()
+    pool, is_sent = Results._get_or_create_release_thread_pool(), threading.Event()
+    assert session_reference() is not None
+    threading.Thread(target=lambda: pool.submit(is_sent.set), daemon=True).start()
+    assert is_sent.wait(DEADLINE_SECONDS)
+    assert session_reference() is None
     assert Results._release_thread_pool_instance is pool, "others go on using it"
 
 
 @pytest.mark.usefixtures("no_pool")
 def test_forgotten_session_that_is_collected_by_a_release_stops_nobody() -> None:
     """A session that ends waits for releases, and holds the lock that another one's end would take."""
-    forgotten = leave_session()
-    pool, ended = Results._get_or_create_release_thread_pool(), threading.Event()
+    session_reference = leave_session()
+    pool, is_ended = Results._get_or_create_release_thread_pool(), threading.Event()
     pool.submit(lambda: (time.sleep(0.5), gc.collect()))
     session = cast("Any", Session([]))
-    threading.Thread(target=lambda: (close(session), ended.set()), daemon=True).start()
-    assert ended.wait(PATIENCE_SECONDS)
-    assert forgotten() is None
+    threading.Thread(target=lambda: (close(session), is_ended.set()), daemon=True).start()
+    assert is_ended.wait(DEADLINE_SECONDS)
+    assert session_reference() is None
 
 
 def test_session_that_is_closed_closes_its_channel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,12 +135,12 @@ def test_session_of_a_server_that_does_not_answer_is_closed_all_the_same(
     session: Any = open_session(NOBODY)
     begun = time.monotonic()
     close(spark)
-    assert time.monotonic() - begun < PATIENCE_SECONDS
+    assert time.monotonic() - begun < DEADLINE_SECONDS
     assert (spark.client.is_closed, session.client.is_closed) == (True, False)
-    telling = [one for one in threading.enumerate() if one.name == "close"]
-    for one in telling:
-        one.join(PATIENCE_SECONDS)
-    assert not any(one.is_alive() for one in telling), "its request ended with the channel"
+    telling = [type_column for type_column in threading.enumerate() if type_column.name == "close"]
+    for column in telling:
+        column.join(DEADLINE_SECONDS)
+    assert not any(thread.is_alive() for thread in telling), "its request ended with the channel"
     close(session)
 
 
@@ -148,18 +148,18 @@ def test_session_of_a_server_that_does_not_answer_is_closed_all_the_same(
 def test_release_that_is_never_answered_holds_up_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """The threads that release results are one pool for all sessions of a process."""
     monkeypatch.setattr(session_module, "CLOSING_SECONDS", 0.5)
-    answered = threading.Event()
-    Results._get_or_create_release_thread_pool().submit(answered.wait)
+    has_answered = threading.Event()
+    Results._get_or_create_release_thread_pool().submit(has_answered.wait)
     sessions = [open_session(NOBODY) for _ in range(2)]
     try:
         for spark in sessions:
             close(spark)
             assert spark.client.is_closed
-            free = Results._lock.acquire(timeout=PATIENCE_SECONDS)
+            free = Results._lock.acquire(timeout=DEADLINE_SECONDS)
             assert free, "each request of each session takes it"
             Results._lock.release()
     finally:
-        answered.set()
+        has_answered.set()
 
 
 class Client:

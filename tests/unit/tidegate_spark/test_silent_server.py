@@ -19,7 +19,7 @@ from tidegate_spark import session as session_module
 from tidegate_spark.server_retries import ServerWatch, is_answering
 from tidegate_spark.session import close, open_session
 
-PATIENCE_SECONDS = 30
+DEADLINE_SECONDS = 30
 QUESTION_SECONDS, MAX_UNANSWERED = 0.2, 6
 
 
@@ -67,14 +67,14 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def server(short: None) -> Iterator[tuple[Spark, str]]:
     spark = Spark()
     with ThreadPoolExecutor(20) as threads:
-        served = grpc.server(threads)
-        base_pb2_grpc.add_SparkConnectServiceServicer_to_server(spark, served)
-        port = served.add_insecure_port("127.0.0.1:0")
-        served.start()
+        server = grpc.server(threads)
+        base_pb2_grpc.add_SparkConnectServiceServicer_to_server(spark, server)
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
         yield spark, f"sc://127.0.0.1:{port}"
         spark.awake.set()
         spark.finished.set()
-        served.stop(0).wait()
+        server.stop(0).wait()
 
 
 def execute(remote: str, watch: ServerWatch) -> None:
@@ -104,26 +104,26 @@ class Execution(threading.Thread):
 
 def await_questions(spark: Spark, number: int) -> None:
     for _ in range(number):
-        assert spark.questions.acquire(timeout=PATIENCE_SECONDS)
+        assert spark.questions.acquire(timeout=DEADLINE_SECONDS)
 
 
 def test_server_that_freezes_while_a_statement_runs_ends_it(server: tuple[Spark, str]) -> None:
     spark, remote = server
-    running = Execution(remote)
+    execution = Execution(remote)
     await_questions(spark, 2)
-    assert running.watch.silent_seconds == 0
+    assert execution.watch.silent_seconds == 0
     spark.awake.clear()
     begun = time.monotonic()
-    running.join(PATIENCE_SECONDS)
-    assert not running.is_alive()
+    execution.join(DEADLINE_SECONDS)
+    assert not execution.is_alive()
     assert time.monotonic() - begun >= (MAX_UNANSWERED - 1) * QUESTION_SECONDS
-    assert (running.watch.silent_seconds, len(running.error)) == (QUESTION_SECONDS * MAX_UNANSWERED, 1)
+    assert (execution.watch.silent_seconds, len(execution.error)) == (QUESTION_SECONDS * MAX_UNANSWERED, 1)
     assert len(spark.executed) == 1
 
 
 def test_server_that_goes_on_in_time_ends_the_statement_with_its_result(server: tuple[Spark, str]) -> None:
     spark, remote = server
-    running = Execution(remote)
+    execution = Execution(remote)
     await_questions(spark, 1)
     for _ in range(2):  # only questions in a row count
         spark.awake.clear()
@@ -131,27 +131,27 @@ def test_server_that_goes_on_in_time_ends_the_statement_with_its_result(server: 
         spark.awake.set()
         await_questions(spark, 2)
     spark.finished.set()
-    running.join(PATIENCE_SECONDS)
-    assert (running.is_alive(), running.error, running.watch.silent_seconds) == (False, [], 0)
+    execution.join(DEADLINE_SECONDS)
+    assert (execution.is_alive(), execution.error, execution.watch.silent_seconds) == (False, [], 0)
     assert len(spark.executed) == 1
 
 
 def test_statement_that_takes_long_without_a_word_is_not_ended(server: tuple[Spark, str]) -> None:
     spark, remote = server
-    running = Execution(remote)
+    execution = Execution(remote)
     await_questions(spark, MAX_UNANSWERED + 3)
-    assert running.is_alive()
+    assert execution.is_alive()
     spark.finished.set()
-    running.join(PATIENCE_SECONDS)
-    assert (running.is_alive(), running.error, running.watch.silent_seconds) == (False, [], 0)
+    execution.join(DEADLINE_SECONDS)
+    assert (execution.is_alive(), execution.error, execution.watch.silent_seconds) == (False, [], 0)
     wait_for_no_watch()
 
 
 def wait_for_no_watch() -> None:
-    for one in threading.enumerate():
-        if one.name == "watch":
-            one.join(PATIENCE_SECONDS)
-            assert not one.is_alive(), "a session that is closed is asked about no more"
+    for column in threading.enumerate():
+        if column.name == "watch":
+            column.join(DEADLINE_SECONDS)
+            assert not column.is_alive(), "a session that is closed is asked about no more"
 
 
 @pytest.mark.usefixtures("short")
@@ -174,13 +174,13 @@ def test_engine_names_the_server_that_takes_connections_and_says_nothing() -> No
 def test_only_an_answer_of_the_server_is_one(server: tuple[Spark, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "CLOSING_SECONDS", 0.1)
     spark, remote = server
-    here, away = open_session(remote), open_session("sc://127.0.0.1:9")
-    assert is_answering(here.client)
-    assert not is_answering(away.client)
+    local_session, unreachable_session = open_session(remote), open_session("sc://127.0.0.1:9")
+    assert is_answering(local_session.client)
+    assert not is_answering(unreachable_session.client)
     spark.awake.clear()
-    assert not is_answering(here.client)
+    assert not is_answering(local_session.client)
     spark.awake.set()
     spark.refuses = True
-    assert is_answering(here.client), "one that refuses lives"
-    for session in (here, away):
+    assert is_answering(local_session.client), "one that refuses lives"
+    for session in (local_session, unreachable_session):
         close(session)

@@ -37,7 +37,9 @@ def read_ids(world: World, table: str) -> list[str]:
 
 
 def list_actions(world: World, table: str = ORDERS, pipeline: Any = PIPELINE) -> list[tuple[str, str]]:
-    (table_status,) = [one for one in read_status(world.build_ports(pipeline))["tables"] if one["table"] == table]
+    (table_status,) = [
+        table_row for table_row in read_status(world.build_ports(pipeline))["tables"] if table_row["table"] == table
+    ]
     return [(action["action"], action["by"]) for action in table_status["actions"]]
 
 
@@ -46,13 +48,13 @@ def test_position_that_has_come_back_to_the_same_offsets_is_not_the_one_that_was
     ports = world.build_ports(PIPELINE)
     flush(ports)
     words = {"action": "rebase", "to": "earliest", "table": RETURNS}
-    shown = propose_action(ports, words)
-    shown.perform("ann")
+    action = propose_action(ports, words)
+    action.perform("ann")
     flush(ports)
-    again = propose_action(ports, {**words, **shown.pinned_params})
-    assert again.data["tables"] == shown.data["tables"], "the same offsets"
+    second_action = propose_action(ports, {**words, **action.pinned_params})
+    assert second_action.data["tables"] == action.data["tables"], "the same offsets"
     with pytest.raises(GiveUp, match="something else would be done now"):
-        check_unchanged(again, shown.digest)
+        check_unchanged(second_action, action.digest)
     assert list_actions(world, RETURNS) == [("rebase", "ann")]
 
 
@@ -64,14 +66,14 @@ def test_rollback_that_was_answered_and_came_again_is_not_the_one_that_was_shown
     flush(ports)
     world.destination.rollback(ORDERS, head)
     words = {"action": "rewind", "table": ORDERS}
-    shown = propose_action(ports, words)
-    shown.perform("ann")
+    action = propose_action(ports, words)
+    action.perform("ann")
     flush(ports)
     world.destination.rollback(ORDERS, head)
-    again = propose_action(ports, words)
-    assert again.data["tables"] == shown.data["tables"], "the same offsets"
+    second_action = propose_action(ports, words)
+    assert second_action.data["tables"] == action.data["tables"], "the same offsets"
     with pytest.raises(GiveUp, match="something else would be done now"):
-        check_unchanged(again, shown.digest)
+        check_unchanged(second_action, action.digest)
 
 
 def test_poison_record_is_shown_skipped_and_set_aside_by_the_next_batch(world: World) -> None:
@@ -84,9 +86,9 @@ def test_poison_record_is_shown_skipped_and_set_aside_by_the_next_batch(world: W
     assert "topic=orders partition=1 offset=1" in action.preview
     assert f"{ORDERS}: cannot be decoded" in action.preview
     assert list_actions(world) == []
-    again = propose_action(ports, {"action": "skip", "at": "orders:1:1", **action.pinned_params})
-    check_unchanged(again, action.digest)
-    again.perform("ann")
+    second_action = propose_action(ports, {"action": "skip", "at": "orders:1:1", **action.pinned_params})
+    check_unchanged(second_action, action.digest)
+    second_action.perform("ann")
     flush(ports)
     assert read_ids(world, ORDERS) == ["after", "orders0", "orders1"]
     assert list_actions(world) == [("skip", "ann")]
@@ -99,10 +101,10 @@ def test_move_is_pinned_to_the_offsets_that_were_shown(world: World, to: str) ->
     produce(world, "orders", 0, "waits")
     action = propose_action(ports, {"action": "rebase", "to": to})
     produce(world, "orders", 1, "later")  # the end of the log is another one now
-    again = propose_action(ports, {"action": "rebase", "to": to, **action.pinned_params})
-    check_unchanged(again, action.digest)
-    assert again.preview == action.preview
-    again.perform("ann")
+    second_action = propose_action(ports, {"action": "rebase", "to": to, **action.pinned_params})
+    check_unchanged(second_action, action.digest)
+    assert second_action.preview == action.preview
+    second_action.perform("ann")
     stands = {table["table"]: table["position"] for table in read_status(ports)["tables"]}
     targets = json.loads(action.pinned_params["to"])
     for topic, table in (("orders", ORDERS), ("returns", RETURNS)):
@@ -154,9 +156,9 @@ def test_rollback_is_answered_by_the_form(kind: str, rows: list[str]) -> None:
     world.destination.rollback(ORDERS, first)
     action = propose_action(ports, {"action": kind, "table": ORDERS})
     assert read_ids(world, ORDERS) == ["a"]
-    again = propose_action(ports, {"action": kind, "table": ORDERS})
-    check_unchanged(again, action.digest)
-    again.perform("ann")
+    second_action = propose_action(ports, {"action": kind, "table": ORDERS})
+    check_unchanged(second_action, action.digest)
+    second_action.perform("ann")
     if kind == "rewind":
         flush(ports)
     else:
@@ -185,7 +187,7 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("request", "message"),
     [
         ({"action": "explode"}, "action=explode: there is none; there are: skip, undo-rollback, rewind"),
         ({}, "action=None: there is none"),
@@ -201,12 +203,12 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
     ],
     ids=str,
 )
-def test_words_that_do_not_fit_are_refused_with_what_would(world: World, asked: dict[str, Any], message: str) -> None:
+def test_words_that_do_not_fit_are_refused_with_what_would(world: World, request: dict[str, Any], message: str) -> None:
     ports = world.build_ports(PIPELINE)
     flush(ports)
-    with pytest.raises(ConfigurationError) as refused:
-        propose_action(ports, asked)
-    assert message in str(refused.value)
+    with pytest.raises(ConfigurationError) as error_info:
+        propose_action(ports, request)
+    assert message in str(error_info.value)
 
 
 def test_move_of_a_broker_that_does_not_answer_passes_by_itself(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

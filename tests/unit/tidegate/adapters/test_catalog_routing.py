@@ -33,8 +33,8 @@ class RecordingPort:
         self._owner, self._calls = owner, calls
 
     def __getattr__(self, name: str) -> Any:
-        def call(*arguments: Any, **named: Any) -> Call:
-            self._calls.append((self._owner, name, arguments, named))
+        def call(*arguments: Any, **options: Any) -> Call:
+            self._calls.append((self._owner, name, arguments, options))
             return self._calls[-1]
 
         return call
@@ -53,15 +53,21 @@ def test_destination_consists_of_these_ports() -> None:
 @pytest.mark.parametrize(("port", "name"), METHODS)
 def test_method_is_called_on_the_port_of_its_tables_catalog(port: str, name: str, table: str) -> None:
     calls: list[Call] = []
-    both = route_by_catalog({"lake": record_destination("lake", calls), "dwh": record_destination("dwh", calls)})
+    routed_destination = route_by_catalog(
+        {"lake": record_destination("lake", calls), "dwh": record_destination("dwh", calls)}
+    )
     signature = inspect.signature(getattr(PORTS[port], name))
-    first, *others = list(signature.parameters.values())[1:]
+    first, *other_parameters = list(signature.parameters.values())[1:]
     subject = TableCommit(table, "", 0, 0, "", 0, {}) if first.name == "table_commit" else table
-    values = {parameter.name: object() for parameter in others}
-    answer = getattr(getattr(both, port), name)(subject, **values)
-    ((owner, method, arguments, named),) = calls
-    bound = signature.bind(None, *arguments, **named).arguments
-    assert (owner, method, list(bound.values())[1:]) == (table.split(".", 1)[0], name, [subject, *values.values()])
+    values = {parameter.name: object() for parameter in other_parameters}
+    answer = getattr(getattr(routed_destination, port), name)(subject, **values)
+    ((owner, method, arguments, options),) = calls
+    bound_arguments = signature.bind(None, *arguments, **options).arguments
+    assert (owner, method, list(bound_arguments.values())[1:]) == (
+        table.split(".", 1)[0],
+        name,
+        [subject, *values.values()],
+    )
     is_silent = signature.return_annotation in (None, "None")
     assert answer is (None if is_silent else calls[0]), "what the port answers is what the caller gets"
 

@@ -22,9 +22,9 @@ def run_server(answer: Answer) -> Iterator[int]:
         def serve() -> None:
             with suppress(OSError):
                 while True:
-                    opened, _ = listening.accept()
-                    with opened, suppress(OSError):
-                        answer(opened)
+                    connection, _ = listening.accept()
+                    with connection, suppress(OSError):
+                        answer(connection)
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
@@ -33,21 +33,21 @@ def run_server(answer: Answer) -> Iterator[int]:
     thread.join(60)
 
 
-def say_nothing(opened: socket.socket) -> None:
-    while opened.recv(1024):
+def say_nothing(connection: socket.socket) -> None:
+    while connection.recv(1024):
         pass
 
 
-def say_something(opened: socket.socket) -> None:
-    opened.recv(1024)
-    opened.sendall(b"!")
+def say_something(connection: socket.socket) -> None:
+    connection.recv(1024)
+    connection.sendall(b"!")
 
 
-def refuse_tls(opened: socket.socket) -> None:
+def refuse_tls(connection: socket.socket) -> None:
     """A door with TLS that has no certificate: it answers with an alert, and what is no handshake with nothing."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with suppress(ssl.SSLError):
-        context.wrap_socket(opened, server_side=True)
+        context.wrap_socket(connection, server_side=True)
 
 
 @pytest.fixture

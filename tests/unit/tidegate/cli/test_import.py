@@ -27,9 +27,9 @@ def write_connector(folder: Path, text: str, name: str = "connector.json") -> st
 def test_nothing_is_written_without_being_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (folder / "catalogs.yaml").read_text()
     assert main(["import", write_connector(folder, BIGQUERY_PROPERTIES, "kcbq.properties"), "--key", "id"]) == 0
-    out = capsys.readouterr().out
-    assert "validate accepts the file" in out
-    assert SECRET not in out
+    output = capsys.readouterr().out
+    assert "validate accepts the file" in output
+    assert SECRET not in output
     assert list((folder / "pipelines").iterdir()) == []
     assert (folder / "catalogs.yaml").read_text() == before
 
@@ -56,12 +56,14 @@ def test_files_are_written_once_and_catalogs_are_only_added(folder: Path, capsys
     assert SECRET not in pipeline.read_text() + catalogs
 
 
-@pytest.mark.parametrize("taken", ["pipelines", ".events-sink.yaml.import", ".catalogs.yaml.import"])
-def test_folder_that_takes_no_file_is_one_line(taken: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("blocked_name", ["pipelines", ".events-sink.yaml.import", ".catalogs.yaml.import"])
+def test_folder_that_takes_no_file_is_one_line(
+    blocked_name: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As one that is mounted to be read alone, or whose disk is full."""
     config = write_connector(folder, format_json({**APACHE, "iceberg.catalog": "fresh"}))
-    place = folder / ("pipelines" if "sink" in taken else "") / taken
-    if taken == "pipelines":
+    place = folder / ("pipelines" if "sink" in blocked_name else "") / blocked_name
+    if blocked_name == "pipelines":
         place.rmdir()
         place.write_text("no folder")
     else:

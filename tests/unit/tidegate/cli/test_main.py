@@ -32,7 +32,7 @@ tables:
   - name: lake.shop.orders
     disjoint_keys: true
 """
-BROKEN = "source: {topics: [x]}\n"
+INVALID_FILE = "source: {topics: [x]}\n"
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_list_says_what_each_file_describes(include, capsys) -> None:
 
 
 def test_list_shows_the_others_beside_a_file_that_is_wrong(include, capsys) -> None:
-    (include / "pipelines" / "broken.yaml").write_text(BROKEN)
+    (include / "pipelines" / "broken.yaml").write_text(INVALID_FILE)
     code, listing = run_list(capsys)
     assert code == 1
     assert [(entry["pipeline"], entry["tables"]) for entry in listing["pipelines"]] == [
@@ -106,21 +106,21 @@ def test_validate_tells_programs_each_file_with_its_problems_and_warnings(includ
     )
     (include / "publications").mkdir()
     (include / "publications" / "out.yaml").write_text("table: lake.shop.orders\ntopic: a b\nkey: {fields: [id]}\n")
-    (include / "pipelines" / "broken.yaml").write_text(BROKEN)
+    (include / "pipelines" / "broken.yaml").write_text(INVALID_FILE)
     (include / "pipelines" / "keyless.yaml").write_text(ORDERS.replace("fields: [order_id], ", ""))
     (include / "catalogs.yaml").write_text(f"{CATALOGS}\ndwh: {{type: bigquery}}\n")
-    code, told = run_validate(capsys)
-    broken, keyless, orders = told["pipelines"]
-    assert (code, told["ok"], orders["problems"]) == (1, False, [])
-    assert "dwh.project: missing" in told["catalogs"][0]
-    assert "tables: missing" in broken["problems"][0]
+    code, report = run_validate(capsys)
+    broken_file, keyless, orders = report["pipelines"]
+    assert (code, report["ok"], orders["problems"]) == (1, False, [])
+    assert "dwh.project: missing" in report["catalogs"][0]
+    assert "tables: missing" in broken_file["problems"][0]
     assert "fields" in keyless["warnings"][0]
-    assert "topic=a b: not a topic name" in told["publications"][0]["problems"][0]
+    assert "topic=a b: not a topic name" in report["publications"][0]["problems"][0]
     for kind, name in (("pipeline", "broken"), ("publication", "out")):
         file = str(include / f"{kind}s" / f"{name}.yaml")
-        code, told = run_validate(capsys, file)
-        assert (code, told["ok"], told[f"{kind}s"][0][kind]) == (1, False, file)
-        assert told[f"{kind}s"][0]["problems"]
+        code, report = run_validate(capsys, file)
+        assert (code, report["ok"], report[f"{kind}s"][0][kind]) == (1, False, file)
+        assert report[f"{kind}s"][0]["problems"]
 
 
 @pytest.mark.parametrize("folder", [".", "drafts"])
@@ -131,11 +131,11 @@ def test_file_outside_of_an_include_folder_is_validated_with_the_catalogs_of_the
     draft = tmp_path_factory.mktemp("elsewhere") / folder / "orders.yaml"
     draft.parent.mkdir(exist_ok=True)
     draft.write_text(ORDERS)
-    (include / "pipelines" / "orders.yaml").write_text(BROKEN)
+    (include / "pipelines" / "orders.yaml").write_text(INVALID_FILE)
     assert run_validate(capsys, str(draft))[0] == 0
     draft.write_text(ORDERS.replace("lake.shop", "lke.shop"))
-    code, told = run_validate(capsys, str(draft))
-    (problem,) = told["pipelines"][0]["problems"]
+    code, report = run_validate(capsys, str(draft))
+    (problem,) = report["pipelines"][0]["problems"]
     assert (code, "catalog=lke is not in catalogs.yaml; did you mean lake?" in problem) == (1, True)
     (draft.parent.parent / "catalogs.yaml").write_text(CATALOGS.replace("lake:", "lke:"))
     assert run_validate(capsys, str(draft))[0] == 0  # as in a checkout beside the one that commands use
@@ -163,11 +163,11 @@ def test_file_beside_no_folder_is_told_as_it_is(capsys) -> None:
     assert "/no-such-file.yaml: cannot be read" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("more", [["--dry-run"], ["--table", "lake.shop.orders"]], ids=" ".join)
+@pytest.mark.parametrize("options", [["--dry-run"], ["--table", "lake.shop.orders"]], ids=" ".join)
 @pytest.mark.usefixtures("include")
-def test_backfill_is_not_given_up_by_words_that_ask_for_less(more, capsys) -> None:
+def test_backfill_is_not_given_up_by_words_that_ask_for_less(options, capsys) -> None:
     with pytest.raises(SystemExit) as end:
-        main(["backfill", "orders", "--abandon", "a1b2", *more])
+        main(["backfill", "orders", "--abandon", "a1b2", *options])
     assert end.value.code == 2
     assert "--abandon gives the whole backfill up" in capsys.readouterr().err
 
@@ -188,21 +188,26 @@ def build_environment(unbuffered: str = "") -> dict[str, str]:
 def test_output_that_nobody_takes_ends_a_command_with_one_line(words: list[str], unbuffered: str) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    with os.fdopen(writer, "w") as gone, Path("/dev/full").open("w") as full:
-        for output, told in ((gone, "Broken pipe"), (full, "No space left on device")):
-            how = {"env": build_environment(unbuffered), "stdout": output, "stderr": subprocess.PIPE, "text": True}
-            ended = subprocess.run([*COMMAND, *words], check=False, **how)
-            line = f"{words[0]}: its output cannot be written: {told}; what is done stands\n"
-            assert (ended.returncode, ended.stderr) == (1, line)
+    with os.fdopen(writer, "w") as closed_output, Path("/dev/full").open("w") as full:
+        for output, reason in ((closed_output, "Broken pipe"), (full, "No space left on device")):
+            process_options = {
+                "env": build_environment(unbuffered),
+                "stdout": output,
+                "stderr": subprocess.PIPE,
+                "text": True,
+            }
+            process = subprocess.run([*COMMAND, *words], check=False, **process_options)
+            line = f"{words[0]}: its output cannot be written: {reason}; what is done stands\n"
+            assert (process.returncode, process.stderr) == (1, line)
 
 
 def test_name_that_the_terminals_letters_lack_is_shown_by_its_numbers(include) -> None:
     text = ORDERS.replace("Orders of the shop", "B\u00fccher \u65e5\u672c")
     (include / "pipelines" / "orders.yaml").write_text(text, encoding="utf-8")
-    how = {"env": build_environment() | {"PYTHONIOENCODING": "latin-1"}, "capture_output": True}
-    ended = subprocess.run([*COMMAND, "list"], check=False, **how)
-    assert (ended.returncode, ended.stderr) == (0, b"")
-    assert ended.stdout.decode("latin-1").endswith("lake.shop.orders: B\u00fccher \\u65e5\\u672c\n")
+    process_options = {"env": build_environment() | {"PYTHONIOENCODING": "latin-1"}, "capture_output": True}
+    process = subprocess.run([*COMMAND, "list"], check=False, **process_options)
+    assert (process.returncode, process.stderr) == (0, b"")
+    assert process.stdout.decode("latin-1").endswith("lake.shop.orders: B\u00fccher \\u65e5\\u672c\n")
 
 
 WRITES_FILES = """
@@ -228,8 +233,8 @@ def test_files_are_utf_8_whatever_the_terminals_letters_are(include) -> None:
     (include / "catalogs.yaml").write_text(CATALOGS + text, encoding="utf-8")
     latin = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     command = [sys.executable, "-c", WRITES_FILES, str(include)]
-    ended = subprocess.run(command, env=build_environment() | latin, capture_output=True, check=False)
-    assert (ended.returncode, ended.stderr) == (0, b"")
+    process = subprocess.run(command, env=build_environment() | latin, capture_output=True, check=False)
+    assert (process.returncode, process.stderr) == (0, b"")
     for file in ("pipelines/a.yaml", "pipelines/b.yaml", "c.yaml"):
         assert (include / file).read_text(encoding="utf-8") == text
     entry = "b: {type: iceberg} # B\u00fccher\n"
@@ -267,21 +272,26 @@ def test_command_with_closed_streams_does_its_work_and_takes_no_answer_for_no(cl
     """No file that is opened later comes to lie where a library writes its errors."""
     answers = tmp_path / "answers"
     command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", ASKS_STREAMS, str(answers)]
-    how = {"env": build_environment(), "stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
-    ended = subprocess.run(command, check=False, **how)
-    assert answers.is_file(), ended.stderr
+    process_options = {"env": build_environment(), "stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    process = subprocess.run(command, check=False, **process_options)
+    assert answers.is_file(), process.stderr
     assert answers.read_text() == "(False, False) above=True"
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr == ("" if "2>&-" in closed else "sure? as told\n")
+    assert (process.returncode, process.stdout) == (1, "")
+    assert process.stderr == ("" if "2>&-" in closed else "sure? as told\n")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_version_that_nobody_takes_ends_with_one_line(unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
-        how = {"env": build_environment(unbuffered), "stdout": full, "stderr": subprocess.PIPE, "text": True}
-        ended = subprocess.run([*COMMAND, "--version"], check=False, **how)
-    told = "tidegate: its output cannot be written: No space left on device; what is done stands\n"
-    assert (ended.returncode, ended.stderr) == (1, told)
+        process_options = {
+            "env": build_environment(unbuffered),
+            "stdout": full,
+            "stderr": subprocess.PIPE,
+            "text": True,
+        }
+        process = subprocess.run([*COMMAND, "--version"], check=False, **process_options)
+    message = "tidegate: its output cannot be written: No space left on device; what is done stands\n"
+    assert (process.returncode, process.stderr) == (1, message)
 
 
 def test_terminated_command_ends_as_by_ctrl_c(include) -> None:
@@ -308,13 +318,13 @@ PAGES = [
 ]
 
 
-@pytest.mark.parametrize(("problem", "message"), PAGES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(("problem", "message"), PAGES, ids=lambda problem: type(problem).__name__)
 @pytest.mark.usefixtures("include")
 def test_failure_at_a_terminal_names_the_page_of_the_runbook(
     problem: TidegateError, message: str, monkeypatch, capsys
 ) -> None:
     monkeypatch.setattr("tidegate.cli.commands.listing.run_list", Mock(side_effect=problem))
     for at_terminal in (True, False):
-        monkeypatch.setattr(sys.stderr, "isatty", lambda told=at_terminal: told)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda at_terminal=at_terminal: at_terminal)
         assert main(["list"]) == 1
         assert capsys.readouterr().err == f"{problem}\n{message if at_terminal else ''}"

@@ -14,24 +14,28 @@ from tidegate.model.offsets import Ranges
 from tidegate.reprocess.backfill_plan import ProposedBackfill
 
 ROOT = Path(__file__).parents[4]
-TOLD = "look at it with: tidegate record mid --at shop.mid:0:1; or: tidegate skip mid --at shop.mid:0:1"
+MESSAGE = "look at it with: tidegate record mid --at shop.mid:0:1; or: tidegate skip mid --at shop.mid:0:1"
 
 
 def test_commands_in_a_message_are_those_that_can_be_typed(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.setenv("TIDEGATE_COMMAND", "bin/tidegate")
-    typed = "look at it with: bin/tidegate record mid --at shop.mid:0:1; or: bin/tidegate skip mid --at shop.mid:0:1"
-    assert output.format_problem(BadRecord(TOLD)) == typed
-    output.print_result(argparse.Namespace(json=False), TOLD, {"told": TOLD})
-    assert capsys.readouterr().out == f"{typed}\n"
-    output.print_result(argparse.Namespace(json=True), TOLD, {"told": TOLD})
-    assert TOLD in capsys.readouterr().out
-    others = "table=lake.tidegate.record made by bin/tidegate flush; see tidegate status-page and group=tidegate skip"
-    assert output.name_command(others) == others
+    runnable_text = (
+        "look at it with: bin/tidegate record mid --at shop.mid:0:1; or: bin/tidegate skip mid --at shop.mid:0:1"
+    )
+    assert output.format_problem(BadRecord(MESSAGE)) == runnable_text
+    output.print_result(argparse.Namespace(json=False), MESSAGE, {"told": MESSAGE})
+    assert capsys.readouterr().out == f"{runnable_text}\n"
+    output.print_result(argparse.Namespace(json=True), MESSAGE, {"told": MESSAGE})
+    assert MESSAGE in capsys.readouterr().out
+    other_text = (
+        "table=lake.tidegate.record made by bin/tidegate flush; see tidegate status-page and group=tidegate skip"
+    )
+    assert output.name_command(other_text) == other_text
 
 
 def test_commands_in_a_message_stay_where_the_shell_knows_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TIDEGATE_COMMAND", raising=False)
-    assert output.format_problem(ConfigurationError(TOLD)) == TOLD
+    assert output.format_problem(ConfigurationError(MESSAGE)) == MESSAGE
 
 
 @pytest.mark.parametrize("known", [False, True])
@@ -39,9 +43,9 @@ def test_checkout_names_its_own_command_unless_the_shell_has_one(known: bool, tm
     for name in ("bin", "plugins/tidegate", ".venv/bin"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "bin" / "tidegate").write_text((ROOT / "bin" / "tidegate").read_text())
-    shown = tmp_path / ".venv" / "bin" / "python"
-    shown.write_text('#!/bin/sh\necho "$TIDEGATE_COMMAND"\n')
-    for file in (shown, tmp_path / "bin" / "tidegate"):
+    program = tmp_path / ".venv" / "bin" / "python"
+    program.write_text('#!/bin/sh\necho "$TIDEGATE_COMMAND"\n')
+    for file in (program, tmp_path / "bin" / "tidegate"):
         file.chmod(0o755)
     path = os.pathsep.join([*([str(tmp_path / "bin")] if known else []), "/usr/bin", "/bin"])
     run = subprocess.run(["bin/tidegate"], cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True, check=True)

@@ -60,19 +60,19 @@ def test_bar_counts_the_work_of_a_flush_and_names_the_one_that_runs(monkeypatch:
     monkeypatch.setattr(progress_bar, "PATIENCE_SECONDS", 0.0)
     terminal = Terminal()
     bar = ProgressBar("flush orders", Console(file=terminal, force_terminal=True, width=120))
-    seen: list[str] = []
+    bar_texts: list[str] = []
 
     def look() -> None:
         assert terminal.drawn.wait(60)
         assert bar._progress is not None
         bar._progress.refresh()
-        seen.append(terminal.getvalue().rpartition("flush orders: ")[2].partition("\n")[0])
+        bar_texts.append(terminal.getvalue().rpartition("flush orders: ")[2].partition("\n")[0])
 
     bar.start()
     run_flush_beside(bar, look)
     bar.stop()
-    shown = [(text.partition(" \x1b")[0], re.findall(r"\d/\d", text)[0]) for text in seen]
-    assert list(dict.fromkeys(shown)) == [
+    bar_steps = [(text.partition(" \x1b")[0], re.findall(r"\d/\d", text)[0]) for text in bar_texts]
+    assert list(dict.fromkeys(bar_steps)) == [
         ("stage batch=1", "0/3"),
         ("merge batch=1 lake.shop.orders", "1/3"),
         ("merge batch=1 lake.shop.copies", "2/3"),

@@ -59,8 +59,8 @@ class Flush:
 def test_log_on_a_full_disk_ends_no_worker_and_is_written_again_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, json: bool
 ) -> None:
-    out, errors, now = Disk(), Disk(), [1e9]
-    monkeypatch.setattr(sys, "stdout", out)
+    output, errors, now = Disk(), Disk(), [1e9]
+    monkeypatch.setattr(sys, "stdout", output)
     monkeypatch.setattr(sys, "stderr", errors)
     monkeypatch.setattr("tidegate.cli.output.format_published", lambda batch: "lake.shop.orders: published")
     printer = _Printer(argparse.Namespace(json=json))
@@ -72,11 +72,11 @@ def test_log_on_a_full_disk_ends_no_worker_and_is_written_again_when_there_is_ro
         return worker.work.runs
 
     assert look() == 1
-    out.is_full = True
+    output.is_full = True
     assert [look() for _ in range(6)] == [2, 3, 4, 5, 6, 7]
     errors.is_full = True
     assert [look() for _ in range(4)] == [8, 9, 10, 11]
-    out.is_full = errors.is_full = False
+    output.is_full = errors.is_full = False
     assert [look() for _ in range(2)] == [12, 13]
-    assert out.getvalue().count("lake.shop.orders") == 2
+    assert output.getvalue().count("lake.shop.orders") == 2
     assert errors.getvalue().count("cannot be written: No space left on device") == 1

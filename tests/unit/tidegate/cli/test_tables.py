@@ -28,8 +28,8 @@ def terminal(monkeypatch) -> Terminal:
     return Terminal()
 
 
-def read_lines(shown: Terminal) -> list[list[str]]:
-    plain = COLOUR.sub("", shown.getvalue())
+def read_lines(terminal: Terminal) -> list[list[str]]:
+    plain = COLOUR.sub("", terminal.getvalue())
     return [re.split(r"\s{2,}", line.strip()) for line in plain.splitlines() if line.strip()]
 
 
@@ -81,8 +81,8 @@ def test_what_needs_a_person_stands_above_the_tables(terminal) -> None:
         tables.print_status(
             build_status(tables=[problem], warnings=["no key"], dead_letters=2, newest_dead_letter=letter)
         )
-    shown = [" ".join(line) for line in read_lines(terminal)]
-    assert shown[1:5] == [
+    lines = [" ".join(line) for line in read_lines(terminal)]
+    assert lines[1:5] == [
         "lake.shop.orders: it was rolled back: tidegate undo-rollback orders",
         "see docs/runbook/rolled-back.md",
         "warning: no key",
@@ -121,10 +121,10 @@ def test_no_color_takes_the_colours_away(terminal, monkeypatch) -> None:
 
 
 def test_table_without_a_batch_yet_is_told_in_words_also_where_nobody_looks_at_a_terminal() -> None:
-    fresh = build_status()
-    fresh["tables"][0] |= {"exists": False, "batch": None, "rows": None, "lag": 3}
-    fresh |= {"batches": [], "newest_dead_letter": None}
-    status = output.format_status(fresh).splitlines()
+    new_status = build_status()
+    new_status["tables"][0] |= {"exists": False, "batch": None, "rows": None, "lag": 3}
+    new_status |= {"batches": [], "newest_dead_letter": None}
+    status = output.format_status(new_status).splitlines()
     assert status[1] == "  lake.shop.orders: does not exist yet, lag=3"
-    fresh["tables"][0] |= {"exists": True}
-    assert output.format_status(fresh).splitlines()[1] == "  lake.shop.orders: batch=- rows=- lag=3"
+    new_status["tables"][0] |= {"exists": True}
+    assert output.format_status(new_status).splitlines()[1] == "  lake.shop.orders: batch=- rows=- lag=3"

@@ -46,25 +46,27 @@ def complete_line(line: str, include: Path, folder: Path) -> tuple[list[str], se
     """What a shell is offered behind `line`, and the packages that were loaded for that."""
     answer = folder / "offered"
     answer.unlink(missing_ok=True)
-    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n"}
-    asked |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "TIDEGATE_INCLUDE": str(include)}
+    variables = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": "\n"}
+    variables |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(answer), "TIDEGATE_INCLUDE": str(include)}
     command = [sys.executable, "-X", "importtime", "-m", "tidegate"]
-    ended = subprocess.run(
-        command, env=build_environment(**asked), cwd=folder, capture_output=True, text=True, check=False
+    process = subprocess.run(
+        command, env=build_environment(**variables), cwd=folder, capture_output=True, text=True, check=False
     )
-    assert ended.returncode == 0, ended.stderr[-500:]
-    loaded = {name.partition(".")[0] for name in re.findall(r"^import time:.*\| +(\S+)$", ended.stderr, re.MULTILINE)}
-    return [name.strip() for name in answer.read_text().split("\n") if name], loaded
+    assert process.returncode == 0, process.stderr[-500:]
+    modules = {
+        name.partition(".")[0] for name in re.findall(r"^import time:.*\| +(\S+)$", process.stderr, re.MULTILINE)
+    }
+    return [name.strip() for name in answer.read_text().split("\n") if name], modules
 
 
 def test_help_of_every_command_loads_no_library() -> None:
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", ALL_HELP], env=build_environment(), capture_output=True, text=True, check=True
     )
-    loaded = set(ended.stdout.rpartition("LOADED ")[2].split())
-    assert "tidegate" in loaded
-    assert not loaded & HEAVY
-    assert ended.stdout.count("usage: tidegate") == len(COMMANDS) + 2
+    modules = set(process.stdout.rpartition("LOADED ")[2].split())
+    assert "tidegate" in modules
+    assert not modules & HEAVY
+    assert process.stdout.count("usage: tidegate") == len(COMMANDS) + 2
 
 
 def test_every_command_has_words_and_a_function() -> None:
@@ -99,15 +101,15 @@ def test_help_says_what_the_command_does_and_what_each_of_its_words_means(comman
     ],
 )
 def test_shell_is_offered_commands_options_and_names_and_no_library_is_loaded(line, offered, include, tmp_path) -> None:
-    found, loaded = complete_line(line, include, tmp_path)
-    assert sorted(name for name in found if offered[0].startswith("-") or not name.startswith("-")) == offered
-    assert "argcomplete" in loaded
-    assert not loaded & HEAVY
+    candidates, modules = complete_line(line, include, tmp_path)
+    assert sorted(name for name in candidates if offered[0].startswith("-") or not name.startswith("-")) == offered
+    assert "argcomplete" in modules
+    assert not modules & HEAVY
 
 
 def test_folder_without_pipelines_offers_no_name_and_says_nothing(tmp_path) -> None:
-    found, _ = complete_line("tidegate flush ", tmp_path / "nowhere", tmp_path)
-    assert [name for name in found if not name.startswith("-")] == []
+    candidates, _ = complete_line("tidegate flush ", tmp_path / "nowhere", tmp_path)
+    assert [name for name in candidates if not name.startswith("-")] == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -152,12 +154,12 @@ listing.run_list = run
 sys.exit(main.main(["list"]))
 """
     (tmp_path / "pipelines").mkdir()
-    ended = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         env=build_environment(TIDEGATE_INCLUDE=str(tmp_path)),
         capture_output=True,
         text=True,
         check=False,
     )
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr == "module=pyiceberg is not installed; run: make setup\n"
+    assert (process.returncode, process.stdout) == (1, "")
+    assert process.stderr == "module=pyiceberg is not installed; run: make setup\n"

@@ -19,7 +19,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 VENDED = {"header.X-Iceberg-Access-Delegation": "vended-credentials"}
-PATIENCE = {"rest.client.connection-timeout-ms": "30000", "rest.client.socket-timeout-ms": "120000"}
+REST_TIMEOUTS = {"rest.client.connection-timeout-ms": "30000", "rest.client.socket-timeout-ms": "120000"}
 
 
 def build_conf(properties: dict[str, str], connection: Connection | None = None) -> dict[str, str]:
@@ -139,7 +139,7 @@ def test_rest_on_s3_compatible_store() -> None:
     }
     assert build_conf(properties, connection) == properties | {
         **VENDED,
-        **PATIENCE,
+        **REST_TIMEOUTS,
         "credential": "id:secret",
         "s3.secret-access-key": "k",
         "client.region": "r",
@@ -154,7 +154,7 @@ def test_rest_whose_warehouse_is_a_name_has_its_s3_settings_in_sparks_words_and_
     properties = {"type": "rest", "uri": "http://h", "warehouse": "lake", "s3.endpoint": "http://m", "s3.region": "r"}
     assert build_conf(properties, connection) == properties | login | {
         **VENDED,
-        **PATIENCE,
+        **REST_TIMEOUTS,
         "credential": "id:secret",
         "client.region": "r",
         "s3.path-style-access": "true",
@@ -166,13 +166,13 @@ def test_rest_whose_warehouse_is_a_name_has_its_s3_settings_in_sparks_words_and_
     conf = build_conf({**properties, **virtual}, connection)
     assert (conf["s3.path-style-access"], conf["s3.secret-access-key"]) == ("false", "own")
     plain = {"type": "rest", "uri": "http://h", "warehouse": "lake"}
-    assert build_conf(plain) == {**plain, **VENDED, **PATIENCE}, "nothing of S3 where nothing says so"
+    assert build_conf(plain) == {**plain, **VENDED, **REST_TIMEOUTS}, "nothing of S3 where nothing says so"
 
 
 def test_spark_asks_a_rest_catalog_for_keys_to_its_files_as_pyiceberg_does_unless_the_file_says_otherwise() -> None:
-    given = {"type": "rest", "uri": "http://h", "header.x-iceberg-access-delegation": "remote-signing"}
-    own = {**PATIENCE, "rest.client.socket-timeout-ms": "9"}
-    assert build_conf({**given, **own}) == {**given, **own}
+    rest_properties = {"type": "rest", "uri": "http://h", "header.x-iceberg-access-delegation": "remote-signing"}
+    own = {**REST_TIMEOUTS, "rest.client.socket-timeout-ms": "9"}
+    assert build_conf({**rest_properties, **own}) == {**rest_properties, **own}
     assert not {name for name in build_conf({"type": "sql", "uri": "sqlite:////c.db"}) if name.startswith("header.")}
 
 

@@ -36,9 +36,9 @@ def test_a_value_out_of_range_is_named_where_it_stands(include: Path) -> None:
     write(include, "heartbeat:\n  interval: soon\n  colour: red\nmerge: {interval: 5s}\n")
     problems = find_problems(include, MINIMAL)
     assert [line.partition(" ")[0] for line in problems] == [f"defaults.yaml:{n}:" for n in (2, 3, 4)]
-    [(_, refused)] = load_all_pipelines(include)
-    assert isinstance(refused, ConfigurationError)
-    assert len(refused.problems) == 3
+    [(_, error)] = load_all_pipelines(include)
+    assert isinstance(error, ConfigurationError)
+    assert len(error.problems) == 3
 
 
 @pytest.mark.parametrize("text", ["", "- heartbeat\n", "heartbeat\n"])

@@ -28,13 +28,13 @@ def folder(include: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def team(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Another folder of files, with catalogs and defaults of its own."""
-    other = tmp_path_factory.mktemp("team")
+    folder = tmp_path_factory.mktemp("team")
     for name, text in (("pipelines", MINIMAL), ("publications", PUBLICATION)):
-        (other / name).mkdir()
-        (other / name / "orders.yaml").write_text(text)
-    (other / "catalogs.yaml").write_text(CATALOGS.replace("lake:", "pond:"))
-    (other / "defaults.yaml").write_text("heartbeat: {interval: 3m}\n")
-    return other
+        (folder / name).mkdir()
+        (folder / name / "orders.yaml").write_text(text)
+    (folder / "catalogs.yaml").write_text(CATALOGS.replace("lake:", "pond:"))
+    (folder / "defaults.yaml").write_text("heartbeat: {interval: 3m}\n")
+    return folder
 
 
 @pytest.mark.parametrize("is_folder", [True, False])
@@ -72,19 +72,19 @@ def test_copy_of_a_file_under_another_ending_is_refused_and_stops_not_the_file(i
     check_tables_of_others(include, "orders")
     check_topics_of_others(include, "orders")
     for load in (load_all_pipelines, load_publications):
-        found: list[tuple[str, Any]] = load(include)
-        assert [isinstance(one, ConfigurationError) for _, one in found] == [True, False]
-        assert f"name={name}: a p" in str(found[0][1])
+        pipelines: list[tuple[str, Any]] = load(include)
+        assert [isinstance(value, ConfigurationError) for _, value in pipelines] == [True, False]
+        assert f"name={name}: a p" in str(pipelines[0][1])
 
 
 def test_status_of_all_tells_of_a_file_under_another_ending_beside_the_others(include: Path, capsys: Any) -> None:
     (include / "pipelines" / "orders.yml").write_text(MINIMAL)
     (include / "pipelines" / "users.yaml").write_text("source: {}\n")
     main(["status", "--json"])
-    told = {pipeline["pipeline"]: pipeline["error"] for pipeline in json.loads(capsys.readouterr().out)["pipelines"]}
-    assert told.keys() == {"orders", "users"}
-    assert "name=orders.yml: a pipeline's file is" in told["orders"]
-    assert "source.topics" in told["users"]
+    errors = {pipeline["pipeline"]: pipeline["error"] for pipeline in json.loads(capsys.readouterr().out)["pipelines"]}
+    assert errors.keys() == {"orders", "users"}
+    assert "name=orders.yml: a pipeline's file is" in errors["orders"]
+    assert "source.topics" in errors["users"]
 
 
 def test_files_in_folders_below_are_told_as_files_that_nobody_reads(include: Path, capsys: Any) -> None:
@@ -100,4 +100,4 @@ def test_files_in_folders_below_are_told_as_files_that_nobody_reads(include: Pat
         "up"
         for kind, folder in (("pipelines", "shop"), ("publications", "out"))
     ]
-    assert [name for name, one in load_all_pipelines(include) if isinstance(one, Pipeline)] == ["orders"]
+    assert [name for name, value in load_all_pipelines(include) if isinstance(value, Pipeline)] == ["orders"]

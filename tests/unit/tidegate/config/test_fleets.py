@@ -9,7 +9,7 @@ from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Pipeline
 
 FLEET = "fleet: shop\n"
-OTHER = "other: {type: iceberg, properties: {type: sql, uri: 'sqlite:////y/c.db', warehouse: 'file:///y'}}\n"
+OTHER_CATALOG = "other: {type: iceberg, properties: {type: sql, uri: 'sqlite:////y/c.db', warehouse: 'file:///y'}}\n"
 
 
 def test_fleet_stands_in_the_file_or_in_the_defaults_and_a_file_can_leave_it(include: Path) -> None:
@@ -56,19 +56,19 @@ def test_fleet_whose_dag_would_have_the_id_of_a_pipeline_s_is_refused(include: P
 
 
 def test_members_share_the_catalog_of_their_first_table_and_a_broken_file_takes_no_other_down(include: Path) -> None:
-    (include / "catalogs.yaml").write_text(CATALOGS + OTHER)
+    (include / "catalogs.yaml").write_text(CATALOGS + OTHER_CATALOG)
     for name, table in (("a", "lake.shop.a"), ("b", "other.shop.b"), ("c", "lake.shop.c"), ("d", "lake.shop.d")):
         text = render_source("key: {fields: [id]}", tables=f"[{{name: {table}}}]") + (FLEET if name != "d" else "")
         (include / "pipelines" / f"{name}.yaml").write_text(text)
     (include / "pipelines" / "b2.yaml").write_text(FLEET + "colour: red\n")
-    loaded = dict(load_all_pipelines(include))
-    assert [name for name, one in loaded.items() if isinstance(one, Pipeline)] == ["a", "c", "d"]
-    refused = loaded["b"]
-    assert isinstance(refused, ConfigurationError)
+    pipelines_by_name = dict(load_all_pipelines(include))
+    assert [name for name, value in pipelines_by_name.items() if isinstance(value, Pipeline)] == ["a", "c", "d"]
+    error = pipelines_by_name["b"]
+    assert isinstance(error, ConfigurationError)
     for words in (
         "b.yaml: fleet=shop",
         "catalog=lake of pipeline a",
         "other.shop.b lies in another",
         "another fleet",
     ):
-        assert words in str(refused)
+        assert words in str(error)

@@ -70,9 +70,9 @@ spark: {mode: connect, connection: spark_default, conf: {}}
 
 def test_writing_every_documented_default_changes_nothing(include: Path) -> None:
     assert load(include, DOCUMENTED) == load(include, MINIMAL)
-    written, implied = (PipelineModel.model_validate(yaml.safe_load(text)) for text in (DOCUMENTED, MINIMAL))
+    documented, implied = (PipelineModel.model_validate(yaml.safe_load(text)) for text in (DOCUMENTED, MINIMAL))
     whole = {"source": {"kafka", "start", "group"}}  # compared above
-    assert written.model_dump(exclude=whole) == implied.model_dump(exclude=whole)
+    assert documented.model_dump(exclude=whole) == implied.model_dump(exclude=whole)
 
 
 def test_a_key_makes_upsert_and_delete_the_default(include: Path) -> None:
@@ -88,8 +88,8 @@ def test_key_without_fields_is_an_append_that_is_warned_of_unless_it_is_said(inc
     own = "source: {topics: [t]}\ntables: [{name: lake.a.b}, {name: lake.a.c, key: {format: string}}]"
     (warning,) = load(include, own).warnings
     assert "orders.yaml:2: tables[1].key: no key.fields, so every record is appended to lake.a.c" in warning
-    meant = ("", "key: {format: json, fields: []}", "key: {fields: [id]}")
-    assert [load(include, render_source(text)).warnings for text in meant] == [(), (), ()]
+    key_texts = ("", "key: {format: json, fields: []}", "key: {fields: [id]}")
+    assert [load(include, render_source(text)).warnings for text in key_texts] == [(), (), ()]
     appended = render_source("key: {format: json}", tables="[{name: lake.shop.orders, upsert: false, delete: false}]")
     assert load(include, appended).warnings == ()
 
@@ -126,9 +126,9 @@ def test_topics_that_share_keys_need_an_order(include: Path) -> None:
 def test_condition_may_look_at_whatever_the_record_has(include: Path, condition: str) -> None:
     schema = "name STRING, at TIMESTAMP, lines ARRAY<STRUCT<sku: STRING, tags: ARRAY<STRING>>>, `we``ird` STRING, "
     schema += "place STRUCT<`a.b`: INT, c: MAP<STRING, ARRAY<STRUCT<d: INT>>>>"
-    read = {"topics": ["t"], "key": {"fields": ["id"], "schema": "id BIGINT"}, "value": {"schema": schema}}
+    source = {"topics": ["t"], "key": {"fields": ["id"], "schema": "id BIGINT"}, "value": {"schema": schema}}
     table = {"name": "lake.shop.orders", "when": condition, "delete_when": condition}
-    file = {"source": {**read, "metadata": {"src": "topic"}}, "tables": [table]}
+    file = {"source": {**source, "metadata": {"src": "topic"}}, "tables": [table]}
     assert load(include, yaml.safe_dump(file)).tables[0].when == condition
 
 
@@ -170,18 +170,18 @@ def test_bytes_and_nanoseconds_are_read_as_the_file_says_and_strictly_without_it
     plain = load(include, render_source("value: {format: debezium-json}")).source.value
     assert (plain.options, plain.nanoseconds, plain.truncates("a")) == ({}, "refuse", False)
     text = "format: debezium-json, schema: 'a BINARY, at TIMESTAMP', json: {binary: hex}, nanoseconds: {AT: truncate}"
-    told = load(include, render_source(f"value: {{{text}}}")).source.value
-    assert told.options == {"binary": "hex"}
-    assert [told.truncates(name) for name in ("at", "At", "a")] == [True, True, False]
+    value_format = load(include, render_source(f"value: {{{text}}}")).source.value
+    assert value_format.options == {"binary": "hex"}
+    assert [value_format.truncates(name) for name in ("at", "At", "a")] == [True, True, False]
     assert load(include, render_source("value: {nanoseconds: truncate}")).source.value.truncates("anything")
     by_column = "value: {format: csv, schema: 'a BINARY', csv: {binary: {A: base64-url-safe}}}"
     assert load(include, render_source(by_column)).source.value.options["binary"] == {"A": "base64-url-safe"}
 
 
 def test_characters_of_csv_with_which_no_line_can_be_told_apart_are_refused(include: Path) -> None:
-    said = "the same as delimiter: columns could not be separated; choose another"
+    message = "the same as delimiter: columns could not be separated; choose another"
     for options in ('{delimiter: ";", escape: ";"}', "{delimiter: '\"'}"):
-        with pytest.raises(ConfigurationError, match=said):
+        with pytest.raises(ConfigurationError, match=message):
             load(include, render_source(f"value: {{format: csv, schema: 'a STRING', csv: {options}}}"))
     plain = "value: {format: csv, schema: 'a STRING', csv: {delimiter: '\\', escape: '\"'}}"
     assert load(include, render_source(plain)).source.value.options["delimiter"] == "\\"
@@ -219,9 +219,9 @@ def test_a_file_name_that_is_that_of_another_pipelines_dag(include: Path, kind: 
 def test_a_broken_file_takes_no_other_down(include: Path) -> None:
     (include / "pipelines" / "bad.yaml").write_text("source: [")
     (include / "pipelines" / "good.yaml").write_text(MINIMAL)
-    loaded = dict(load_all_pipelines(include))
-    assert isinstance(loaded["bad"], ConfigurationError)
-    assert isinstance(loaded["good"], Pipeline)
+    pipelines_by_name = dict(load_all_pipelines(include))
+    assert isinstance(pipelines_by_name["bad"], ConfigurationError)
+    assert isinstance(pipelines_by_name["good"], Pipeline)
 
 
 def test_a_file_over_which_a_check_itself_fails_takes_no_other_down(
@@ -235,52 +235,57 @@ def test_a_file_over_which_a_check_itself_fails_takes_no_other_down(
             raise RecursionError("secret")
 
     monkeypatch.setattr("tidegate.config.pipeline_file.check_source", fail)
-    loaded = dict(load_all_pipelines(include))
-    assert isinstance(loaded["good"], Pipeline)
-    assert "bad.yaml: an unexpected RecursionError (test_pipeline_file.py:" in str(loaded["bad"])
-    assert "secret" not in str(loaded["bad"])
+    pipelines_by_name = dict(load_all_pipelines(include))
+    assert isinstance(pipelines_by_name["good"], Pipeline)
+    assert "bad.yaml: an unexpected RecursionError (test_pipeline_file.py:" in str(pipelines_by_name["bad"])
+    assert "secret" not in str(pipelines_by_name["bad"])
 
 
 def test_two_pipelines_that_would_share_an_intermediate_table(include: Path) -> None:
     (include / "pipelines" / "b_x.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.s.t}]")
     (include / "pipelines" / "x.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.s.t_b}]")
-    loaded = dict(load_all_pipelines(include))
-    assert isinstance(loaded["b_x"], Pipeline)
-    assert "pipeline b_x needs lake.s.t_b_x_tmp too" in str(loaded["x"])
+    pipelines_by_name = dict(load_all_pipelines(include))
+    assert isinstance(pipelines_by_name["b_x"], Pipeline)
+    assert "pipeline b_x needs lake.s.t_b_x_tmp too" in str(pipelines_by_name["x"])
 
 
 def test_hours_of_a_table_are_told_by_one_of_its_pipelines(include: Path) -> None:
     """Two that look at the same moment would both tell an hour."""
     tables = "tables: [{{name: lake.s.{own}}}, {{name: lake.s.orders{more}}}]\ncomplete: {period}\n"
-    for name, more, period in (("a", "", "hour"), ("b", "", "hour"), ("c", ", branch: eu", "hour"), ("d", "", "day")):
-        text = "source: {topics: [t]}\n" + tables.format(own=name, more=more, period=period)
+    for name, options, period in (
+        ("a", "", "hour"),
+        ("b", "", "hour"),
+        ("c", ", branch: eu", "hour"),
+        ("d", "", "day"),
+    ):
+        text = "source: {topics: [t]}\n" + tables.format(own=name, more=options, period=period)
         (include / "pipelines" / f"{name}.yaml").write_text(text)
     (include / "pipelines" / "e.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.s.orders}]")
-    loaded = dict(load_all_pipelines(include))
-    assert [name for name, one in loaded.items() if not isinstance(one, Pipeline)] == ["b"]
+    pipelines_by_name = dict(load_all_pipelines(include))
+    assert [name for name, value in pipelines_by_name.items() if not isinstance(value, Pipeline)] == ["b"]
     assert (
         "complete=hour of pipeline a reports those of lake.s.orders already, and they would be reported twice"
-        in str(loaded["b"])
+        in str(pipelines_by_name["b"])
     )
 
 
-@pytest.mark.parametrize(("own", "made"), [
+@pytest.mark.parametrize(("own", "table"), [
     ("sequence_by: [n]", "orders_deletes"), ("history: scd2", "orders_changes"), ("", "orders_a_tmp"),
     ("", "tidegate_a_batches"), ("sequence_by: [n], branch: eu", "orders_eu_deletes"),
 ])  # fmt: skip
 @pytest.mark.parametrize("is_first", [True, False])
 def test_table_that_a_pipeline_makes_is_no_destination_of_another(
-    include: Path, own: str, made: str, is_first: bool
+    include: Path, own: str, table: str, is_first: bool
 ) -> None:
     maker, user = ("a", "b") if is_first else ("z", "b")
-    made = made.replace("_a_", f"_{maker}_")
+    table = table.replace("_a_", f"_{maker}_")
     source = "source: {topics: [t], key: {fields: [id]}, value: {schema: 'id INT, n INT'}}\n"
     (include / "pipelines" / f"{maker}.yaml").write_text(f"{source}tables: [{{name: lake.s.orders, {own}}}]")
-    (include / "pipelines" / f"{user}.yaml").write_text(f"{source}tables: [{{name: lake.s.{made.upper()}}}]")
+    (include / "pipelines" / f"{user}.yaml").write_text(f"{source}tables: [{{name: lake.s.{table.upper()}}}]")
     first, second = sorted((maker, user))
-    loaded = dict(load_all_pipelines(include))
-    assert isinstance(loaded[first], Pipeline)
-    assert f"pipeline {first} needs lake.s.{made} too" in str(loaded[second]).replace(made.upper(), made)
+    pipelines_by_name = dict(load_all_pipelines(include))
+    assert isinstance(pipelines_by_name[first], Pipeline)
+    assert f"pipeline {first} needs lake.s.{table} too" in str(pipelines_by_name[second]).replace(table.upper(), table)
     check_tables_of_others(include, first)
     with pytest.raises(ConfigurationError, match="needs"):
         check_tables_of_others(include, second)
@@ -289,7 +294,7 @@ def test_table_that_a_pipeline_makes_is_no_destination_of_another(
 GROUPED = "partial_updates: {sequence_groups: {va: [a], vb: [b, vc]}}"
 
 
-@pytest.mark.parametrize(("more", "is_refused"), [
+@pytest.mark.parametrize(("options", "is_refused"), [
     (f"{GROUPED}, delete: false", False),
     (f"{GROUPED}, delete: false, select: 'SELECT *, CAST(va AS INT) AS x FROM record'", True),
     (f"{GROUPED}, delete: false, select: 'SELECT id, a, b, va, vb, CAST(va AS INT) AS vc FROM record'", False),
@@ -298,10 +303,10 @@ GROUPED = "partial_updates: {sequence_groups: {va: [a], vb: [b, vc]}}"
     ("partial_updates: {sequence_groups: {va: [a], vb: [b]}}, delete: false", True),
     ("partial_updates: true, delete: false", True),
 ])  # fmt: skip
-def test_topics_whose_columns_all_have_sequences_may_share_keys(include: Path, more: str, is_refused: bool) -> None:
+def test_topics_whose_columns_all_have_sequences_may_share_keys(include: Path, options: str, is_refused: bool) -> None:
     schema = "id INT, a STRING, va INT, b STRING, vb BIGINT, vc STRING"
     source = f"source: {{topics: [t, u], key: {{fields: [id]}}, value: {{schema: '{schema}'}}}}\n"
-    text = f"{source}tables: [{{name: lake.s.wide, {more}}}]"
+    text = f"{source}tables: [{{name: lake.s.wide, {options}}}]"
     if not is_refused:
         assert load(include, text).tables[0].sequence_groups == (("va", ("a",)), ("vb", ("b", "vc")))
         return
@@ -336,7 +341,7 @@ def test_pipelines_may_share_a_destination_and_what_remembers_its_deletes(includ
         f"{source}tables: [{{name: lake.s.lines_deletes}}, {{name: lake.s.x}}]"
     )
     (include / "pipelines" / "d.yaml").write_text(f"{source}tables: [{{name: lake.s.lines}}]")  # remembers none
-    assert all(isinstance(found, Pipeline) for _, found in load_all_pipelines(include))
+    assert all(isinstance(pipeline, Pipeline) for _, pipeline in load_all_pipelines(include))
 
 
 def test_demos_pipelines_load_and_none_is_shipped_whose_topics_a_new_user_does_not_have(include: Path) -> None:
@@ -344,13 +349,13 @@ def test_demos_pipelines_load_and_none_is_shipped_whose_topics_a_new_user_does_n
     assert load_all_pipelines(root / "include") == []
     for file in (root / "demo" / "pipelines").glob("*.yaml"):
         shutil.copy(file, include / "pipelines")
-    loaded = dict(load_all_pipelines(include))
-    assert {name for name in loaded if name.startswith("shop_")} == {
+    pipelines_by_name = dict(load_all_pipelines(include))
+    assert {name for name in pipelines_by_name if name.startswith("shop_")} == {
         "shop_customers",
         "shop_orders",
         "shop_order_lines",
     }
-    assert [pipeline for pipeline in loaded.values() if isinstance(pipeline, ConfigurationError)] == []
+    assert [pipeline for pipeline in pipelines_by_name.values() if isinstance(pipeline, ConfigurationError)] == []
 
 
 def test_schema_for_editors_refuses_unknown_keys_and_requires_what_has_no_default() -> None:

@@ -33,20 +33,20 @@ def load(include: Path, name: str = "out", **words) -> Publication:
 
 
 def read_refusal(include: Path, **words) -> str:
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(ConfigurationError) as error_info:
         load(include, **words)
-    return str(refused.value)
+    return str(error_info.value)
 
 
 def test_three_words_are_enough_and_the_rest_has_defaults(include: Path) -> None:
-    found = load(include)
-    assert (found.topics, found.delivery, found.start, found.parallelism) == (
+    publication = load(include)
+    assert (publication.topics, publication.delivery, publication.start, publication.parallelism) == (
         ("orders.out",),
         "at-least-once",
         Begin(),
         4,
     )
-    assert (found.state_topic, found.sql, found.on_expired) == (
+    assert (publication.state_topic, publication.sql, publication.on_expired) == (
         "tidegate-publication-out",
         "SELECT * FROM {table}",
         "fail",
@@ -68,7 +68,7 @@ def test_publication_whose_dag_would_be_that_of_a_pipeline_is_refused(include: P
 
 
 def test_all_words_are_taken(include: Path) -> None:
-    found = load(
+    publication = load(
         include,
         topic=None,
         topics=["a", "b"],
@@ -80,8 +80,12 @@ def test_all_words_are_taken(include: Path) -> None:
         delivery="exactly-once",
         interval="5m",
     )
-    assert (found.topics, found.start.timestamp_ms, found.interval_seconds) == (("a", "b"), 1767225600000, 300)
-    assert found.key.options == {"delimiter": ";", "quote": '"', "escape": None, "null_literal": None}
+    assert (publication.topics, publication.start.timestamp_ms, publication.interval_seconds) == (
+        ("a", "b"),
+        1767225600000,
+        300,
+    )
+    assert publication.key.options == {"delimiter": ";", "quote": '"', "escape": None, "null_literal": None}
 
 
 def test_every_problem_is_told_with_its_line(include: Path) -> None:
@@ -205,10 +209,10 @@ def test_projection_and_filter_are_taken() -> None:
     row = "SELECT id, upper(name) AS name, a.b.c, transform(xs, x -> x + 1) AS xs FROM {table} t WHERE t.id > 3"
     assert parse_publication_sql(row, ("id",)) is None
     assert parse_publication_sql("SELECT id, explode(tags) AS tag FROM {table}", ("id",)) is None
-    assert parse_publication_sql(MANY, ("id",)) is None
+    assert parse_publication_sql(ALL_SQL, ("id",)) is None
 
 
-MANY = """SELECT id, * EXCEPT (a), extract(year FROM at) AS y, substring(a FROM 2) AS b, trim(BOTH 'x' FROM a) AS c,
+ALL_SQL = """SELECT id, * EXCEPT (a), extract(year FROM at) AS y, substring(a FROM 2) AS b, trim(BOTH 'x' FROM a) AS c,
     CAST(a AS DECIMAL(10, 2)) AS d, try_cast(a AS STRUCT<x: INT, y: ARRAY<STRING>>) AS e, a::INT AS f, xs[1] AS g,
     m['k'] AS h, filter(xs, x -> x > 1) AS i, aggregate(xs, 0, (sum, x) -> sum + x) AS j, struct(a AS b) AS k,
     DATE '2020-01-01' AS l, at + INTERVAL 1 DAY AS m, if(a, b, c) AS n, a || b AS o, a DIV b AS p, -(a) AS q,
@@ -257,7 +261,7 @@ def test_schema_for_editors_names_every_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sql", "keys", "matched"),
+    ("sql", "keys", "matched_columns"),
     [
         ("SELECT word, count(*) AS n FROM {table} GROUP BY word", "SELECT word FROM {table} GROUP BY word", ("word",)),
         (
@@ -290,10 +294,12 @@ def test_schema_for_editors_names_every_key() -> None:
         ),
     ],
 )
-def test_keys_of_touched_groups_come_from_the_same_statement(sql: str, keys: str, matched: tuple[str, ...]) -> None:
+def test_keys_of_touched_groups_come_from_the_same_statement(
+    sql: str, keys: str, matched_columns: tuple[str, ...]
+) -> None:
     publication_sql = parse_publication_sql(sql, ("word",))
     assert publication_sql is not None
-    assert (publication_sql.keys_sql, publication_sql.matched_keys) == (keys, matched)
+    assert (publication_sql.keys_sql, publication_sql.matched_keys) == (keys, matched_columns)
 
 
 @pytest.mark.parametrize(
@@ -327,8 +333,10 @@ def test_table_of_bigquery_is_refused_with_the_way_round(include: Path) -> None:
 
 
 def test_protobuf_is_made_of_the_columns_and_takes_no_descriptor(include: Path) -> None:
-    found = load(include, value={"format": "protobuf", "protobuf": {"registry": "http://r:1", "message": "Order"}})
-    assert (found.value.options["registry"], found.value.options["message"]) == ("http://r:1", "Order")
+    publication = load(
+        include, value={"format": "protobuf", "protobuf": {"registry": "http://r:1", "message": "Order"}}
+    )
+    assert (publication.value.options["registry"], publication.value.options["message"]) == ("http://r:1", "Order")
     refusal = read_refusal(include, value={"format": "protobuf", "protobuf": {"descriptor": "x.desc"}})
     assert "a publication makes its message from the columns" in refusal
     assert "options of another format than json" in read_refusal(include, value={"protobuf": {}})
@@ -337,12 +345,12 @@ def test_protobuf_is_made_of_the_columns_and_takes_no_descriptor(include: Path) 
 def test_joined_tables_are_named_in_braces_and_lie_in_the_tables_catalog(include: Path) -> None:
     join = "SELECT t.id, c.name FROM {table} t LEFT JOIN {%s} c ON c.id = t.customer"
     assert load(include, sql=join % "lake.shop.customers").joined_tables == ("lake.shop.customers",)
-    other = "JOIN {lake.shop.customers} c ON c.id = t.who"
-    count = f"SELECT c.name AS id, count(*) AS n FROM {{table}} t {other} GROUP BY c.name"
-    grouped = load(include, sql=count).grouped
-    assert grouped is not None
-    assert "{lake.shop.customers}" in grouped.keys_sql
-    assert "{table}" in grouped.keys_sql
+    join_clause = "JOIN {lake.shop.customers} c ON c.id = t.who"
+    count = f"SELECT c.name AS id, count(*) AS n FROM {{table}} t {join_clause} GROUP BY c.name"
+    grouped_query = load(include, sql=count).grouped
+    assert grouped_query is not None
+    assert "{lake.shop.customers}" in grouped_query.keys_sql
+    assert "{table}" in grouped_query.keys_sql
     (include / "catalogs.yaml").write_text(yaml.safe_dump({"lake": LAKE, "other": LAKE}))
     assert "lies in another catalog" in read_refusal(include, sql=join % "other.shop.customers")
     assert "is the table itself" in read_refusal(include, sql=join % "lake.shop.orders")

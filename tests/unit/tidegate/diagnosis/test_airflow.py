@@ -24,7 +24,7 @@ FACTS = AirflowFacts(
 
 
 def test_airflow_that_has_everything_is_right() -> None:
-    assert {one.severity for one in judge_airflow(NEEDS, FACTS)} == {Severity.OK}
+    assert {finding.severity for finding in judge_airflow(NEEDS, FACTS)} == {Severity.OK}
 
 
 @pytest.mark.parametrize(
@@ -48,24 +48,26 @@ def test_mistake_of_airflow_is_found(name: str, changed: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("version", ["3.0.2", "3.2.2", "3.2.0rc1"])
 def test_airflow_whose_dags_would_be_refused_is_too_old(version: str) -> None:
-    [found] = judge_airflow(NEEDS, replace(FACTS, version=version))
-    assert (found.severity, found.cause) == (Severity.ERROR, f"airflow={version} is too old")
+    [airflow] = judge_airflow(NEEDS, replace(FACTS, version=version))
+    assert (airflow.severity, airflow.cause) == (Severity.ERROR, f"airflow={version} is too old")
 
 
 def test_database_that_does_not_answer_is_told_alone() -> None:
     facts = replace(FACTS, database_problem="refused", known_connections=(), pools={}, services={})
-    assert [one.check for one in judge_airflow(NEEDS, facts)] == ["airflow.environment"]
+    assert [finding.check for finding in judge_airflow(NEEDS, facts)] == ["airflow.environment"]
 
 
 def test_triggerer_is_an_error_only_where_a_pipeline_waits_for_records() -> None:
     facts = replace(FACTS, services={**FACTS.services, "TriggererJob": None})
-    [found] = [one for one in judge_airflow(replace(NEEDS, triggered=()), facts) if one.check == "airflow.services"]
-    assert found.severity is Severity.WARNING
+    [service_findings] = [
+        finding for finding in judge_airflow(replace(NEEDS, triggered=()), facts) if finding.check == "airflow.services"
+    ]
+    assert service_findings.severity is Severity.WARNING
 
 
 def judge_pools(**slots: int) -> list[tuple[Severity, str]]:
     airflow = judge_airflow(NEEDS, replace(FACTS, pools={**FACTS.pools, **slots}))
-    return [(one.severity, one.cause) for one in airflow if one.check == "airflow.pools"]
+    return [(finding.severity, finding.cause) for finding in airflow if finding.check == "airflow.pools"]
 
 
 def test_pool_without_a_limit_is_right_and_one_without_slots_is_not() -> None:

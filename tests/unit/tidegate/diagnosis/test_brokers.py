@@ -17,7 +17,7 @@ SETTINGS = {
     "message.timestamp.type": "CreateTime",
 }
 NEED = TopicNeed("orders", "READ", "one", pause_seconds=60)
-OUT = TopicNeed("orders", "WRITE", "out", must_compact=True)
+OUTPUT_NEED = TopicNeed("orders", "WRITE", "out", must_compact=True)
 FACTS = TopicFacts("orders", partitions=2, operations=frozenset({"READ", "DESCRIBE"}), settings=SETTINGS)
 WRITABLE = replace(
     FACTS, operations=frozenset({"WRITE", "DESCRIBE"}), settings={**SETTINGS, "cleanup.policy": "compact"}
@@ -25,14 +25,18 @@ WRITABLE = replace(
 
 
 def judge(need: TopicNeed, facts: TopicFacts) -> list[Any]:
-    other = replace(need, topic="other")
-    both = {"orders": facts, "other": replace(FACTS, topic="other", operations=frozenset())}
-    return list(judge_topics("brokers=b:1", [need, replace(other, right="READ", must_compact=False)], both, 10**8, 0))
+    other_need = replace(need, topic="other")
+    facts_by_topic = {"orders": facts, "other": replace(FACTS, topic="other", operations=frozenset())}
+    return list(
+        judge_topics(
+            "brokers=b:1", [need, replace(other_need, right="READ", must_compact=False)], facts_by_topic, 10**8, 0
+        )
+    )
 
 
 def test_topics_that_are_right_are_told_once() -> None:
-    assert [(one.check, one.severity) for one in judge(NEED, FACTS)] == [("kafka.topics", Severity.OK)]
-    assert [one.severity for one in judge(OUT, WRITABLE)] == [Severity.OK]
+    assert [(finding.check, finding.severity) for finding in judge(NEED, FACTS)] == [("kafka.topics", Severity.OK)]
+    assert [finding.severity for finding in judge(OUTPUT_NEED, WRITABLE)] == [Severity.OK]
     assert "topics=2 partitions=4" in judge(NEED, FACTS)[0].cause
 
 
@@ -50,8 +54,8 @@ def test_topics_that_are_right_are_told_once() -> None:
         ("settings-not-readable", NEED, {"settings": None}),
         ("messages-too-large", NEED, {"settings": {**SETTINGS, "max.message.bytes": "200000000"}}),
         ("records-of-tomorrow", NEED, {"newest_ms": DAY_MS}),
-        ("publication-without-write", OUT, {}),
-        ("topic-not-compacted", OUT, {"operations": frozenset({"WRITE"})}),
+        ("publication-without-write", OUTPUT_NEED, {}),
+        ("topic-not-compacted", OUTPUT_NEED, {"operations": frozenset({"WRITE"})}),
     ],
 )
 def test_mistake_of_a_topic_is_found(name: str, need: TopicNeed, facts: dict[str, Any]) -> None:
@@ -59,26 +63,26 @@ def test_mistake_of_a_topic_is_found(name: str, need: TopicNeed, facts: dict[str
 
 
 def test_topic_that_is_not_there_is_told_with_nothing_that_follows() -> None:
-    [missing, *rest] = judge(replace(NEED, topic="orders"), TopicFacts("orders", is_missing=True))
+    [missing, *other_findings] = judge(replace(NEED, topic="orders"), TopicFacts("orders", is_missing=True))
     assert (missing.cause, missing.used_by) == ("topic=orders does not exist at brokers=b:1", ("one",))
-    assert [one.severity for one in rest] == [Severity.OK]
+    assert [finding.severity for finding in other_findings] == [Severity.OK]
 
 
 def test_missing_topic_that_the_product_makes_is_no_error() -> None:
-    found = judge(replace(OUT, is_made=True), TopicFacts("orders", is_missing=True))
-    assert [one.severity for one in found] == [Severity.OK]
+    findings = judge(replace(OUTPUT_NEED, is_made=True), TopicFacts("orders", is_missing=True))
+    assert [finding.severity for finding in findings] == [Severity.OK]
 
 
 def test_right_to_a_topic_of_heartbeats_stops_no_flush() -> None:
-    [found, *_] = judge(replace(OUT, is_optional=True), FACTS)
-    assert (found.check, found.severity) == ("kafka.publications", Severity.WARNING)
+    [finding, *_] = judge(replace(OUTPUT_NEED, is_optional=True), FACTS)
+    assert (finding.check, finding.severity) == ("kafka.publications", Severity.WARNING)
 
 
 def test_deletes_of_a_compacted_topic_must_outlive_the_pause() -> None:
     settings = {**SETTINGS, "cleanup.policy": "compact", "delete.retention.ms": "1000"}
-    [found, *_] = judge(NEED, replace(FACTS, settings=settings))
-    assert found.severity is Severity.ERROR
-    assert "delete.retention.ms=1000 keeps deletes of compacted keys for 1 s" in found.cause
+    [finding, *_] = judge(NEED, replace(FACTS, settings=settings))
+    assert finding.severity is Severity.ERROR
+    assert "delete.retention.ms=1000 keeps deletes of compacted keys for 1 s" in finding.cause
 
 
 @pytest.mark.parametrize(
@@ -93,4 +97,4 @@ def test_mistake_of_a_group_is_found(name: str, facts: GroupFacts) -> None:
 
 
 def test_group_of_brokers_that_tell_no_rights_may_be_committed() -> None:
-    assert [one.severity for one in judge_group("b", GroupFacts("g"))] == [Severity.OK]
+    assert [finding.severity for finding in judge_group("b", GroupFacts("g"))] == [Severity.OK]

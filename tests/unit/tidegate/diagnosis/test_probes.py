@@ -10,11 +10,11 @@ from tidegate.diagnosis.probes import MAX_AT_ONCE, Probe, run_probes
 from tidegate.errors import GiveUp
 
 
-def probe(name: str, *found: Finding, **words: object) -> Probe:
-    return Probe(**{"name": name, "check": "kafka.reachable", "run": lambda: found, "used_by": ("one",), **words})
+def probe(name: str, *finding: Finding, **words: object) -> Probe:
+    return Probe(**{"name": name, "check": "kafka.reachable", "run": lambda: finding, "used_by": ("one",), **words})
 
 
-DOWN = make_error("kafka.reachable", "brokers=b took no connection", "start them")
+BROKER_FINDING = make_error("kafka.reachable", "brokers=b took no connection", "start them")
 MISSING = Finding("kafka.topics", Severity.ERROR, "topic=t does not exist", "create it", ("two",))
 
 
@@ -30,20 +30,20 @@ def test_probe_that_hangs_is_told_and_the_others_are_not_delayed() -> None:
     findings, is_late = run_probes(probes, 0.2)
     release.set()
     assert is_late
-    assert {one.cause for one in findings} == {"let in", "Kafka gave no answer within 0 s", "x"}
-    late = next(one for one in findings if one.severity is Severity.ERROR)
+    assert {finding.cause for finding in findings} == {"let in", "Kafka gave no answer within 0 s", "x"}
+    late = next(finding for finding in findings if finding.severity is Severity.ERROR)
     assert (late.check, late.used_by, bool(late.advice)) == ("kafka.reachable", ("one",), True)
 
 
 def test_time_that_libraries_take_is_no_servers() -> None:
-    loaded = threading.Event()
+    is_loaded = threading.Event()
 
     def load() -> list[Finding]:
-        loaded.wait(0.5)
+        is_loaded.wait(0.5)
         return [make_ok("catalog.login", "let in")]
 
     findings, is_late = run_probes([probe("catalog=lake", run=load)], 0.1)
-    assert ([one.cause for one in findings], is_late) == (["let in"], False)
+    assert ([finding.cause for finding in findings], is_late) == (["let in"], False)
 
 
 def test_more_probes_that_hang_than_run_at_once_delay_no_other_for_ever() -> None:
@@ -56,15 +56,15 @@ def test_more_probes_that_hang_than_run_at_once_delay_no_other_for_ever() -> Non
     hanging = [probe(f"Kafka {number}", run=hang) for number in range(MAX_AT_ONCE + 1)]
     findings, _ = run_probes([*hanging, probe("last", make_ok("catalog.login", "reached"))], 0.1)
     release.set()
-    assert len([one for one in findings if "gave no answer" in one.cause]) == MAX_AT_ONCE + 1
-    assert "reached" in {one.cause for one in findings}
+    assert len([finding for finding in findings if "gave no answer" in finding.cause]) == MAX_AT_ONCE + 1
+    assert "reached" in {finding.cause for finding in findings}
 
 
 @pytest.mark.parametrize(
-    ("found", "users", "runs"),
+    ("finding", "users", "runs"),
     [
-        (DOWN, ("one",), False),
-        (DOWN, ("two",), False),
+        (BROKER_FINDING, ("one",), False),
+        (BROKER_FINDING, ("two",), False),
         (MISSING, ("two",), False),
         (MISSING, ("one",), True),
         (make_warning("kafka.reachable", "slow", "wait"), ("one",), True),
@@ -72,11 +72,11 @@ def test_more_probes_that_hang_than_run_at_once_delay_no_other_for_ever() -> Non
         (replace(MISSING, check="kafka.retention"), ("two",), True),
     ],
 )
-def test_what_follows_from_an_error_is_not_told(found: Finding, users: tuple[str, ...], runs: bool) -> None:
+def test_what_follows_from_an_error_is_not_told(finding: Finding, users: tuple[str, ...], runs: bool) -> None:
     after = make_ok("pipeline.position", "fits")
-    first = probe("Kafka", found, used_by=("one", "two"), blocks=("kafka.reachable",), blocks_users=("kafka.topics",))
+    first = probe("Kafka", finding, used_by=("one", "two"), blocks=("kafka.reachable",), blocks_users=("kafka.topics",))
     findings, _ = run_probes([first, probe("position", after, used_by=users, needs=("Kafka", "not there"))])
-    assert ("fits" in {one.cause for one in findings}) is runs
+    assert ("fits" in {cause_finding.cause for cause_finding in findings}) is runs
 
 
 def test_error_that_a_probe_lets_through_is_told_with_its_way_out() -> None:
@@ -89,14 +89,18 @@ def test_error_that_a_probe_lets_through_is_told_with_its_way_out() -> None:
 
     findings, is_late = run_probes([probe("a", run=refuse, check="catalog.tables"), probe("b", run=break_down)])
     assert not is_late
-    by_cause = {one.cause: one for one in findings}
-    refused = by_cause["table=x format-version=3: not supported"]
-    assert (refused.check, refused.advice, refused.used_by) == ("catalog.tables", "use format 2", ("one",))
-    [unexpected] = [one for one in findings if "KeyError" in one.cause]
+    by_cause = {finding.cause: finding for finding in findings}
+    format_finding = by_cause["table=x format-version=3: not supported"]
+    assert (format_finding.check, format_finding.advice, format_finding.used_by) == (
+        "catalog.tables",
+        "use format 2",
+        ("one",),
+    )
+    [unexpected] = [finding for finding in findings if "KeyError" in finding.cause]
     assert "nobody expects this" in unexpected.cause
     assert "-v doctor" in unexpected.advice
 
 
 def test_finding_keeps_its_own_pipelines_and_others_concern_all_of_the_probe() -> None:
-    findings, _ = run_probes([probe("Kafka", DOWN, MISSING, used_by=("one", "two"))])
-    assert [one.used_by for one in findings] == [("one", "two"), ("two",)]
+    findings, _ = run_probes([probe("Kafka", BROKER_FINDING, MISSING, used_by=("one", "two"))])
+    assert [finding.used_by for finding in findings] == [("one", "two"), ("two",)]

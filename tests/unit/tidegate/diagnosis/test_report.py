@@ -21,19 +21,21 @@ def test_errors_stand_first_in_the_order_in_which_they_are_fixed() -> None:
 
 
 def test_finding_of_two_pipelines_is_told_once_with_both_names() -> None:
-    one = replace(ORDER[1], used_by=("one",))
-    told = order_findings([one, replace(one, used_by=("two",)), one], SecretMask())
-    assert [finding.used_by for finding in told] == [("one", "two")]
+    first_finding = replace(ORDER[1], used_by=("one",))
+    ordered_findings = order_findings(
+        [first_finding, replace(first_finding, used_by=("two",)), first_finding], SecretMask()
+    )
+    assert [finding.used_by for finding in ordered_findings] == [("one", "two")]
 
 
 def test_error_without_a_way_out_gets_that_of_its_check() -> None:
-    [told] = order_findings([from_error("kafka.topics", "topic=t: gone")], SecretMask())
-    assert told.advice == next(check.advice for check in CHECKS if check.name == "kafka.topics")
+    [finding] = order_findings([from_error("kafka.topics", "topic=t: gone")], SecretMask())
+    assert finding.advice == next(check.advice for check in CHECKS if check.name == "kafka.topics")
 
 
 def test_message_of_the_product_is_told_as_cause_and_way_out() -> None:
-    found = from_error("catalog.login", "catalog=lake refuses; correct the login; it will be tried again")
-    assert (found.cause, found.advice) == ("catalog=lake refuses", "correct the login")
+    error = from_error("catalog.login", "catalog=lake refuses; correct the login; it will be tried again")
+    assert (error.cause, error.advice) == ("catalog=lake refuses", "correct the login")
 
 
 def test_secrets_are_masked_wherever_they_stand() -> None:
@@ -41,10 +43,10 @@ def test_secrets_are_masked_wherever_they_stand() -> None:
     mask.add_settings({"sasl.password": "s3cret-w0rd", "nested": {"token": "t0ken"}, "user": "u", "password": "ab"})
     mask.add_value("passphrase")
     text = "s3cret-w0rd t0ken passphrase postgresql://u:hidden@h/db sc://h:1/;token=abc;x=1"
-    [told] = order_findings([make_error("kafka.login", text, text)], mask)
+    [finding] = order_findings([make_error("kafka.login", text, text)], mask)
     for secret in ("s3cret-w0rd", "t0ken", "passphrase", "hidden", "abc"):
-        assert secret not in told.cause + told.advice
-    assert "postgresql://***@h/db" in told.cause
+        assert secret not in finding.cause + finding.advice
+    assert "postgresql://***@h/db" in finding.cause
 
 
 def test_report_is_the_same_for_people_and_programs() -> None:

@@ -35,7 +35,7 @@ def remove_setting(name: str) -> dict[str, str]:
 
 
 def test_server_of_the_local_stack_is_right() -> None:
-    assert {one.severity for one in judge_server("s", FACTS, True)} == {Severity.OK}
+    assert {finding.severity for finding in judge_server("s", FACTS, True)} == {Severity.OK}
 
 
 @pytest.mark.parametrize(
@@ -60,20 +60,30 @@ def test_mistake_of_a_server_is_found(name: str, changed: dict[str, Any]) -> Non
 
 
 def test_clock_that_is_behind_is_wrong_too() -> None:
-    [found] = [one for one in judge_server("s", replace(FACTS, skew_seconds=-6), False) if one.check == "spark.clock"]
-    assert found.severity is Severity.WARNING
+    [finding] = [
+        spark_finding
+        for spark_finding in judge_server("s", replace(FACTS, skew_seconds=-6), False)
+        if spark_finding.check == "spark.clock"
+    ]
+    assert finding.severity is Severity.WARNING
 
 
 def test_patch_version_of_another_day_is_a_warning() -> None:
-    [found] = [one for one in judge_server("s", replace(FACTS, version="4.1.2"), False) if one.check == "spark.version"]
-    assert found.severity is Severity.WARNING
+    [finding] = [
+        spark_finding
+        for spark_finding in judge_server("s", replace(FACTS, version="4.1.2"), False)
+        if spark_finding.check == "spark.version"
+    ]
+    assert finding.severity is Severity.WARNING
 
 
 def test_executors_of_a_cluster_need_the_limits_and_not_the_driver_alone() -> None:
     facts = replace(FACTS, settings={**SETTINGS, "spark.master": "spark://m:7077"})
-    found = require_found("avro-without-limits", judge_server("s", facts, True))
-    assert "spark.executor.extraJavaOptions" in found.cause
-    assert not [one for one in judge_server("s", facts, False) if one.severity is Severity.WARNING]
+    finding = require_found("avro-without-limits", judge_server("s", facts, True))
+    assert "spark.executor.extraJavaOptions" in finding.cause
+    assert not [
+        spark_finding for spark_finding in judge_server("s", facts, False) if spark_finding.severity is Severity.WARNING
+    ]
 
 
 def test_catalog_that_spark_does_not_reach_is_found() -> None:
@@ -82,8 +92,8 @@ def test_catalog_that_spark_does_not_reach_is_found() -> None:
 
 def test_setting_that_changes_what_is_written_is_found_and_others_are_left_alone() -> None:
     conf = {"spark.sql.session.timeZone": "Europe/Berlin", "spark.sql.ansi.enabled": "TRUE", "spark.x": "1"}
-    [found] = judge_conf("file=one.yaml", conf)
-    require_found("spark-conf-overrides", [found])
+    [findings] = judge_conf("file=one.yaml", conf)
+    require_found("spark-conf-overrides", [findings])
 
 
 @pytest.mark.parametrize(

@@ -21,27 +21,29 @@ def opened() -> OpenedMembers:
 
 
 def test_member_that_does_not_end_is_left_and_named_and_the_others_are_attended_to(opened: OpenedMembers) -> None:
-    release, ended = threading.Event(), threading.Event()
+    release, is_ended = threading.Event(), threading.Event()
 
     def step(ports: Ports) -> str:
         name = ports.pipeline.name
         if name == "m2":
             release.wait()
-            ended.set()
+            is_ended.set()
         if name == "m3":
             raise GiveUp("its own failure")
         if name == "m4":
             raise NothingToDo("nothing")
         return name
 
-    done = attend_members(opened, step, [*NAMES, "wrong", "gone"], Limits(member=1, total=600))
-    assert done.results == {name: name for name in ("m0", "m1", "m5")}
-    assert list(done.failures) == ["m2", "m3", "wrong"]
-    assert str(done.failures["m2"]).startswith("pipeline=m2: not done within 1 s, and the others went on without it")
-    assert isinstance(done.failures["m2"], RetryLater)
-    assert [str(done.failures[name]) for name in ("m3", "wrong")] == ["its own failure", "no catalog"]
+    attendance = attend_members(opened, step, [*NAMES, "wrong", "gone"], Limits(member=1, total=600))
+    assert attendance.results == {name: name for name in ("m0", "m1", "m5")}
+    assert list(attendance.failures) == ["m2", "m3", "wrong"]
+    assert str(attendance.failures["m2"]).startswith(
+        "pipeline=m2: not done within 1 s, and the others went on without it"
+    )
+    assert isinstance(attendance.failures["m2"], RetryLater)
+    assert [str(attendance.failures[name]) for name in ("m3", "wrong")] == ["its own failure", "no catalog"]
     release.set()
-    assert ended.wait(60), "what was left ends by itself"
+    assert is_ended.wait(60), "what was left ends by itself"
 
 
 def test_members_for_which_no_time_is_left_are_not_begun_and_are_others_each_time(opened: OpenedMembers) -> None:
@@ -52,13 +54,15 @@ def test_members_for_which_no_time_is_left_are_not_begun_and_are_others_each_tim
         begun.append(ports.pipeline.name)
         block.wait()
 
-    left = set[str]()
+    waiting_names = set[str]()
     for _ in range(120):
-        done = attend_members(opened, step, NAMES, Limits(member=60, total=0.01))
-        assert done.failures.keys() == set(NAMES)
-        told = {name: str(problem) for name, problem in done.failures.items()}
-        idle = {name for name in NAMES if told[name].startswith(f"pipeline={name}: not begun: the pipelines before")}
+        attendance = attend_members(opened, step, NAMES, Limits(member=60, total=0.01))
+        assert attendance.failures.keys() == set(NAMES)
+        messages = {name: str(problem) for name, problem in attendance.failures.items()}
+        idle = {
+            name for name in NAMES if messages[name].startswith(f"pipeline={name}: not begun: the pipelines before")
+        }
         assert idle, "one took all of the time"
-        left |= set(NAMES) - idle
+        waiting_names |= set(NAMES) - idle
     block.set()
-    assert left == set(NAMES) == set(begun), "each one has its turn"
+    assert waiting_names == set(NAMES) == set(begun), "each one has its turn"

@@ -43,7 +43,7 @@ class Cluster(MemoryBroker):
 
 def build_reading_pipeline(topic: str) -> Pipeline:
     """A pipeline of two tables that reads one topic of two partitions."""
-    tables = (build_table(f"lake.shop.{topic}{more}", topics=(topic,)) for more in ("", "_too"))
+    tables = (build_table(f"lake.shop.{topic}{suffix}", topics=(topic,)) for suffix in ("", "_too"))
     return build_pipeline(*tables, name=topic)
 
 
@@ -58,9 +58,9 @@ def world() -> World:
     return world
 
 
-def open_all(world: World, **instead: Ports) -> OpenedMembers:
-    ports = {topic: instead.get(topic) or world.build_ports(build_reading_pipeline(topic)) for topic in TOPICS}
-    return OpenedMembers(tuple(Member(one, world.broker) for one in ports.values()))
+def open_all(world: World, **ports_by_topic: Ports) -> OpenedMembers:
+    ports = {topic: ports_by_topic.get(topic) or world.build_ports(build_reading_pipeline(topic)) for topic in TOPICS}
+    return OpenedMembers(tuple(Member(value, world.broker) for value in ports.values()))
 
 
 def index_by_name(looks: list[MemberLook]) -> dict[str, MemberLook]:
@@ -89,9 +89,11 @@ def test_a_member_that_fails_keeps_its_reason_and_takes_no_other_down(world: Wor
 
     flush(world.build_ports(build_reading_pipeline("carts")))
     world.broker.create("carts", 2)  # made anew: it is another topic
-    away = replace(world.build_ports(build_reading_pipeline("users")), tables=Gone())  # type: ignore[arg-type]
-    opened = replace(open_all(world, users=away), failures={"zebras": ConfigurationError("connection=x is missing")})
-    looks = index_by_name(look_at_members(opened, {}))
+    failing_ports = replace(world.build_ports(build_reading_pipeline("users")), tables=Gone())  # type: ignore[arg-type]
+    members = replace(
+        open_all(world, users=failing_ports), failures={"zebras": ConfigurationError("connection=x is missing")}
+    )
+    looks = index_by_name(look_at_members(members, {}))
     assert isinstance(looks["carts"].error, PositionLost)
     assert isinstance(looks["users"].error, RetryLater)
     assert isinstance(looks["zebras"].error, ConfigurationError)
@@ -102,18 +104,18 @@ def test_a_member_that_fails_keeps_its_reason_and_takes_no_other_down(world: Wor
 def test_tables_are_read_before_the_log_so_that_another_run_s_publish_looks_like_no_loss(world: World) -> None:
     class Late(Cluster):
         def read_ahead(self, topics: Iterable[str], isolation: str) -> None:
-            assert seen == set(TOPICS), "a table was read behind the log"
+            assert topics_read == set(TOPICS), "a table was read behind the log"
             super().read_ahead(topics, isolation)
 
-    seen = set[str]()
+    topics_read = set[str]()
     late = Late()
     late.partitions, late.ids = world.broker.partitions, world.broker.ids
     members = []
     for topic in TOPICS:
 
-        def note(call: str, when: str, topic: str = topic) -> None:
+        def note(call: str, moment: str, topic: str = topic) -> None:
             if call == "tables.read_state":
-                seen.add(topic)
+                topics_read.add(topic)
 
         members.append(Member(replace(world.build_ports(build_reading_pipeline(topic), note), broker=late), late))
     assert all(look.plan for look in look_at_members(OpenedMembers(tuple(members)), {}))
@@ -135,7 +137,7 @@ def test_a_step_runs_for_each_member_and_failures_stay_beside_results(world: Wor
             raise RetryLater("the coordinator is away")
         return commit_offsets(ports)
 
-    done = attend_members(open_all(world), commit, TOPICS)
-    assert done.results == {"orders": {"orders": {0: 2, 1: 2}}}
-    assert {name: str(problem) for name, problem in done.failures.items()} == {"users": "the coordinator is away"}
+    attendance = attend_members(open_all(world), commit, TOPICS)
+    assert attendance.results == {"orders": {"orders": {0: 2, 1: 2}}}
+    assert {name: str(problem) for name, problem in attendance.failures.items()} == {"users": "the coordinator is away"}
     assert set(world.broker.groups) == {"tidegate-orders"}, "carts and wishes have no position yet"

@@ -15,7 +15,7 @@ COUNTS = '{"read": 9, "staged": 5, "superseded": 1, "filtered": 1, "ignored": 1,
 ENDS = ', "timestamps": {"orders": {"0": 17, "10": 18}}, "first_bad": null}'
 FIRST = '{"topic": "orders", "partition": 2, "offset": 7, "reason": "id is no INT"}'
 PLAIN = COUNTS + ENDS
-EVERYTHING = (
+ALL_COUNTS = (
     COUNTS + ', "rows": 6, "deletes": 2, "unsequenced_deletes": 1, "kept": 3, "truncated_at": 42, "timestamps": {}, '
     f'"first_bad": {FIRST}}}'
 )
@@ -31,7 +31,7 @@ TEXTS: list[tuple[Any, str]] = [
     (StageOutcome, PLAIN),
     (StageOutcome, COUNTS + ', "rows": 6' + ENDS),
     (StageOutcome, COUNTS + ', "truncated_at": null' + ENDS),
-    (StageOutcome, EVERYTHING),
+    (StageOutcome, ALL_COUNTS),
     (DiscoveredNames, NAMES),
     (DiscoveredNames, '{"attempt": "a1", "names": [], "bad": 0, "first_bad": null}'),
     (RecordExplanation, '{"found": false}'),
@@ -48,7 +48,7 @@ def test_what_a_job_left_is_kept_byte_for_byte(kind: Any, text: str) -> None:
 
 
 def test_counts_are_known_by_their_names() -> None:
-    outcome = StageOutcome.from_json(EVERYTHING, "here")
+    outcome = StageOutcome.from_json(ALL_COUNTS, "here")
     counts = outcome.count_records(12)
     assert (counts.span, counts.read, counts.staged, counts.superseded) == (12, 9, 5, 1)
     assert (counts.filtered, counts.ignored, counts.dead_lettered) == (1, 1, 1)
@@ -57,9 +57,16 @@ def test_counts_are_known_by_their_names() -> None:
 
 
 def test_staged_batch_knows_what_was_asked_and_what_was_counted() -> None:
-    asked = json.dumps({"ranges": {"orders": {"0": [0, 12]}}, "cluster_id": "c", "shape": "s", "stage_seconds": 1.5})
-    summary = {"tidegate.staged": asked, "tidegate.batch": "3", "tidegate.attempt": "a1", "added-files-size": "70"}
-    full = StageOutcome.from_json(EVERYTHING, "here").to_staged_batch("lake.shop.orders", summary, 5)
+    request_text = json.dumps(
+        {"ranges": {"orders": {"0": [0, 12]}}, "cluster_id": "c", "shape": "s", "stage_seconds": 1.5}
+    )
+    summary = {
+        "tidegate.staged": request_text,
+        "tidegate.batch": "3",
+        "tidegate.attempt": "a1",
+        "added-files-size": "70",
+    }
+    full = StageOutcome.from_json(ALL_COUNTS, "here").to_staged_batch("lake.shop.orders", summary, 5)
     assert (full.table, full.batch, full.attempt, full.snapshot_id, full.bytes) == ("lake.shop.orders", 3, "a1", 5, 70)
     assert (full.ranges.span, full.counts.span, full.counts.staged, full.cluster_id, full.shape) == (
         12,
@@ -96,7 +103,7 @@ def test_batch_with_a_bad_record_or_counts_that_do_not_add_up_is_never_merged(
         (StageOutcome.from_json, PLAIN.replace('"timestamps"', '"times"'), "'timestamps' is missing"),
         (StageOutcome.from_json, PLAIN.replace('"bad": 0', '"bad": "0"'), "bad='0' is no number"),
         (StageOutcome.from_json, PLAIN.replace('"10": 18', '"ten": 18'), "invalid literal"),
-        (StageOutcome.from_json, EVERYTHING.replace('"partition"', '"place"'), "'partition' is missing"),
+        (StageOutcome.from_json, ALL_COUNTS.replace('"partition"', '"place"'), "'partition' is missing"),
         (StageOutcome.from_json, "[]", "list indices"),
         (StageOutcome.from_json, PLAIN[:40], "Expecting"),
         (DiscoveredNames.from_json, NAMES.replace('"names"', '"tables"'), "'names' is missing"),
@@ -122,8 +129,8 @@ def test_what_is_not_what_a_job_leaves_is_refused_with_its_place_and_reason(
 
 
 def test_what_a_later_version_counts_besides_is_passed_over() -> None:
-    known, more = StageOutcome.from_json(PLAIN, "here"), json.loads(PLAIN) | {"truncated_rows": 3}
-    assert StageOutcome.from_json(json.dumps(more), "here") == known
+    known, later_counts = StageOutcome.from_json(PLAIN, "here"), json.loads(PLAIN) | {"truncated_rows": 3}
+    assert StageOutcome.from_json(json.dumps(later_counts), "here") == known
 
 
 def test_outcome_of_maintenance_tells_numbers_and_failures_apart() -> None:

@@ -66,7 +66,7 @@ HEAP = (
 )
 FULL = "[UNABLE_TO_ACQUIRE_MEMORY] Unable to acquire 65536 bytes of memory, got 0. SQLSTATE: 53200"
 KILLED = "ExecutorLostFailure (executor 1 exited): Container killed by YARN for exceeding physical memory limits."
-SMALLER = "give it more, or set merge.max_records lower"
+MEMORY_ADVICE = "give it more, or set merge.max_records lower"
 DROP = ", and drop the intermediate table: what is staged keeps its size"
 
 
@@ -74,8 +74,8 @@ DROP = ", and drop the intermediate table: what is staged keeps its size"
 @pytest.mark.parametrize(
     ("job", "way"),
     [
-        (JOBS["merge"], f"{SMALLER}{DROP} (docs/operations.md#a-batch-that-is-too-large)"),
-        (JOBS["stage"], f"{SMALLER} (docs/operations.md#a-batch-that-is-too-large)"),
+        (JOBS["merge"], f"{MEMORY_ADVICE}{DROP} (docs/operations.md#a-batch-that-is-too-large)"),
+        (JOBS["stage"], f"{MEMORY_ADVICE} (docs/operations.md#a-batch-that-is-too-large)"),
         (MaintainJob("p", "lake.shop.orders", {}, "a1", "told"), "give it more"),
     ],
     ids=["merge", "stage", "maintain"],

@@ -26,10 +26,10 @@ AMAZON = (
     'User: arn:aws:iam::1:user/flusher is not authorized to perform: s3:PutObject on resource: "arn:aws:s3:::lake/x" '
     "because no identity-based policy allows the s3:PutObject action"
 )
-WHERE = "pipeline=p batch=7 merge"
+MERGE_LABEL = "pipeline=p batch=7 merge"
 ADVICE = "give the user of the catalog's connection the rights that docs/security.md lists"
 SENTENCE = (
-    f"{WHERE}: Spark was refused a right by the catalog's database: permission denied for table iceberg_tables; "
+    f"{MERGE_LABEL}: Spark was refused a right by the catalog's database: permission denied for table iceberg_tables; "
     "no incomplete batch was published; give the user of the catalog's connection the rights that "
     "docs/security.md lists"
 )
@@ -37,7 +37,7 @@ SENTENCE = (
 
 @pytest.mark.parametrize("text", [REFUSED, BEHIND])
 def test_right_that_a_submitted_job_lacked_is_for_a_person(text: str) -> None:
-    error = JobFailure.from_json(JobFailure.of(RuntimeError(text)).to_json()).to_error(WHERE)
+    error = JobFailure.from_json(JobFailure.of(RuntimeError(text)).to_json()).to_error(MERGE_LABEL)
     assert (type(error), str(error)) == (ConfigurationError, SENTENCE)
 
 
@@ -46,9 +46,9 @@ def test_right_that_a_job_on_a_server_lacked_is_for_a_person_and_another_failure
     with socket.create_server(("127.0.0.1", 0)) as server:  # it is there: the failure is not that it went away
         engine = ConnectEngine(f"sc://127.0.0.1:{server.getsockname()[1]}", {}, "spark_default")
         error = engine._translate_error(job, AnalysisException(REFUSED))
-        other = engine._translate_error(job, AnalysisException("no space left on device"))
+        other_error = engine._translate_error(job, AnalysisException("no space left on device"))
     assert (type(error), str(error)) == (ConfigurationError, SENTENCE)
-    assert (type(other), str(other)) == (
+    assert (type(other_error), str(other_error)) == (
         RetryLater,
         "pipeline=p batch=7: Spark failed in merge: no space left on device",
     )
@@ -70,9 +70,11 @@ def test_action_that_the_store_refused_is_named_by_its_words_or_by_the_call(
     words: str, call: str, refusal: str
 ) -> None:
     text = STORE.format(words=words, call=call)
-    error = JobFailure.from_json(JobFailure.of(RuntimeError(text)).to_json()).to_error(WHERE)
-    told = f"{WHERE}: Spark was refused a right by the object store: {refusal} (Service: S3, Status Code: 403); "
-    assert (type(error), str(error)) == (ConfigurationError, f"{told}no incomplete batch was published; {ADVICE}")
+    error = JobFailure.from_json(JobFailure.of(RuntimeError(text)).to_json()).to_error(MERGE_LABEL)
+    message = (
+        f"{MERGE_LABEL}: Spark was refused a right by the object store: {refusal} (Service: S3, Status Code: 403); "
+    )
+    assert (type(error), str(error)) == (ConfigurationError, f"{message}no incomplete batch was published; {ADVICE}")
 
 
 def test_refusal_to_maintain_a_table_names_the_table() -> None:
@@ -87,10 +89,11 @@ def test_refusal_to_maintain_a_table_names_the_table() -> None:
 
 def test_right_that_is_told_at_the_end_of_a_long_text_is_kept_when_it_is_cut() -> None:
     text = "x" * 1000 + "\n" + STORE.format(words="Access Denied", call="deleteObjects")
-    told = summarize_failure(text, 100)
-    assert len(told) == 100
+    failure = summarize_failure(text, 100)
+    assert len(failure) == 100
     assert (
-        find_refused_right(told) == "the object store: s3:DeleteObject: Access Denied (Service: S3, Status Code: 403)"
+        find_refused_right(failure)
+        == "the object store: s3:DeleteObject: Access Denied (Service: S3, Status Code: 403)"
     )
     assert summarize_failure("no space left\nat line 7", 100) == "no space left"
     assert find_refused_right("Slow Down (Service: S3, Status Code: 503, Request ID: x)") is None

@@ -66,16 +66,16 @@ def copy_file(include: Path, kind: str, source: Path) -> Path:
 
 
 def list_tables(pipeline: Pipeline) -> list[Table]:
-    made = [make_concrete_table(pipeline, "dwh.shop.orders")] if pipeline.template else []
-    return [*(table for table in pipeline.tables if table.naming is None), *made]
+    concrete_tables = [make_concrete_table(pipeline, "dwh.shop.orders")] if pipeline.template else []
+    return [*(table for table in pipeline.tables if table.naming is None), *concrete_tables]
 
 
 def flush(pipeline: Pipeline, table: Table) -> FlushedTable:
     metadata = pipeline.source.metadata
     if table.select is not None:
         fields = tuple(Field(field.name, field.type or "") for field in CUSTOMERS.fields)
-        joined = tuple(replace(d, columns=fields) for d in table.select.dimensions)
-        table = replace(table, select=replace(table.select, dimensions=joined))
+        dimensions = tuple(replace(d, columns=fields) for d in table.select.dimensions)
+        table = replace(table, select=replace(table.select, dimensions=dimensions))
     reads, conditions = read_table_statements(table, metadata)
     return FlushedTable(
         table=table,
@@ -95,23 +95,25 @@ def format_source(source: FieldSource) -> str:
 
 def to_text(inputs: tuple[Dataset, ...], outputs: list[Dataset]) -> str:
     def show(dataset: Dataset) -> dict[str, Any]:
-        shown: dict[str, Any] = {"name": asdict(dataset.name), "fields": {f.name: f.type for f in dataset.fields}}
+        description: dict[str, Any] = {"name": asdict(dataset.name), "fields": {f.name: f.type for f in dataset.fields}}
         if dataset.sources:
-            shown["columns"] = {name: list(map(format_source, found)) for name, found in dataset.sources.items()}
-            shown["rows"] = list(map(format_source, dataset.row_sources))
-        return shown
+            description["columns"] = {
+                name: list(map(format_source, sources)) for name, sources in dataset.sources.items()
+            }
+            description["rows"] = list(map(format_source, dataset.row_sources))
+        return description
 
     return json.dumps({"inputs": list(map(show, inputs)), "outputs": list(map(show, outputs))}, indent=1) + "\n"
 
 
-def check_sources(where: str, written: list[str], inputs: tuple[Dataset, ...], output: Dataset) -> None:
+def check_sources(label: str, column_names: list[str], inputs: tuple[Dataset, ...], output: Dataset) -> None:
     """Every column that is written has a source, and every source is a field that an input has."""
-    assert list(output.sources) == written
-    bare = {f"{where}.{name}" for name, found in output.sources.items() if not found}
+    assert list(output.sources) == column_names
+    bare = {f"{label}.{name}" for name, sources in output.sources.items() if not sources}
     assert bare <= CONSTANTS
     known = {(dataset.name, field.name) for dataset in inputs for field in dataset.fields}
-    named = [source for found in (*output.sources.values(), output.row_sources) for source in found]
-    assert {(source.dataset, source.field) for source in named} <= known
+    source_fields = [source for sources in (*output.sources.values(), output.row_sources) for source in sources]
+    assert {(source.dataset, source.field) for source in source_fields} <= known
 
 
 @pytest.mark.parametrize("name", sorted(PIPELINES))
@@ -127,7 +129,7 @@ def test_each_column_of_a_pipelines_tables_is_traced_to_fields_of_its_topics(nam
             list_inputs(flushed),
             output,
         )
-        inputs |= {found.name: found for found in list_inputs(flushed)}
+        inputs |= {dataset.name: dataset for dataset in list_inputs(flushed)}
         outputs.append(output)
     compare_with_golden(GOLDEN / f"{name}.json", to_text(tuple(inputs.values()), outputs))
 
@@ -135,13 +137,15 @@ def test_each_column_of_a_pipelines_tables_is_traced_to_fields_of_its_topics(nam
 @pytest.mark.parametrize("name", sorted(PUBLICATIONS))
 def test_each_part_of_a_published_record_is_traced_to_columns_of_its_tables(name: str, include: Path) -> None:
     publication = load_publication(copy_file(include, "publications", PUBLICATIONS[name]))
-    found = {"lake.shop.orders": ORDERS, "lake.shop.customers": CUSTOMERS}
-    columns = {table: [field.name for field in dataset.fields] for table, dataset in found.items()}
+    fields_by_table = {"lake.shop.orders": ORDERS, "lake.shop.customers": CUSTOMERS}
+    columns = {table: [field.name for field in dataset.fields] for table, dataset in fields_by_table.items()}
     reads, aliases = read_publication(publication.sql, publication.table, columns)
     topics = tuple(DatasetName("kafka://broker:9092", topic) for topic in publication.topics)
-    published = PublishedTopic(publication, topics, reads, {alias: found[table] for alias, table in aliases.items()})
+    published = PublishedTopic(
+        publication, topics, reads, {alias: fields_by_table[table] for alias, table in aliases.items()}
+    )
     outputs = describe_published_topics(published)
-    inputs = tuple(found[table] for table in aliases.values())
+    inputs = tuple(fields_by_table[table] for table in aliases.values())
     for output in outputs:
         check_sources(name, [field.name for field in output.fields], inputs, output)
     compare_with_golden(GOLDEN / f"publish_{name}.json", to_text(inputs, list(outputs)))

@@ -13,7 +13,7 @@ from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
 NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
-NAMED, ENOUGH = "name <> ''", "SELECT count(*) < 3 FROM {table}"
+NAME_AUDIT, COUNT_AUDIT = "name <> ''", "SELECT count(*) < 3 FROM {table}"
 
 
 def build_audited_pipeline(*audits: str, mode: str = "upsert_delete"):
@@ -25,8 +25,8 @@ def world() -> World:
     world = World()
     world.broker.create("orders")
     world.engine.conditions = {
-        NAMED: lambda row: bool(row["name"]),
-        ENOUGH: lambda rows: len(rows) < 3,
+        NAME_AUDIT: lambda row: bool(row["name"]),
+        COUNT_AUDIT: lambda rows: len(rows) < 3,
         "true": lambda _: True,
     }
     return world
@@ -38,11 +38,11 @@ def produce(world: World, key: str, name: str | None) -> None:
 
 def test_batch_that_breaks_an_audit_is_not_published_and_stays_staged(world: World) -> None:
     produce(world, "a", "x")
-    flush(world.build_ports(build_audited_pipeline(NAMED)))
+    flush(world.build_ports(build_audited_pipeline(NAME_AUDIT)))
     for key, name in (("b", ""), ("c", ""), ("d", "y")):
         produce(world, key, name)
     with pytest.raises(AuditFailed, match=r"audit=name <> '' does not hold: rows=2; nothing was published"):
-        flush(world.build_ports(build_audited_pipeline(NAMED)))
+        flush(world.build_ports(build_audited_pipeline(NAME_AUDIT)))
     assert world.read_rows(NAME) == [{"id": "a", "name": "x"}]
     assert [staged.batch for staged in world.destination.list_staged(INTERMEDIATE, NAME)] == [2]
     assert not [ref for ref in world.destination.tables[NAME].refs if ref.startswith("tidegate_shop_")]
@@ -57,9 +57,9 @@ def test_query_looks_at_the_whole_branch_before_it_is_published(world: World) ->
         for key in batch:
             produce(world, key, key)
         if batch == "ab":
-            flush(world.build_ports(build_audited_pipeline(ENOUGH)))
+            flush(world.build_ports(build_audited_pipeline(COUNT_AUDIT)))
     with pytest.raises(AuditFailed, match=r"audit=SELECT count\(\*\) < 3 FROM \{table\} does not hold;"):
-        flush(world.build_ports(build_audited_pipeline(ENOUGH)))
+        flush(world.build_ports(build_audited_pipeline(COUNT_AUDIT)))
     assert len(world.read_rows(NAME)) == 2
 
 
@@ -67,7 +67,7 @@ def test_every_broken_audit_is_named(world: World) -> None:
     for key in "abc":
         produce(world, key, "")
     with pytest.raises(AuditFailed, match=r"rows=3; audit=SELECT"):
-        flush(world.build_ports(build_audited_pipeline(NAMED, ENOUGH)))
+        flush(world.build_ports(build_audited_pipeline(NAME_AUDIT, COUNT_AUDIT)))
 
 
 @pytest.mark.parametrize("mode", ["upsert_delete", "upsert", "delete", "append"])
@@ -76,13 +76,13 @@ def test_condition_is_asked_of_the_rows_that_the_mode_writes(world: World, mode:
     produce(world, "a", "x" if mode.startswith("upsert") else None)
     if mode == "append":
         with pytest.raises(AuditFailed, match="rows=1"):
-            flush(world.build_ports(build_audited_pipeline(NAMED, mode=mode)))
+            flush(world.build_ports(build_audited_pipeline(NAME_AUDIT, mode=mode)))
     else:
-        flush(world.build_ports(build_audited_pipeline(NAMED, mode=mode)))
+        flush(world.build_ports(build_audited_pipeline(NAME_AUDIT, mode=mode)))
 
 
 def test_soft_deleted_row_is_asked_as_it_stands_on_the_branch(world: World) -> None:
-    pipeline = build_pipeline(build_table(NAME, audits=(NAMED,), deletes="soft"))
+    pipeline = build_pipeline(build_table(NAME, audits=(NAME_AUDIT,), deletes="soft"))
     produce(world, "a", "")
     produce(world, "a", None)
     with pytest.raises(AuditFailed, match="rows=1"):
@@ -91,32 +91,32 @@ def test_soft_deleted_row_is_asked_as_it_stands_on_the_branch(world: World) -> N
 
 def test_batch_without_rows_asks_nothing(world: World) -> None:
     produce(world, "a", None)
-    flush(world.build_ports(build_audited_pipeline(NAMED, mode="upsert")))
+    flush(world.build_ports(build_audited_pipeline(NAME_AUDIT, mode="upsert")))
     assert not world.engine.merges
 
 
 def test_answers_of_another_attempt_are_not_taken_for_ours(world: World) -> None:
     produce(world, "a", "x")
 
-    def elsewhere(call: str, when: str) -> None:
-        if (call, when) == ("staging.read_audit_answers", "before"):
+    def elsewhere(call: str, moment: str) -> None:
+        if (call, moment) == ("staging.read_audit_answers", "before"):
             properties = world.destination.tables[INTERMEDIATE].properties
             for name in [n for n in properties if n.startswith("tidegate.audit.")]:
                 properties[name] = properties[name].replace("attempt2", "other")
 
     with pytest.raises(RetryLater, match="the audits have no answer"):
-        flush(world.build_ports(build_audited_pipeline(NAMED), elsewhere))
+        flush(world.build_ports(build_audited_pipeline(NAME_AUDIT), elsewhere))
     assert not world.read_rows(NAME)
 
 
 def test_audit_that_fails_because_this_very_batch_was_published_meanwhile_is_no_failure(world: World) -> None:
     """The other task's publish removes this one's branch: what Spark says of that is not the reason."""
     produce(world, "a", "x")
-    ports = world.build_ports(build_audited_pipeline(NAMED))
+    ports = world.build_ports(build_audited_pipeline(NAME_AUDIT))
     (staged,) = stage(ports, plan(ports))
     engine = GoneBranch(world, staged)
-    done = merge(world.build_ports(build_audited_pipeline(NAMED), engine=engine), staged)
-    assert (done.outcome, world.read_rows(NAME)) == (PublishOutcome.ALREADY_PUBLISHED, [{"id": "a", "name": "x"}])
+    result = merge(world.build_ports(build_audited_pipeline(NAME_AUDIT), engine=engine), staged)
+    assert (result.outcome, world.read_rows(NAME)) == (PublishOutcome.ALREADY_PUBLISHED, [{"id": "a", "name": "x"}])
 
 
 class GoneBranch:
@@ -128,11 +128,11 @@ class GoneBranch:
     def run(self, job: Any) -> None:
         self.world.engine.run(job)
         if getattr(job, "audits", None) is not None:
-            merge(self.world.build_ports(build_audited_pipeline(NAMED)), self.staged)
+            merge(self.world.build_ports(build_audited_pipeline(NAME_AUDIT)), self.staged)
             raise AuditFailed("it has no answer: [TABLE_OR_VIEW_NOT_FOUND]")
 
 
 def test_answers_leave_with_their_batch(world: World) -> None:
     produce(world, "a", "x")
-    flush(world.build_ports(build_audited_pipeline(NAMED)))
+    flush(world.build_ports(build_audited_pipeline(NAME_AUDIT)))
     assert not [name for name in world.destination.tables[INTERMEDIATE].properties if "audit" in name]

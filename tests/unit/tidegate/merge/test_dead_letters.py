@@ -25,9 +25,9 @@ ALL = Errors("all", 3)
 LETTERS = "lake.shop.tidegate_shop_dead_letters"
 
 
-def build_tolerant_pipeline(*tables, errors: Errors = ALL, **given) -> Pipeline:
-    made = tuple(replace(table, errors=errors) for table in tables or (build_table(),))
-    return build_pipeline(*made, source={"errors": errors}, **given)
+def build_tolerant_pipeline(*tables, errors: Errors = ALL, **options) -> Pipeline:
+    tolerant_tables = tuple(replace(table, errors=errors) for table in tables or (build_table(),))
+    return build_pipeline(*tolerant_tables, source={"errors": errors}, **options)
 
 
 @pytest.fixture
@@ -107,15 +107,15 @@ def test_killed_at_any_call_the_next_run_loses_and_doubles_no_dead_letter() -> N
         world, hook = fresh(), CrashAt(number)
         try:
             flush(world.build_ports(build_tolerant_pipeline(), hook))
-            finished = True
+            is_finished = True
         except Crash:
-            finished = False
+            is_finished = False
         for _ in range(2):
             with suppress(NothingToDo):
                 flush(world.build_ports(build_tolerant_pipeline()))
         assert [(r["offset"], r["replayed_at"]) for r in world.read_rows(LETTERS)] == [(1, None)], hook.at
         assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "c"], hook.at
-        if finished:
+        if is_finished:
             return
 
 
@@ -125,8 +125,8 @@ def test_dead_letter_of_an_attempt_that_was_never_published_goes_when_a_later_on
     class DiesBeforePublish(Exception):
         pass
 
-    def at(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "before"):
+    def at(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before"):
             raise DiesBeforePublish
 
     with pytest.raises(DiesBeforePublish):
@@ -164,15 +164,15 @@ def build_announcing_pipeline(topic: str = "broken") -> Pipeline:
 def test_dead_letters_are_sent_with_the_headers_that_kafka_connect_gives_them(world: World) -> None:
     ports = world.build_ports(build_announcing_pipeline())
     flush(ports)
-    sent = world.broker.sent
-    assert [message.value for message in sent] == [BAD.encode(), b'{"id": "d", "name": "z"}']
-    headers = {name.removeprefix("__connect.errors."): (value or b"").decode() for name, value in sent[0].headers}
+    messages = world.broker.sent
+    assert [message.value for message in messages] == [BAD.encode(), b'{"id": "d", "name": "z"}']
+    headers = {name.removeprefix("__connect.errors."): (value or b"").decode() for name, value in messages[0].headers}
     place = {"topic": "orders", "partition": "0", "offset": "1", "connector.name": "shop", "task.id": "1"}
     assert headers.items() >= place.items()
     assert (headers["stage"], headers["exception.class.name"]) == ("VALUE_CONVERTER", "UndecodableValue")
     assert headers["exception.message"]
-    told = ("stage", "class.name", "exception.class.name", "exception.message", "exception.stacktrace")
-    assert set(headers) == {*place, *told}
+    header_names = ("stage", "class.name", "exception.class.name", "exception.message", "exception.stacktrace")
+    assert set(headers) == {*place, *header_names}
     world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
     flush(ports)
     assert len(world.broker.sent) == 2
@@ -182,8 +182,8 @@ def test_dead_letters_that_could_not_be_sent_are_sent_by_the_next_run(world: Wor
     def refuse(*_) -> None:
         raise RetryLater("the topic is not to be had")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(world.broker, "send", refuse)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.broker, "send", refuse)
         flush(world.build_ports(build_announcing_pipeline()))
     assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "c"]
     world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
@@ -197,8 +197,8 @@ def test_dead_letter_that_its_topic_does_not_take_is_named_by_its_place_and_sent
     def refuse(topic: str, messages: list) -> None:
         raise RecordRefused(f"topic={topic} takes no record of bytes=9; raise its max.message.bytes", messages[1])
 
-    with monkeypatch.context() as broken:
-        broken.setattr(world.broker, "send", refuse)
+    with monkeypatch.context() as patch:
+        patch.setattr(world.broker, "send", refuse)
         flush(world.build_ports(build_announcing_pipeline()))
         (report,) = clean_up(world.build_ports(build_announcing_pipeline()))
     assert report.failed == (
@@ -219,8 +219,8 @@ def test_dead_letters_are_sent_when_their_own_batch_is_published_and_not_with_on
     flush(world.build_ports(build_announcing_pipeline()))
     world.broker.produce("orders", {"id": "e"}, BAD)
 
-    def dies(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "before"):
+    def dies(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before"):
             raise Crash(call)
 
     with pytest.raises(Crash):
@@ -240,11 +240,11 @@ def test_as_many_bad_records_as_are_allowed_are_set_aside_and_one_more_is_too_ma
 
 
 @pytest.mark.parametrize(
-    ("partitions", "named"),
+    ("partitions", "ranges"),
     [(2, [["many", 0, 0, 1], ["many", 1, 1, 3]]), (120, [["many", None, 0, 3]])],
     ids=["by partition", "by topic"],
 )
-def test_letters_are_written_under_the_offsets_of_their_batch(partitions: int, named: list) -> None:
+def test_letters_are_written_under_the_offsets_of_their_batch(partitions: int, ranges: list) -> None:
     world, pipeline = World(), build_tolerant_pipeline(build_table(topics=("many",)))
     world.broker.create("many", partitions)
     world.broker.produce("many", {"id": "a"}, {"id": "a", "name": "x"}, partition=1)
@@ -252,22 +252,24 @@ def test_letters_are_written_under_the_offsets_of_their_batch(partitions: int, n
     world.broker.produce("many", {"id": "c"}, {"id": "c", "name": "z"}, partition=1)
     for partition in range(partitions):
         world.broker.produce("many", {"id": "b"}, BAD, partition=partition)
-    allowed = replace(ALL, max_per_batch=200)
-    flush(world.build_ports(build_tolerant_pipeline(build_table(topics=("many",)), errors=allowed)))
-    asked = [json.loads(text) for job in world.engine.merges for text in job.statements]
-    assert [one["ranges"] for one in asked if one["statement"] == "write_dead_letters"] == [named]
+    errors = replace(ALL, max_per_batch=200)
+    flush(world.build_ports(build_tolerant_pipeline(build_table(topics=("many",)), errors=errors)))
+    statements = [json.loads(text) for job in world.engine.merges for text in job.statements]
+    assert [entry["ranges"] for entry in statements if entry["statement"] == "write_dead_letters"] == [ranges]
     assert len(world.read_rows(LETTERS)) == partitions
 
 
 def test_statements_about_letters_of_others_name_only_partitions_that_have_some(world: World) -> None:
     """A batch of a topic of thousands of partitions has records of few, or of all."""
-    held = [["orders", 7, 3, 9], ["orders", 1500, 0, 1]]
-    ranges = Ranges({"orders": dict.fromkeys(range(2000), (5, 8)) | {p: (start, end) for _, p, start, end in held}})
+    partition_ranges = [["orders", 7, 3, 9], ["orders", 1500, 0, 1]]
+    ranges = Ranges(
+        {"orders": dict.fromkeys(range(2000), (5, 8)) | {p: (start, end) for _, p, start, end in partition_ranges}}
+    )
     counts = Counts(span=6003, read=6003, dead_lettered=7)
     staged = StagedBatch("lake.shop.orders", 3, "mine", 1, ranges, counts, topic_ids={"orders": "topic-1"})
     places = [("orders", 7), ("orders", 1500)]
     statements = _render_others(world.build_ports(build_tolerant_pipeline()), LETTERS, staged, 2, places)
-    assert [json.loads(statement)["ranges"] for statement in statements] == [held, held]
+    assert [json.loads(statement)["ranges"] for statement in statements] == [partition_ranges, partition_ranges]
 
 
 def list_statements(world: World) -> list[dict]:
@@ -284,7 +286,9 @@ def test_letters_of_many_partitions_are_forgotten_and_read_again_by_statements_o
     earliest = propose_moves(world.build_ports(pipeline), "earliest")
     rebase_positions(world.build_ports(pipeline), earliest)
     flush(world.build_ports(pipeline))
-    reread = [one["ranges"] for one in list_statements(world) if one["statement"] == "reread_dead_letters"]
+    reread = [
+        statement["ranges"] for statement in list_statements(world) if statement["statement"] == "reread_dead_letters"
+    ]
     assert [len(ranges) for ranges in reread] == [100, 100, 50]
     assert [part[1] for ranges in reread for part in ranges] == list(range(partitions))
     assert {row["batch"] for row in world.read_rows(LETTERS) if row["replayed_at"] is None} == {2}
@@ -299,6 +303,10 @@ def test_replay_of_many_partitions_marks_each_letter_by_statements_of_bounded_le
     flush(world.build_ports(pipeline))
     world.engine.mended |= {0: {"id": "b", "name": "mended"}}
     (result,) = replay_dead_letters(world.build_ports(pipeline))
-    named = [len(one["ranges"]) for one in list_statements(world) if one["statement"] == "replayed_dead_letters"]
-    assert (result.tried, result.replayed, named) == (120, 120, [100, 20])
+    range_counts = [
+        len(statement["ranges"])
+        for statement in list_statements(world)
+        if statement["statement"] == "replayed_dead_letters"
+    ]
+    assert (result.tried, result.replayed, range_counts) == (120, 120, [100, 20])
     assert [row for row in world.read_rows(LETTERS) if row["replayed_at"] is None] == []

@@ -19,7 +19,7 @@ TEXT = Primitive("STRING")
 STAGED = StagedBatch(
     "lake.shop.orders", 7, "0af3", 0, Ranges({"orders": {0: (0, 9)}}), Counts(span=9, read=9, staged=9)
 )
-INTO_ONE = KeyFormat(fields=("a", "b"), columns=(Column("a", "STRING"), Column("b", "STRING")), into="k")
+STRUCT_KEY = KeyFormat(fields=("a", "b"), columns=(Column("a", "STRING"), Column("b", "STRING")), into="k")
 
 
 def render(table: Table, backfill: bool = False, dialect: str = "iceberg") -> str:
@@ -29,8 +29,8 @@ def render(table: Table, backfill: bool = False, dialect: str = "iceberg") -> st
     return render_merge_statements(ports, table, STAGED, "b")[-1]
 
 
-def build_keyed_table(key: KeyFormat, **held: Any) -> Table:
-    fields = (*held.items(), ("name", TEXT))
+def build_keyed_table(key: KeyFormat, **key_fields: Any) -> Table:
+    fields = (*key_fields.items(), ("name", TEXT))
     value = ValueFormat(columns=(Column("name", "STRING"),))
     return replace(build_table(), key=key, value=value, target_schema=Struct(fields))
 
@@ -51,16 +51,19 @@ def test_backfill_of_an_append_table_finds_rows_by_the_tables_own_name_of_a_rena
 @pytest.mark.parametrize("backfill", [False, True])
 def test_parts_of_a_key_in_one_column_are_written_in_the_tables_order(dialect: str, backfill: bool) -> None:
     struct = Struct((("b", TEXT), ("a", TEXT)))
-    statement = render(build_keyed_table(INTO_ONE, k=struct), backfill, dialect)
-    made = {"iceberg": "named_struct('b', key.`b`, 'a', key.`a`)", "bigquery": "STRUCT(key.`b` AS `b`, key.`a` AS `a`)"}
-    assert statement.count(made[dialect]) == 1 + backfill
-    same = render(build_keyed_table(INTO_ONE, k=Struct((("a", TEXT), ("b", TEXT)))), backfill, dialect)
-    assert same.count("key AS `k`") == 1 + backfill
+    statement = render(build_keyed_table(STRUCT_KEY, k=struct), backfill, dialect)
+    expected_struct = {
+        "iceberg": "named_struct('b', key.`b`, 'a', key.`a`)",
+        "bigquery": "STRUCT(key.`b` AS `b`, key.`a` AS `a`)",
+    }
+    assert statement.count(expected_struct[dialect]) == 1 + backfill
+    same_statement = render(build_keyed_table(STRUCT_KEY, k=Struct((("a", TEXT), ("b", TEXT)))), backfill, dialect)
+    assert same_statement.count("key AS `k`") == 1 + backfill
 
 
 def test_part_of_a_key_that_was_renamed_in_the_table_is_found_by_its_own_name() -> None:
     struct = Struct((("first", TEXT), ("b", TEXT)), aliases=(("a", "first"),))
-    table = build_keyed_table(INTO_ONE, k=struct)
+    table = build_keyed_table(STRUCT_KEY, k=struct)
     values = build_merge_input(build_pipeline(table), table, STAGED, "b")
     assert (values["leaves"], values["staged_leaves"]) == ([("k", "first"), ("k", "b")], [("k", "a"), ("k", "b")])
     statement = render(table)
@@ -75,27 +78,27 @@ def test_uuid_of_a_key_is_compared_as_the_table_shows_it() -> None:
     assert "key.`part` AS `part`" in statement
 
 
-HELD = Struct(
+TARGET_SCHEMA = Struct(
     (("id", TEXT), ("name", TEXT), ("is_deleted", Primitive("BOOLEAN"))), aliases=(("_deleted", "is_deleted"),)
 )
 
 
-@pytest.mark.parametrize("more", [{}, {"sequence_by": ("name",)}, {"partial_updates": True}], ids=str)
-def test_flag_of_deleted_rows_that_was_renamed_in_the_table_is_found_by_its_own_name(more: dict[str, Any]) -> None:
-    table = replace(build_table(), deletes=DeleteMode.SOFT, target_schema=HELD, **more)
+@pytest.mark.parametrize("options", [{}, {"sequence_by": ("name",)}, {"partial_updates": True}], ids=str)
+def test_flag_of_deleted_rows_that_was_renamed_in_the_table_is_found_by_its_own_name(options: dict[str, Any]) -> None:
+    table = replace(build_table(), deletes=DeleteMode.SOFT, target_schema=TARGET_SCHEMA, **options)
     statement = render(table)
     assert "t.`is_deleted` = true" in statement
     assert "`_deleted`" not in statement
 
 
-@pytest.mark.parametrize("declared", [True, False])
-def test_flag_that_was_renamed_is_no_column_of_the_value(declared: bool) -> None:
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_flag_that_was_renamed_is_no_column_of_the_value(is_declared: bool) -> None:
     world = World()
     world.destination.create("lake.shop.orders", (Column("id", "STRING"), Column("_deleted", "BOOLEAN")))
     world.destination.rename_column("lake.shop.orders", "_deleted", "is_deleted")
-    value = ValueFormat(columns=(Column("id", "STRING"),) if declared else None)
+    value = ValueFormat(columns=(Column("id", "STRING"),) if is_declared else None)
     table = replace(build_table(), deletes=DeleteMode.SOFT, value=value)
     state = world.build_ports(build_pipeline(table)).tables.read_state(table.name, "shop")
-    resolved = resolve_columns(table, {}, state)
-    values = build_merge_input(build_pipeline(table), resolved, STAGED, "b")
+    columns = resolve_columns(table, {}, state)
+    values = build_merge_input(build_pipeline(table), columns, STAGED, "b")
     assert (values["values"], values["flag"]) == ([], "is_deleted")

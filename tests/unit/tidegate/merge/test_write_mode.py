@@ -70,14 +70,14 @@ def test_key_of_the_newest_snapshot_is_not_new(world: World) -> None:
     assert {row["id"]: row["name"] for row in world.read_rows(NAME)} == {"a": "x", "b": "y"}
 
 
-@pytest.mark.parametrize("when", ["commits.start_branch", "engine.run", "commits.publish"])
-def test_key_that_another_writer_brings_meanwhile_is_found_by_the_next_cut(world: World, when: str) -> None:
+@pytest.mark.parametrize("target_call", ["commits.start_branch", "engine.run", "commits.publish"])
+def test_key_that_another_writer_brings_meanwhile_is_found_by_the_next_cut(world: World, target_call: str) -> None:
     write_changes(world, ("a", "x"))
-    done = []
+    calls = []
 
     def meanwhile(call: str, moment: str) -> None:
-        if (call, moment) == (when, "before") and not done:
-            done.append(world.destination.append_foreign_rows(NAME, {"id": "b", "name": "theirs"}))
+        if (call, moment) == (target_call, "before") and not calls:
+            calls.append(world.destination.append_foreign_rows(NAME, {"id": "b", "name": "theirs"}))
 
     published = write_changes(world, ("b", "ours"), hook=meanwhile)
     assert (published.written_as, published.updated) == ("merge", 1)

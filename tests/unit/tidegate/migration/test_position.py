@@ -36,7 +36,7 @@ class StillWorld(UnreachableWorld):
 
     def read_announcements(self, topic: str, start: dict[int, int]) -> list[AnnouncedFiles]:
         self.asked = start
-        return [one for one in self.announced if one.offset >= start.get(one.partition, 0)]
+        return [letter for letter in self.announced if letter.offset >= start.get(letter.partition, 0)]
 
 
 def build_draft(**source: Any) -> Draft:
@@ -44,8 +44,8 @@ def build_draft(**source: Any) -> Draft:
     return Draft("p", {"source": source or {"topics": ["a", "b"]}, "tables": tables}, "lake")
 
 
-def build_announced_files(table: str, offset: int, **more: Any) -> AnnouncedFiles:
-    return AnnouncedFiles(**{"partition": 0, "offset": offset, "group": "cg", "table": table, "files": 1, **more})
+def build_announced_files(table: str, offset: int, **options: Any) -> AnnouncedFiles:
+    return AnnouncedFiles(**{"partition": 0, "offset": offset, "group": "cg", "table": table, "files": 1, **options})
 
 
 def test_partitions_without_a_commit_begin_where_the_sink_would() -> None:
@@ -62,8 +62,8 @@ def test_first_group_with_offsets_counts_and_members_of_any() -> None:
     source = PositionSource(groups=("own", "connect"))
     assert find_position(source, build_draft(), world).group == "connect"
     world.groups["own"] = GroupState(2, {"a": {0: 3}})
-    running = find_position(source, build_draft(), world)
-    assert (running.state, running.group) == ("running", "own")
+    position = find_position(source, build_draft(), world)
+    assert (position.state, position.group) == ("running", "own")
     world.groups = {"own": GroupState(0, {"a": {0: 3}}), "connect": GroupState(1, {})}
     assert find_position(source, build_draft(), world).state == "running"
 

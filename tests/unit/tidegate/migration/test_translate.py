@@ -52,14 +52,14 @@ def read_pipeline(translation: Translation) -> dict[str, Any]:
 
 
 def list_outcomes(translation: Translation) -> dict[str, str]:
-    return {one.name: str(one.outcome) for one in translation.settings}
+    return {setting.name: str(setting.outcome) for setting in translation.settings}
 
 
 @pytest.mark.parametrize("kind", FULL)
 def test_no_setting_falls_through_and_no_secret_shows(kind: str, include: Path) -> None:
     translation = translate_text(FULL[kind])
-    given = set(read_config(FULL[kind], "connector").settings)
-    assert {one.name for one in translation.settings} >= given
+    setting_names = set(read_config(FULL[kind], "connector").settings)
+    assert {setting.name for setting in translation.settings} >= setting_names
     options = re.findall(r"'([\w.-]+)'\s*=", FULL[kind]) if kind == "flink" else []
     assert {
         name for name in options if not any(setting.name.endswith(name) for setting in translation.settings)
@@ -72,13 +72,13 @@ def test_no_setting_falls_through_and_no_secret_shows(kind: str, include: Path) 
 
 def test_key_fields_are_those_of_the_tables_struct_and_not_of_the_structs_in_it() -> None:
     kind = "STRUCT<`a``b`: STRUCT<x: INT, y: INT>, id: BIGINT, m: MAP<STRING, STRUCT<z: INT>>>"
-    asked = {
+    config = {
         "name": "sink",
         "connector.class": "com.wepay.kafka.connect.bigquery.BigQuerySinkConnector",
         "topics": "orders",
         "project": "p",
     }
-    text = json.dumps({**asked, "defaultDataset": "d", "kafkaKeyFieldName": "k", "deleteEnabled": "true"})
+    text = json.dumps({**config, "defaultDataset": "d", "kafkaKeyFieldName": "k", "deleteEnabled": "true"})
     data = read_pipeline(translate_text(text, Choices(), KnownTables(Column("k", kind), Column("n", "INT"))))
     assert data["source"]["key"]["fields"] == ["a`b", "id", "m"]
 
@@ -181,8 +181,8 @@ def test_tabular_iceberg_sink_keeps_its_keys_routes_and_branch() -> None:
     }
     assert translation.position.groups == ("cg-shop", "connect-orders-sink")
     outcomes = list_outcomes(translation)
-    refused = {name for name, outcome in outcomes.items() if outcome == "not mapped"}
-    assert refused == {"iceberg.hadoop.fs.s3a.connection.maximum", "some.new.option"}
+    unmapped_names = {name for name, outcome in outcomes.items() if outcome == "not mapped"}
+    assert unmapped_names == {"iceberg.hadoop.fs.s3a.connection.maximum", "some.new.option"}
     assert outcomes["iceberg.table.gone.partition-by"] == "not needed"
 
 

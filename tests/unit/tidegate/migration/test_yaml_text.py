@@ -13,6 +13,6 @@ TEXTS = (
 @pytest.mark.parametrize("text", TEXTS)
 def test_text_is_read_back_wherever_it_stands(text: str) -> None:
     data = {"list": [text, {"b": [text]}], "flow": {text: [text]}, "last": text}
-    read = yaml.safe_load(format_yaml(data, {}))
+    parsed_data = yaml.safe_load(format_yaml(data, {}))
     # lines of SQL stand below each other, and end with a line
-    assert read == {**data, "last": f"{text}\n" if "\n" in text else text}
+    assert parsed_data == {**data, "last": f"{text}\n" if "\n" in text else text}

@@ -14,21 +14,21 @@ RANGES = st.dictionaries(st.integers(0, 4), st.tuples(st.integers(0, 50), st.int
 @given(RANGES, st.integers(1, 40))
 def test_slices_follow_each_other_and_make_up_the_whole_range(ranges: Ranges, size: int) -> None:
     slices = cut_into_slices(ranges, size)
-    assert sum(one.span for one in slices) == ranges.span
-    assert all(0 < one.span <= size for one in slices)
+    assert sum(piece.span for piece in slices) == ranges.span
+    assert all(0 < part_range.span <= size for part_range in slices)
     following = ranges.start
-    for one in slices:
-        assert one.start == following
-        following = one.end
+    for slice in slices:
+        assert slice.start == following
+        following = slice.end
     assert following == ranges.end or not slices
 
 
 @given(RANGES, st.integers(1, 40), st.data())
 def test_what_is_covered_ends_at_the_first_gap(ranges: Ranges, size: int, data: st.DataObject) -> None:
     pieces = cut_into_slices(ranges, size)
-    kept = [piece for piece in pieces if data.draw(st.booleans())]
-    reach = find_reach(kept, ranges.start)
-    offsets = {(p, o) for piece in kept for _, p, start, end in piece for o in range(start, end)}
+    kept_slices = [kept_slice for kept_slice in pieces if data.draw(st.booleans())]
+    reach = find_reach(kept_slices, ranges.start)
+    offsets = {(p, o) for kept_slice in kept_slices for _, p, start, end in kept_slice for o in range(start, end)}
     for _, partition, start, end in ranges:
         expected = next((o for o in range(start, end) if (partition, o) not in offsets), end)
         assert reach["t"][partition] == expected
@@ -47,14 +47,14 @@ def test_partition_that_the_position_does_not_know_has_no_later_records() -> Non
     assert find_missing_ranges({"t": {0: 5}}, {}).span == 0
 
 
-def build_backfill(**given: object) -> Backfill:
+def build_backfill(**options: object) -> Backfill:
     content = {
         "asked": "x",
         "max_records": 10,
         "tables": (TableBackfill("a", Ranges({"t": {0: (0, 25)}})), TableBackfill("b", Ranges({"t": {0: (0, 5)}}))),
         "cluster_id": "c",
         "topic_ids": {"t": "i"},
-        **given,
+        **options,
     }
     return Backfill.of("shop", **content)
 
@@ -67,7 +67,7 @@ def test_numbers_run_from_the_newest_slice_of_the_longest_table_to_the_first() -
     assert build_backfill().numbers == [3, 2, 1]
 
 
-@pytest.mark.parametrize("other", [{"max_records": 11}, {"topic_ids": {"t": "j"}}, {"asked": "y"}])
-def test_another_content_is_another_backfill(other: dict) -> None:
+@pytest.mark.parametrize("changes", [{"max_records": 11}, {"topic_ids": {"t": "j"}}, {"asked": "y"}])
+def test_another_content_is_another_backfill(changes: dict) -> None:
     assert build_backfill().id == build_backfill().id
-    assert build_backfill(**other).id != build_backfill().id
+    assert build_backfill(**changes).id != build_backfill().id

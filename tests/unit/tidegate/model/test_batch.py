@@ -21,8 +21,8 @@ def pass_through_json(data: dict) -> dict:
 
 @pytest.mark.parametrize("attempt", [None, "a1"])
 def test_plan_survives_json(attempt: str | None) -> None:
-    refused = (Refusal("lake.a.c", "PositionLost", "table=lake.a.c was rolled back"),)
-    plan = Plan((PlannedBatch("lake.a.b", 3, RANGES, attempt),), "cluster", {"t": "id"}, refusals=refused)
+    refusals = (Refusal("lake.a.c", "PositionLost", "table=lake.a.c was rolled back"),)
+    plan = Plan((PlannedBatch("lake.a.b", 3, RANGES, attempt),), "cluster", {"t": "id"}, refusals=refusals)
     assert Plan.from_dict(pass_through_json(plan.to_dict())) == plan
     assert plan.tables[0].is_resumed is (attempt is not None)
 

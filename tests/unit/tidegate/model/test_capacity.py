@@ -43,22 +43,22 @@ def test_cap_is_used_up_exactly(start: int, backlogs: list[int], cap: int) -> No
 @given(STARTS, BACKLOGS, CAPS)
 def test_no_partition_is_read_beyond_its_end(start: int, backlogs: list[int], cap: int) -> None:
     assert all(
-        0 <= took <= backlog for took, backlog in zip(list_sizes(cut(start, backlogs, cap)), backlogs, strict=True)
+        0 <= taken <= backlog for taken, backlog in zip(list_sizes(cut(start, backlogs, cap)), backlogs, strict=True)
     )
 
 
 @given(BACKLOGS, CAPS)
 def test_no_partition_starves_beside_a_large_one(backlogs: list[int], cap: int) -> None:
     share = cap // len(backlogs)
-    for took, backlog in zip(list_sizes(cut(0, backlogs, cap)), backlogs, strict=True):
-        assert took >= min(backlog, share)
+    for taken, backlog in zip(list_sizes(cut(0, backlogs, cap)), backlogs, strict=True):
+        assert taken >= min(backlog, share)
 
 
 @given(BACKLOGS, CAPS)
 def test_partition_that_waits_is_not_behind_another_by_more_than_the_remainder(backlogs: list[int], cap: int) -> None:
     takes = list_sizes(cut(0, backlogs, cap))
-    waiting = [took for took, backlog in zip(takes, backlogs, strict=True) if took < backlog]
-    assert not waiting or max(takes) - min(waiting) <= 1
+    waiting_takes = [taken for taken, backlog in zip(takes, backlogs, strict=True) if taken < backlog]
+    assert not waiting_takes or max(takes) - min(waiting_takes) <= 1
 
 
 @given(BACKLOGS, CAPS)

@@ -22,9 +22,9 @@ def test_row_of_the_version_before_tells_no_id_of_its_topic() -> None:
     assert letter.place == WaitingLetter("orders", 1, 7, None, "id is no INT", AT)
 
 
-@pytest.mark.parametrize("none", [None, []])  # BigQuery has no array that is NULL
-def test_record_without_headers_has_none(none: Any) -> None:
-    assert DeadLetter.from_row({**ROW, "headers": none}).headers == ()
+@pytest.mark.parametrize("headers", [None, []])  # BigQuery has no array that is NULL
+def test_record_without_headers_has_none(headers: Any) -> None:
+    assert DeadLetter.from_row({**ROW, "headers": headers}).headers == ()
 
 
 def test_column_that_another_program_has_added_is_passed_over() -> None:

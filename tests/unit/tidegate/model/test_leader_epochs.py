@@ -20,14 +20,14 @@ class Log:
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3)), max_size=40), st.integers(0, 5))
 def test_every_record_gets_the_epoch_it_was_written_under(steps: list[tuple[int, int]], tail: int) -> None:
     records, offset, epoch = [], 10, 0
-    for gap, more in steps:
-        epoch += more // 2
+    for gap, step in steps:
+        epoch += step // 2
         records.append((offset, epoch))
         offset += gap
     log = Log(list(records), offset + tail)
     begun = find_epoch_starts(log, 10, offset + tail)
-    told = {at: max((b for b in begun if b[0] <= at), default=(0, None))[1] for at, _ in records}
-    assert told == dict(records)
+    epochs_by_offset = {at: max((b for b in begun if b[0] <= at), default=(0, None))[1] for at, _ in records}
+    assert epochs_by_offset == dict(records)
     assert [e for _, e in begun] == sorted({e for _, e in records})
 
 

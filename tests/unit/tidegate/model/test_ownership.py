@@ -20,7 +20,7 @@ from tidegate.steps.maintain import list_maintained_tables
 
 NAME = "lake.shop.orders"
 COLUMNS = tuple(Column(name, "INT") for name in ("id", "lsn"))
-THEIRS = ({"id": 7, "theirs": "kept"},)
+OTHER_ROWS = ({"id": 7, "theirs": "kept"},)
 
 
 @pytest.fixture
@@ -35,17 +35,17 @@ def world() -> World:
 
 def put(world: World, table: str, **properties: str) -> None:
     """A table with a row, of somebody else."""
-    made = world.destination.create(table, (Column("id", "INT"), Column("theirs", "STRING")))
-    made.properties |= properties
-    world.destination.add_snapshot(table, "main", THEIRS, {})
+    destination_table = world.destination.create(table, (Column("id", "INT"), Column("theirs", "STRING")))
+    destination_table.properties |= properties
+    world.destination.add_snapshot(table, "main", OTHER_ROWS, {})
 
 
 def is_unchanged(world: World, table: str) -> bool:
-    return world.read_rows(table) == list(THEIRS)
+    return world.read_rows(table) == list(OTHER_ROWS)
 
 
-def build_sequenced_pipeline(**more: Any) -> Pipeline:
-    return build_pipeline(build_table(NAME, columns=COLUMNS, sequence_by=("lsn",), **more))
+def build_sequenced_pipeline(**options: Any) -> Pipeline:
+    return build_pipeline(build_table(NAME, columns=COLUMNS, sequence_by=("lsn",), **options))
 
 
 def build_history_pipeline(name: str = "shop") -> Pipeline:
@@ -53,14 +53,16 @@ def build_history_pipeline(name: str = "shop") -> Pipeline:
 
 
 @pytest.mark.parametrize(
-    "marked", [{}, describe_intermediate(build_pipeline(name="orders_shop"), build_table()).properties]
+    "marks", [{}, describe_intermediate(build_pipeline(name="orders_shop"), build_table()).properties]
 )
-def test_intermediate_table_of_somebody_else_is_not_dropped(world: World, marked: dict[str, str]) -> None:
-    theirs = f"{NAME}_shop_tmp"
-    put(world, theirs, **marked)
-    with pytest.raises(GiveUp, match=f"table={theirs} is needed as kind=intermediate pipeline=shop table=shop.orders"):
+def test_intermediate_table_of_somebody_else_is_not_dropped(world: World, marks: dict[str, str]) -> None:
+    foreign_table = f"{NAME}_shop_tmp"
+    put(world, foreign_table, **marks)
+    with pytest.raises(
+        GiveUp, match=f"table={foreign_table} is needed as kind=intermediate pipeline=shop table=shop.orders"
+    ):
         flush(world.build_ports(build_pipeline()))
-    assert is_unchanged(world, theirs)
+    assert is_unchanged(world, foreign_table)
     assert NAME not in world.destination.tables
     assert world.engine.jobs == []
 
@@ -69,12 +71,14 @@ def test_intermediate_table_of_somebody_else_is_not_dropped(world: World, marked
     ("pipeline", "memory"), [(build_sequenced_pipeline(), "deletes"), (build_history_pipeline(), "changes")]
 )
 def test_memory_of_somebody_else_is_neither_written_nor_evolved(world: World, pipeline: Pipeline, memory: str) -> None:
-    theirs = f"{NAME}_{memory}"
-    put(world, theirs)
-    before = world.destination.tables[theirs].columns
-    with pytest.raises(GiveUp, match=f"table={theirs} is needed as kind={memory} table=shop.orders, and it is not"):
+    foreign_table = f"{NAME}_{memory}"
+    put(world, foreign_table)
+    before = world.destination.tables[foreign_table].columns
+    with pytest.raises(
+        GiveUp, match=f"table={foreign_table} is needed as kind={memory} table=shop.orders, and it is not"
+    ):
         flush(world.build_ports(pipeline))
-    assert (is_unchanged(world, theirs), world.destination.tables[theirs].columns) == (True, before)
+    assert (is_unchanged(world, foreign_table), world.destination.tables[foreign_table].columns) == (True, before)
     assert world.read_rows(NAME) == []
 
 
@@ -107,51 +111,51 @@ def test_destination_of_another_pipeline_is_no_memory(world: World) -> None:
 
 
 def test_dead_letters_are_not_written_into_a_table_of_somebody_else(world: World) -> None:
-    theirs = "lake.shop.tidegate_shop_dead_letters"
+    foreign_table = "lake.shop.tidegate_shop_dead_letters"
     world.broker.produce("orders", {"id": 3}, "not JSON", 1)
-    made = world.destination.create(theirs, (Column("id", "INT"),))
-    with pytest.raises(GiveUp, match=f"table={theirs} is needed as kind=dead_letters"):
+    table = world.destination.create(foreign_table, (Column("id", "INT"),))
+    with pytest.raises(GiveUp, match=f"table={foreign_table} is needed as kind=dead_letters"):
         flush(world.build_ports(build_pipeline(build_table(errors=Errors("all", 5)))))
-    assert (made.read_rows(), made.properties) == ([], {})
+    assert (table.read_rows(), table.properties) == ([], {})
 
 
-@pytest.mark.parametrize("marked", [{}, describe_intermediate(build_pipeline(name="x"), build_table()).properties])
-def test_replay_drops_no_table_of_somebody_else(world: World, marked: dict[str, str]) -> None:
+@pytest.mark.parametrize("marks", [{}, describe_intermediate(build_pipeline(name="x"), build_table()).properties])
+def test_replay_drops_no_table_of_somebody_else(world: World, marks: dict[str, str]) -> None:
     flush(world.build_ports(build_pipeline()))
-    theirs = resource_names.name_backfill_table(build_pipeline(), build_table(), "replay")
-    put(world, theirs, **marked)
-    with pytest.raises(GiveUp, match=f"table={theirs}"):
+    backfill_table = resource_names.name_backfill_table(build_pipeline(), build_table(), "replay")
+    put(world, backfill_table, **marks)
+    with pytest.raises(GiveUp, match=f"table={backfill_table}"):
         replay_dead_letters(world.build_ports(build_pipeline()))
-    assert is_unchanged(world, theirs)
+    assert is_unchanged(world, backfill_table)
 
 
 def test_backfill_drops_no_table_of_somebody_else(world: World) -> None:
     flush(world.build_ports(build_pipeline()))
     ports = world.build_ports(build_pipeline())
     planned = propose_backfill(ports, parse_request('{"orders": {"0": [0, 1], "1": [0, 1]}}', None, None)).backfill
-    theirs = resource_names.name_backfill_table(build_pipeline(), build_table(), planned.id)
-    put(world, theirs)
-    with pytest.raises(TidegateError, match=f"table={theirs}"):
+    backfill_table = resource_names.name_backfill_table(build_pipeline(), build_table(), planned.id)
+    put(world, backfill_table)
+    with pytest.raises(TidegateError, match=f"table={backfill_table}"):
         apply_backfill(ports, planned, print)
-    assert is_unchanged(world, theirs)
+    assert is_unchanged(world, backfill_table)
 
 
 def test_tables_that_version_0_1_made_are_marked_and_go_on(world: World) -> None:
     """Nothing staged or remembered is lost on the way to the mark."""
     flush(world.build_ports(build_sequenced_pipeline()))
-    ours = [name for name, table in world.destination.tables.items() if KIND_PROPERTY in table.properties]
-    assert sorted(ours) == [f"{NAME}_deletes", f"{NAME}_shop_tmp"]
-    for name in ours:
+    own_tables = [name for name, table in world.destination.tables.items() if KIND_PROPERTY in table.properties]
+    assert sorted(own_tables) == [f"{NAME}_deletes", f"{NAME}_shop_tmp"]
+    for name in own_tables:
         for key in describe_intermediate(build_pipeline(), build_table()).properties:
             world.destination.tables[name].properties.pop(key, None)
-    remembered = world.read_rows(f"{NAME}_deletes")
+    rows = world.read_rows(f"{NAME}_deletes")
     world.broker.produce("orders", {"id": 5}, {"id": 5, "lsn": 1}, 0)
     flush(world.build_ports(build_sequenced_pipeline()))
     tables = world.destination.tables
     own = describe_intermediate(build_sequenced_pipeline(), build_sequenced_pipeline().tables[0]).properties
     assert own.items() <= tables[f"{NAME}_shop_tmp"].properties.items()
     assert tables[f"{NAME}_deletes"].properties[KIND_PROPERTY] == "deletes"
-    assert (world.read_rows(f"{NAME}_deletes"), [row["id"] for row in world.read_rows(NAME)]) == (remembered, [5])
+    assert (world.read_rows(f"{NAME}_deletes"), [row["id"] for row in world.read_rows(NAME)]) == (rows, [5])
 
 
 def test_maintenance_leaves_tables_of_somebody_else_alone(world: World) -> None:
@@ -159,16 +163,16 @@ def test_maintenance_leaves_tables_of_somebody_else_alone(world: World) -> None:
     flush(world.build_ports(build_pipeline()))
     ports = world.build_ports(build_sequenced_pipeline())
     assert list_maintained_tables(ports) == [NAME, f"{NAME}_shop_tmp"]
-    for theirs in (f"{NAME}_deletes", "lake.shop.tidegate_shop_dead_letters"):
-        put(world, theirs)
+    for foreign_table in (f"{NAME}_deletes", "lake.shop.tidegate_shop_dead_letters"):
+        put(world, foreign_table)
     assert list_maintained_tables(ports) == [NAME, f"{NAME}_shop_tmp"]
 
 
 def test_memories_of_two_branches_are_told_apart() -> None:
     """`orders` on branch `eu`, and `orders_eu` on main, would have one name."""
-    branch, other = build_table(NAME, branch="eu"), build_table(f"{NAME}_eu")
-    assert resource_names.name_deletes_table(branch) == resource_names.name_deletes_table(other)
-    assert describe_memory(branch, ()) != describe_memory(other, ())
+    branch, other_table = build_table(NAME, branch="eu"), build_table(f"{NAME}_eu")
+    assert resource_names.name_deletes_table(branch) == resource_names.name_deletes_table(other_table)
+    assert describe_memory(branch, ()) != describe_memory(other_table, ())
 
 
 def test_control_table_is_the_pipelines_whose_name_it_has() -> None:
@@ -182,28 +186,28 @@ def test_table_that_was_renamed_with_its_destination_is_marked_anew_by_the_way_o
 ) -> None:
     world.broker.produce("orders", {"id": 1}, {"id": 1, "lsn": 5, "name": "x"}, 1)
     flush(world.build_ports(build_sequenced_pipeline()))
-    tables, renamed = world.destination.tables, "lake.shop.clients"
+    tables, new_name = world.destination.tables, "lake.shop.clients"
     for end in ("", suffix):
-        tables[renamed + end] = tables.pop(NAME + end)
-    before = world.read_rows(renamed + suffix)
+        tables[new_name + end] = tables.pop(NAME + end)
+    before = world.read_rows(new_name + suffix)
     world.broker.produce("orders", {"id": 2}, {"id": 2, "lsn": 4, "name": "y"}, 0)
-    ports = world.build_ports(build_pipeline(build_table(renamed, columns=COLUMNS, sequence_by=("lsn",))))
-    with pytest.raises(GiveUp) as raised:
+    ports = world.build_ports(build_pipeline(build_table(new_name, columns=COLUMNS, sequence_by=("lsn",))))
+    with pytest.raises(GiveUp) as error_info:
         flush(ports)
-    assert str(raised.value).endswith(
+    assert str(error_info.value).endswith(
         "or, if shop.orders was renamed to shop.clients and this table with it: "
         f"ALTER TABLE `lake`.`shop`.`clients{suffix}` SET TBLPROPERTIES ('tidegate.table' = 'shop.clients')"
     )
-    tables[renamed + suffix].properties["tidegate.table"] = "shop.clients"
+    tables[new_name + suffix].properties["tidegate.table"] = "shop.clients"
     flush(ports)
-    assert sorted(row["id"] for row in world.read_rows(renamed)) == [1, 2]
-    assert suffix == "_shop_tmp" or (world.read_rows(renamed + suffix) == before and before)
+    assert sorted(row["id"] for row in world.read_rows(new_name)) == [1, 2]
+    assert suffix == "_shop_tmp" or (world.read_rows(new_name + suffix) == before and before)
 
 
 def test_table_of_another_pipeline_is_not_to_be_marked_anew(world: World) -> None:
     put(
         world, f"{NAME}_shop_tmp", **describe_intermediate(build_pipeline(name="orders_shop"), build_table()).properties
     )
-    with pytest.raises(GiveUp) as raised:
+    with pytest.raises(GiveUp) as error_info:
         flush(world.build_ports(build_pipeline()))
-    assert "ALTER TABLE" not in str(raised.value)
+    assert "ALTER TABLE" not in str(error_info.value)

@@ -23,8 +23,8 @@ def test_properties_are_text_as_every_catalog_stores_them(position: Position) ->
 
 
 def test_same_position_is_written_the_same_whatever_the_order_of_its_partitions() -> None:
-    position, other = Position({"a": {0: 1}, "b": {1: 2, 10: 3}}), Position({"b": {10: 3, 1: 2}, "a": {0: 1}})
-    assert position.to_properties("p") == other.to_properties("p")
+    position, same_position = Position({"a": {0: 1}, "b": {1: 2, 10: 3}}), Position({"b": {10: 3, 1: 2}, "a": {0: 1}})
+    assert position.to_properties("p") == same_position.to_properties("p")
 
 
 def test_position_of_another_pipeline_with_a_longer_name_is_not_ours() -> None:
@@ -33,10 +33,10 @@ def test_position_of_another_pipeline_with_a_longer_name_is_not_ours() -> None:
 
 
 def test_two_pipelines_share_the_properties_of_one_table() -> None:
-    ours, theirs = Position({"t": {0: 1}}, batch=1), Position({"t": {0: 9}}, batch=7)
-    properties = {**ours.to_properties("a"), **theirs.to_properties("b")}
-    assert Position.from_properties("a", properties) == ours
-    assert Position.from_properties("b", properties) == theirs
+    own_position, other_position = Position({"t": {0: 1}}, batch=1), Position({"t": {0: 9}}, batch=7)
+    properties = {**own_position.to_properties("a"), **other_position.to_properties("b")}
+    assert Position.from_properties("a", properties) == own_position
+    assert Position.from_properties("b", properties) == other_position
 
 
 def test_valid_through_is_the_slowest_partition() -> None:
@@ -65,7 +65,7 @@ def test_epochs_that_an_older_version_left_behind_a_later_batch_are_not_taken_fo
     assert Position.from_properties("p", newer.to_properties("p")) == newer
     older = Position({"t": {0: 8, 1: 9}}, batch=4).to_properties("p")
     known = {name: text for name, text in older.items() if "leader-epochs" not in name}
-    found = Position.from_properties("p", {**newer.to_properties("p"), **known})
-    assert found == Position({"t": {0: 8, 1: 9}}, batch=4)
+    properties = Position.from_properties("p", {**newer.to_properties("p"), **known})
+    assert properties == Position({"t": {0: 8, 1: 9}}, batch=4)
     before = {name: text for name, text in newer.to_properties("p").items() if not name.endswith("epochs-batch")}
     assert Position.from_properties("p", before) == newer, "written before the batch was noted"

@@ -22,6 +22,6 @@ def test_progress_goes_to_workers_that_do_not_have_the_product() -> None:
 
 
 def test_progress_is_stored_with_the_word_of_its_mode_and_read_back() -> None:
-    stored = json.dumps(PROGRESS.to_dict()).encode()
-    assert json.loads(stored)["mode"] == "changes"
-    assert Progress.from_bytes(stored) == PROGRESS
+    stored_text = json.dumps(PROGRESS.to_dict()).encode()
+    assert json.loads(stored_text)["mode"] == "changes"
+    assert Progress.from_bytes(stored_text) == PROGRESS

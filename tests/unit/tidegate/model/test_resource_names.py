@@ -15,10 +15,10 @@ def test_intermediate_table_is_named_as_the_contract_says() -> None:
 
 def test_two_pipelines_into_one_table_have_intermediate_tables_of_their_own() -> None:
     table = build_table()
-    one, other = (
+    first_progress, second_progress = (
         resource_names.name_intermediate_table(build_pipeline(table, name=name), table) for name in ("a", "b")
     )
-    assert one != other
+    assert first_progress != second_progress
 
 
 def test_control_table_lies_in_the_first_tables_namespace() -> None:

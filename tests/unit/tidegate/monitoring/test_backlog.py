@@ -149,16 +149,16 @@ def test_a_group_that_cannot_be_read_is_asked_for_less_often_each_time_and_holds
             return self.broker.read_committed(group, topics)
 
     world = build_world("orders", "others")
-    closed, other = build_watched_pipeline("closed"), build_watched_pipeline("open", topic="others")
-    watches = [MonitoredPipeline.from_pipeline(closed), MonitoredPipeline.from_pipeline(other)]
-    lookout, broker, told = BacklogMonitor(seconds), Refuses(world), list[float]()
+    closed, open_pipeline = build_watched_pipeline("closed"), build_watched_pipeline("open", topic="others")
+    watches = [MonitoredPipeline.from_pipeline(closed), MonitoredPipeline.from_pipeline(open_pipeline)]
+    lookout, broker, refusal_times = BacklogMonitor(seconds), Refuses(world), list[float]()
     while seconds.now < 12 * 3600:
         lookout.poll(broker, watches)
-        told += [seconds.now] * len(lookout.failures)
+        refusal_times += [seconds.now] * len(lookout.failures)
         seconds.now += 1
-    assert len(told) == broker.calls["tidegate-closed"]
-    assert len(told) * slow < 0.1 * seconds.now, "others are looked at nine tenths of the time at least"
-    assert max(later - earlier for earlier, later in pairwise(told)) < 400
+    assert len(refusal_times) == broker.calls["tidegate-closed"]
+    assert len(refusal_times) * slow < 0.1 * seconds.now, "others are looked at nine tenths of the time at least"
+    assert max(later - earlier for earlier, later in pairwise(refusal_times)) < 400
     broker.refuses = False
     produce(world, 3)
     begun = seconds.now
@@ -188,21 +188,21 @@ def test_ignored_topics_missing_topics_and_other_patterns_do_not_count() -> None
 def test_topic_that_is_not_there_is_told_seldom_and_not_asked_for_in_each_look() -> None:
     """The brokers are asked for all topics where one is missing; the others are looked at each second."""
     world, seconds = build_world(), Seconds()
-    asked: list[tuple[str, ...]] = []
-    broker = AskedForEnds(world.broker, asked)
+    requests: list[tuple[str, ...]] = []
+    broker = AskedForEnds(world.broker, requests)
     watches = [
         MonitoredPipeline.from_pipeline(build_watched_pipeline()),
         MonitoredPipeline("gone", "g", 1, topics=("nowhere", "orders"), isolation="read_uncommitted"),
         MonitoredPipeline("gone too", "h", 1, topics=("nowhere",), isolation="read_uncommitted"),
     ]
-    lookout, told = BacklogMonitor(seconds), list[dict[str, str]]()
+    lookout, failures = BacklogMonitor(seconds), list[dict[str, str]]()
     for _ in range(3600):
         lookout.poll(broker, watches)
-        told.append(lookout.failures)
+        failures.append(lookout.failures)
         seconds.now += 1
-    assert sum("nowhere" in topics for topics in asked) < 70
-    assert sum("orders" in topics for topics in asked) == 7200
-    lines = [failures for failures in told if failures]
+    assert sum("nowhere" in topics for topics in requests) < 70
+    assert sum("orders" in topics for topics in requests) == 7200
+    lines = [failures for failures in failures if failures]
     assert 1 < len(lines) < 15
     assert all(line.keys() == {"gone", "gone too"} for line in lines)
     assert lines[0]["gone"].startswith("topic=nowhere: the brokers have no such topic, or none")
@@ -218,8 +218,10 @@ def test_nothing_is_kept_of_topics_and_patterns_that_nobody_watches_any_more() -
     for number in range(1, 6):
         pattern = f"tenant-[0-9]|{number}"
         pipeline = build_watched_pipeline(topic="", topics=(), topic_pattern=pattern)
-        gone = MonitoredPipeline.from_pipeline(build_watched_pipeline(f"other_{number}", topic=f"gone-{number}"))
-        lookout.poll(world.broker, [MonitoredPipeline.from_pipeline(pipeline), gone])
+        missing_pipeline = MonitoredPipeline.from_pipeline(
+            build_watched_pipeline(f"other_{number}", topic=f"gone-{number}")
+        )
+        lookout.poll(world.broker, [MonitoredPipeline.from_pipeline(pipeline), missing_pipeline])
         seconds.now += 3600
     assert set(lookout._matching) == {"tenant-[0-9]|5"}
     assert set(lookout._absent) == {"gone-5"}
@@ -228,8 +230,8 @@ def test_nothing_is_kept_of_topics_and_patterns_that_nobody_watches_any_more() -
 class AskedForEnds:
     """The broker of a world, with the topics whose ends were asked for."""
 
-    def __init__(self, broker: Any, asked: list[tuple[str, ...]]) -> None:
-        self._broker, self._asked = broker, asked
+    def __init__(self, broker: Any, requests: list[tuple[str, ...]]) -> None:
+        self._broker, self._asked = broker, requests
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)

@@ -18,30 +18,32 @@ with warnings.catch_warnings():
         needs_pause,
     )
 
-BAD = "topic=orders partition=1 offset=42: score: expected INT, got 1.5; batch=7 attempt=0a1b2c3d4e5f"
+BAD_RECORD_MESSAGE = "topic=orders partition=1 offset=42: score: expected INT, got 1.5; batch=7 attempt=0a1b2c3d4e5f"
 
 
 def build_streak(runs: int, *, inputs: str = "as they were") -> FailureStreak:
     """A pipeline that fails once a minute, each time for the same reason."""
-    made = None
+    streak = None
     for number in range(runs):
-        made = extend_streak(made, Failure("x", BAD, inputs), f"r{number}", 60.0 * number)
-    assert made is not None
-    return made
+        streak = extend_streak(streak, Failure("x", BAD_RECORD_MESSAGE, inputs), f"r{number}", 60.0 * number)
+    assert streak is not None
+    return streak
 
 
 @pytest.mark.parametrize(
-    ("other", "is_same"),
+    ("other_text", "is_same"),
     [
-        (BAD.replace("batch=7", "batch=8"), True),
-        (BAD.replace("0a1b2c3d4e5f", "ffff2c3d4e5f"), True),
-        (BAD.replace("offset=42", "offset=43"), False),
-        (BAD.replace("partition=1", "partition=0"), False),
-        (BAD.replace("score", "price"), False),
+        (BAD_RECORD_MESSAGE.replace("batch=7", "batch=8"), True),
+        (BAD_RECORD_MESSAGE.replace("0a1b2c3d4e5f", "ffff2c3d4e5f"), True),
+        (BAD_RECORD_MESSAGE.replace("offset=42", "offset=43"), False),
+        (BAD_RECORD_MESSAGE.replace("partition=1", "partition=0"), False),
+        (BAD_RECORD_MESSAGE.replace("score", "price"), False),
     ],
 )
-def test_same_reason_is_told_by_its_text_and_the_place_of_its_record(other: str, is_same: bool) -> None:
-    first, second = (identify_reason("", [FailedTask("stage", "BadRecord", text)]) for text in (BAD, other))
+def test_same_reason_is_told_by_its_text_and_the_place_of_its_record(other_text: str, is_same: bool) -> None:
+    first, second = (
+        identify_reason("", [FailedTask("stage", "BadRecord", text)]) for text in (BAD_RECORD_MESSAGE, other_text)
+    )
     assert (first == second) is is_same
 
 
@@ -57,9 +59,9 @@ def test_tables_that_fail_together_fail_for_the_reasons_of_each() -> None:
         FailedTask("stage", "BadRecord", "a", ("left",)),
         FailedTask("stage", "AuditFailed", "b", ("right",)),
     )
-    both = FailedTask("stage", "BadRecord", "a\nb", ("left", "right"))
-    assert identify_reason("", [both]) == identify_reason("", [right, failed_task])
-    assert identify_reason("", [both]) != identify_reason("", [failed_task])
+    joined_task = FailedTask("stage", "BadRecord", "a\nb", ("left", "right"))
+    assert identify_reason("", [joined_task]) == identify_reason("", [right, failed_task])
+    assert identify_reason("", [joined_task]) != identify_reason("", [failed_task])
     unknown = [FailedTask("stage", kind, "see the log of this task") for kind in ("KeyError", "ValueError")]
     assert identify_reason("", unknown[:1]) != identify_reason("", unknown[1:])
 
@@ -69,11 +71,11 @@ def test_streak_survives_the_store_with_the_tables_that_it_left_undone() -> None
         FailedTask("stage", "BadRecord", "a", ("left", "right")),
         FailedTask("merge", "AuditFailed", "b", ("up",)),
     )
-    streak = extend_streak(None, Failure("x", BAD, "", failed), "r1", 10)
+    streak = extend_streak(None, Failure("x", BAD_RECORD_MESSAGE, "", failed), "r1", 10)
     assert json.loads(json.dumps(streak.to_dict())) == streak.to_dict(), "plain data: the store refuses tuples"
-    kept = FailureStreak.from_dict(json.loads(json.dumps(streak.to_dict())))
-    assert kept == streak
-    assert (kept.tables, kept.unstaged_tables) == ({"left", "right", "up"}, {"left", "right"})
+    restored_streak = FailureStreak.from_dict(json.loads(json.dumps(streak.to_dict())))
+    assert restored_streak == streak
+    assert (restored_streak.tables, restored_streak.unstaged_tables) == ({"left", "right", "up"}, {"left", "right"})
     older = {name: value for name, value in streak.to_dict().items() if name != "failed"}
     assert FailureStreak.from_dict(older) == replace(streak, failed=())
     assert FailureStreak.from_dict({**older, "failed": 7}) is None
@@ -103,13 +105,13 @@ def test_pauses_double_up_to_half_an_hour() -> None:
 
 
 def test_first_failure_of_a_reason_is_new_and_its_later_tries_are_not() -> None:
-    first = extend_streak(None, Failure("x", BAD), "r1", 10)
-    again = extend_streak(first, Failure("x", BAD), "r1", 20)
-    second = extend_streak(again, Failure("x", BAD), "r2", 30)
-    other = extend_streak(second, Failure("y", "disk"), "r3", 40)
-    assert [one.is_new for one in (first, again, second, other)] == [True, True, False, True]
-    assert [one.since for one in (first, again, second, other)] == [10, 10, 10, 40]
-    assert [one.runs for one in (first, again, second, other)] == [1, 1, 2, 1]
+    first = extend_streak(None, Failure("x", BAD_RECORD_MESSAGE), "r1", 10)
+    repeated_streak = extend_streak(first, Failure("x", BAD_RECORD_MESSAGE), "r1", 20)
+    second = extend_streak(repeated_streak, Failure("x", BAD_RECORD_MESSAGE), "r2", 30)
+    other_streak = extend_streak(second, Failure("y", "disk"), "r3", 40)
+    assert [streak.is_new for streak in (first, repeated_streak, second, other_streak)] == [True, True, False, True]
+    assert [streak.since for streak in (first, repeated_streak, second, other_streak)] == [10, 10, 10, 40]
+    assert [streak.runs for streak in (first, repeated_streak, second, other_streak)] == [1, 1, 2, 1]
 
 
 def test_run_waits_until_its_time_unless_something_was_changed() -> None:
@@ -134,7 +136,7 @@ def test_streak_is_stored_as_plain_data_and_that_of_another_version_is_none() ->
 
 
 @pytest.mark.parametrize(
-    ("failed", "more", "expected"),
+    ("failed", "options", "expected"),
     [
         ([FailedTask("stage", "BadRecord", "")], {}, True),
         ([FailedTask("merge", "AuditFailed", "")], {}, True),
@@ -148,6 +150,6 @@ def test_streak_is_stored_as_plain_data_and_that_of_another_version_is_none() ->
     ],
 )
 def test_only_the_whole_work_that_a_person_must_mend_needs_a_pause(
-    failed: list[FailedTask], more: dict[str, bool], expected: bool
+    failed: list[FailedTask], options: dict[str, bool], expected: bool
 ) -> None:
-    assert needs_pause(failed, **{"has_published": False, **more}) is expected
+    assert needs_pause(failed, **{"has_published": False, **options}) is expected

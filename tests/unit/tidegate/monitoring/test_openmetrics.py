@@ -50,8 +50,8 @@ def test_size_that_nobody_knows_has_no_sample() -> None:
 def test_publications_have_families_of_their_own() -> None:
     last = {"at_ms": 1767225605500, "inserted": 3, "updated": 2, "deleted": 1}
     row = {"publication": "out", "state": "stuck", "snapshots_behind": 2, "rows_behind": 9, "behind_seconds": 1.5}
-    down = {"publication": "new", "state": "unknown", "error": "no answer"}
-    openmetrics = render_openmetrics([ROW], [{**row, "last_run": last}, down]).splitlines()
+    failed_row = {"publication": "new", "state": "unknown", "error": "no answer"}
+    openmetrics = render_openmetrics([ROW], [{**row, "last_run": last}, failed_row]).splitlines()
     for line in (
         'tidegate_publication_up{publication="out"} 1',
         'tidegate_publication_up{publication="new"} 0',

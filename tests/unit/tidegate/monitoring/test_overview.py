@@ -81,8 +81,8 @@ def test_last_flush_sums_the_tables_of_the_newest_batch(world: World) -> None:
 def test_bytes_of_the_last_flush_are_known_if_those_of_all_its_tables_are(world: World) -> None:
     ports = world.build_ports(build_pipeline(*TWO))
     flush(ports)
-    left, right = world.destination.control[resource_names.name_control_table(ports.pipeline)]
-    left["bytes_written"], right["bytes_written"] = 1000, 24
+    first_batch, right = world.destination.control[resource_names.name_control_table(ports.pipeline)]
+    first_batch["bytes_written"], right["bytes_written"] = 1000, 24
     assert read_recent(ports)["last_flush"]["bytes_written"] == 1024
     assert [row["bytes_written"] for row in read_batch_history(ports, 9)["batches"]] == [24, 1000]
     right["bytes_written"] = None
@@ -107,8 +107,10 @@ def test_history_tells_when_each_partition_last_moved(world: World) -> None:
     world.clock.tick(60_000)
     world.broker.produce("right", {"id": "b"}, {"id": "b", "name": "y"})
     flush(ports)
-    moved = find_last_advances(world.destination.read_history(resource_names.name_control_table(ports.pipeline), 100))
-    assert moved["left", 0] <= first < moved["right", 0]
+    advances = find_last_advances(
+        world.destination.read_history(resource_names.name_control_table(ports.pipeline), 100)
+    )
+    assert advances["left", 0] <= first < advances["right", 0]
 
 
 def test_pipeline_without_lag_is_current(world: World) -> None:
@@ -169,11 +171,11 @@ def test_state_in_words(changed: dict[str, Any], schedule: dict[str, Any], state
 def test_position_that_fits_again_is_shown_at_the_next_reading_and_not_after_the_next_run(world: World) -> None:
     ports = world.build_ports(build_pipeline(*TWO))
     flush(ports)
-    refused = {"failed": "plan failed: the log is another one", "refused_at": 100.0}
+    refusal = {"failed": "plan failed: the log is another one", "refused_at": 100.0}
     row = read_overview(ports)
-    assert describe_state({**row, "read_at": 99.0}, **refused)[0] == Health.FAILING
-    assert describe_state({**row, "read_at": 101.0}, **refused) == (Health.CURRENT, "nothing waits")
-    assert describe_state({**row, "read_at": 101.0, "error": "no answer"}, **refused)[0] == Health.FAILING
+    assert describe_state({**row, "read_at": 99.0}, **refusal)[0] == Health.FAILING
+    assert describe_state({**row, "read_at": 101.0}, **refusal) == (Health.CURRENT, "nothing waits")
+    assert describe_state({**row, "read_at": 101.0, "error": "no answer"}, **refusal)[0] == Health.FAILING
     assert describe_state({**row, "read_at": 101.0}, failed="stage failed: x")[0] == Health.FAILING
 
 

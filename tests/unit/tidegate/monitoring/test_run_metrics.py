@@ -29,8 +29,8 @@ def measure_world(world: World) -> dict[str, Any]:
 
 def test_a_current_pipeline_is_behind_by_nothing(world: World) -> None:
     flush(world.build_ports(PIPELINE))
-    found = measure_world(world)
-    assert (found["lag"], found["behind"], found["open_batches"], found["dead_letters"]) == (0, 0.0, 0, 0)
+    metrics = measure_world(world)
+    assert (metrics["lag"], metrics["behind"], metrics["open_batches"], metrics["dead_letters"]) == (0, 0.0, 0, 0)
 
 
 def test_behind_is_the_age_of_the_oldest_record_that_waits(world: World) -> None:

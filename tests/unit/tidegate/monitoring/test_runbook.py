@@ -51,9 +51,9 @@ def list_kinds(kind: type[TidegateError] = TidegateError) -> list[type[TidegateE
 
 def test_every_message_about_a_lost_position_has_a_page_of_its_own() -> None:
     patterns = dict(PAGE_PATTERNS)
-    found = list(list_messages("PositionLost"))
-    assert len(found) > 15
-    for file, text in found:
+    messages = list(list_messages("PositionLost"))
+    assert len(messages) > 15
+    for file, text in messages:
         if text.startswith(DESCRIBED_ELSEWHERE.get(file, ("no such",))):
             continue
         assert any(pattern.search(text) for pattern in patterns.values()), f"{file}: {text}"
@@ -121,8 +121,8 @@ def test_login_or_right_that_a_server_refused_is_no_mistake_of_a_file(message: s
 def test_every_page_is_reached_and_every_page_that_is_named_is_there() -> None:
     states = {find_page_of_state(state, "") for state in Health} - {None}
     alerts = {Path(r["annotations"]["runbook"]).stem for group in ALERTS["groups"] for r in group["rules"]}
-    reached = {page for page, _ in PAGE_PATTERNS} | set(KIND_PAGES.values()) | {DEFAULT_PAGE} | states | alerts
-    assert reached == PAGES
+    reached_pages = {page for page, _ in PAGE_PATTERNS} | set(KIND_PAGES.values()) | {DEFAULT_PAGE} | states | alerts
+    assert reached_pages == PAGES
     index = (FOLDER / "README.md").read_text()
     assert set(re.findall(r"\]\(([a-z-]+)\.md\)", index)) == PAGES - {"README"}
 

@@ -17,9 +17,11 @@ CONTROL = "lake.shop.tidegate_shop_batches"
 MILLION = 1_000_000
 
 
-def build_history_row(batch: int, read: int, stage_seconds: float, seconds: float = 0.0, **more: Any) -> dict[str, Any]:
-    known = {"batch": batch, "read": read, "stage_seconds": stage_seconds, "seconds": seconds, "staged_bytes": 0}
-    return {**known, "backfill": None, "table": "lake.shop.orders", "published_at_ms": batch, **more}
+def build_history_row(
+    batch: int, records: int, stage_seconds: float, seconds: float = 0.0, **options: Any
+) -> dict[str, Any]:
+    known = {"batch": batch, "read": records, "stage_seconds": stage_seconds, "seconds": seconds, "staged_bytes": 0}
+    return {**known, "backfill": None, "table": "lake.shop.orders", "published_at_ms": batch, **options}
 
 
 @pytest.fixture
@@ -39,8 +41,8 @@ def remember(world: World, *rows: dict[str, Any]) -> None:
     world.destination.control[CONTROL] = list(rows)
 
 
-def build_merge_pipeline(**given: Any) -> Pipeline:
-    return replace(build_pipeline(), merge=Merge(**given))
+def build_merge_pipeline(**options: Any) -> Pipeline:
+    return replace(build_pipeline(), merge=Merge(**options))
 
 
 @pytest.mark.parametrize(
@@ -100,12 +102,12 @@ def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
     with caplog.at_level(logging.WARNING):
         assert measure_throughput(world.build_ports(build_pipeline())) == MeasuredThroughput()
     (record,) = caplog.records
-    told = "history cannot be read, so batches have the cap of the pipeline file: pipeline=shop: gone"
-    assert (record.getMessage(), record.exc_info) == (told, None)
+    message = "history cannot be read, so batches have the cap of the pipeline file: pipeline=shop: gone"
+    assert (record.getMessage(), record.exc_info) == (message, None)
 
 
 @pytest.mark.parametrize(
-    ("merge", "found", "backlog", "records", "reason"),
+    ("merge", "throughput", "backlog", "records", "reason"),
     [
         ({}, MeasuredThroughput(), 5 * MILLION, MILLION, ""),
         ({}, MeasuredThroughput(500.0), 5 * MILLION, 300_000, "500 records a second, and merge.batch_time=600s"),
@@ -132,9 +134,9 @@ def test_history_that_cannot_be_read_limits_nothing_and_is_told_in_one_line(
     ],
 )
 def test_batch_takes_what_its_time_and_its_bytes_allow(
-    merge: dict, found: MeasuredThroughput, backlog: int, records: int, reason: str
+    merge: dict, throughput: MeasuredThroughput, backlog: int, records: int, reason: str
 ) -> None:
-    size = compute_batch_size(World().build_ports(build_merge_pipeline(**merge)), backlog, found)
+    size = compute_batch_size(World().build_ports(build_merge_pipeline(**merge)), backlog, throughput)
     assert size.records == records
     assert reason in size.reason
     assert bool(reason) == bool(size.reason)

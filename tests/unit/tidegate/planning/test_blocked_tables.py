@@ -60,9 +60,9 @@ def roll_back(world: World, table: str = COPY) -> int:
     return ancestors[0].id
 
 
-def flush_and_fail(world: World, pipeline: Pipeline = TWO, **instead: object) -> str:
+def flush_and_fail(world: World, pipeline: Pipeline = TWO, **options: object) -> str:
     with pytest.raises(SomeTablesFailed) as failed:
-        flush(world.build_ports(pipeline, **instead))
+        flush(world.build_ports(pipeline, **options))
     return str(failed.value)
 
 
@@ -70,9 +70,9 @@ def read_committed_offset(world: World, topic: str = "orders") -> int | None:
     return world.broker.groups.get("tidegate-shop", {}).get(topic, {}).get(0)
 
 
-def read_problem(world: World, table: str = COPY, pipeline: Pipeline = TWO, **instead: object) -> str | None:
-    tables = read_status(world.build_ports(pipeline, **instead))["tables"]
-    return next(found["problem"] for found in tables if found["table"] == table)
+def read_problem(world: World, table: str = COPY, pipeline: Pipeline = TWO, **options: object) -> str | None:
+    tables = read_status(world.build_ports(pipeline, **options))["tables"]
+    return next(table_row["problem"] for table_row in tables if table_row["table"] == table)
 
 
 def test_others_go_on_while_a_table_that_was_rolled_back_is_told_in_every_run(world: World) -> None:
@@ -135,8 +135,8 @@ def test_table_that_is_mended_catches_up_alone_and_then_shares_the_read_again(wo
     if answer == "rebase":
         rebase_positions(world.build_ports(TWO), propose_moves(world.build_ports(TWO), "earliest"))
     flush(world.build_ports(pipeline))
-    kept = [{"id": "a", "name": "1"}, *world.read_rows(ORDERS)[1:]]
-    assert world.read_rows(COPY) == (kept if answer == "keep" else world.read_rows(ORDERS))
+    kept_rows = [{"id": "a", "name": "1"}, *world.read_rows(ORDERS)[1:]]
+    assert world.read_rows(COPY) == (kept_rows if answer == "keep" else world.read_rows(ORDERS))
     assert read_committed_offset(world) == 4
     produce(world, "d", "x")
     flush(world.build_ports(pipeline))
@@ -237,24 +237,26 @@ def test_table_without_a_schema_never_begins_and_loses_nothing_when_it_has_one(s
     assert world.read_rows(COPY) == []
     schemas.missing = ""
     drain(world, pipeline)
-    wanted = ["a", "b"] if start == "latest" else ["a", "b", "old"]
-    assert [row["id"] for row in world.read_rows(COPY)] == [row["id"] for row in world.read_rows(ORDERS)] == wanted
+    expected_ids = ["a", "b"] if start == "latest" else ["a", "b", "old"]
+    assert (
+        [row["id"] for row in world.read_rows(COPY)] == [row["id"] for row in world.read_rows(ORDERS)] == expected_ids
+    )
     assert read_committed_offset(world) == 3
 
 
 def test_staged_batch_whose_schema_is_gone_holds_the_group_where_it_starts(world: World) -> None:
     schemas = NoSchema()
     schemas.missing = ""
-    fresh = build_pipeline(build_table(ORDERS), build_table(COPY, columns=TWO.tables[0].value.columns), name="new")
+    pipeline = build_pipeline(build_table(ORDERS), build_table(COPY, columns=TWO.tables[0].value.columns), name="new")
     with pytest.raises(SomeTablesDelayed):
-        flush(replace(world.build_ports(fresh, engine=FailsToMerge(world.engine, COPY)), schemas=schemas))
+        flush(replace(world.build_ports(pipeline, engine=FailsToMerge(world.engine, COPY)), schemas=schemas))
     schemas.missing = COPY
     produce(world, "b", "x")
     with pytest.raises(SomeTablesFailed, match="has no version"):
-        flush(replace_schemas(world, schemas, fresh))
+        flush(replace_schemas(world, schemas, pipeline))
     assert world.broker.groups["tidegate-new"] == {"orders": {0: 0, 1: 0}}
     schemas.missing = ""
-    drain(world, fresh)
+    drain(world, pipeline)
     assert world.read_rows(COPY) == world.read_rows(ORDERS)
     assert world.broker.groups["tidegate-new"] == {"orders": {0: 3, 1: 0}}
 

@@ -23,7 +23,7 @@ from tidegate.spec.table import DeleteMode
 from tidegate.steps.plan import plan
 
 RANGES = Ranges.from_dict({"orders": {"0": [0, 6], "1": [10, 14]}})  # ten offsets
-OTHERS: dict[str, dict[str, Any]] = {
+STAGED_TABLES: dict[str, dict[str, Any]] = {
     "deletes only": {"mode": "delete"},
     "soft deletes": {"deletes": DeleteMode.SOFT, "deleted_column": "_deleted"},
     "an order beyond the offset": {"sequence_by": ("name",)},
@@ -39,15 +39,15 @@ def test_plain_tables_can(mode: str) -> None:
     assert not can_merge_directly(build_pipeline(table), table)
 
 
-@pytest.mark.parametrize("given", OTHERS.values(), ids=OTHERS)
-def test_tables_whose_rows_or_staged_rows_decide_cannot(given: dict[str, Any]) -> None:
-    table = build_table(**given)
+@pytest.mark.parametrize("options", STAGED_TABLES.values(), ids=STAGED_TABLES)
+def test_tables_whose_rows_or_staged_rows_decide_cannot(options: dict[str, Any]) -> None:
+    table = build_table(**options)
     assert not can_merge_directly(build_pipeline(table, direct=True), table)
 
 
 def test_tables_that_share_a_read_and_submitted_jobs_cannot() -> None:
-    table, other = build_table(), build_table("lake.shop.copy")
-    assert not can_merge_directly(build_pipeline(table, other, direct=True), table)
+    table, second_table = build_table(), build_table("lake.shop.copy")
+    assert not can_merge_directly(build_pipeline(table, second_table, direct=True), table)
     submitted = replace(build_pipeline(table, direct=True), spark=SparkTarget(mode=SparkMode.SUBMIT))
     assert not can_merge_directly(submitted, table)
 
@@ -114,7 +114,7 @@ def test_plan_says_which_batch_is_direct_and_is_read_back_as_it_was() -> None:
     world.broker.create("orders", 2)
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 1)
     planned = plan(world.build_ports(build_pipeline(direct=True)))
-    assert [one.direct for one in planned.tables] == [True]
+    assert [table.direct for table in planned.tables] == [True]
     assert planned.to_dict()["tables"][0]["direct"] is True
     assert Plan.from_dict(planned.to_dict()) == planned
     usual = plan(world.build_ports(build_pipeline()))

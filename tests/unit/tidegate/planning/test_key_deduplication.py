@@ -45,8 +45,10 @@ def test_every_record_is_staged_where_earlier_ones_count_too(table) -> None:
 @pytest.mark.parametrize("word", ["json", "canal-json", "maxwell-json", "ogg-json"])
 def test_every_record_is_staged_where_the_raw_key_is_not_the_key(word: str) -> None:
     table = build_table()
-    other = replace(table, value=replace(table.value, format=word), key=replace(table.key, from_value=word == "json"))
-    assert not can_keep_last_per_key(build_pipeline(other), other)
+    changed_table = replace(
+        table, value=replace(table.value, format=word), key=replace(table.key, from_value=word == "json")
+    )
+    assert not can_keep_last_per_key(build_pipeline(changed_table), changed_table)
 
 
 @pytest.mark.parametrize("source", [{"errors": Errors("all")}, {"verify_integrity": True}])
@@ -76,13 +78,13 @@ def test_records_without_a_key_do_not_supersede_each_other() -> None:
 
 # which records are worth leaving out
 
-SPAN, SEEN = 100_000, 2_000
+SPAN, SAMPLE = 100_000, 2_000
 CHANCE = random.Random(7)
 
 
 def estimate_share(key_of: Callable[[int], int | None]) -> float | None:
     """The share that a sample from eight places of one partition tells."""
-    offsets = (at for start in range(0, SPAN, SPAN // 8) for at in range(start, start + SEEN // 8))
+    offsets = (at for start in range(0, SPAN, SPAN // 8) for at in range(start, start + SAMPLE // 8))
     keys = [None if (key := key_of(at)) is None else b"%d" % key for at in offsets]
     return estimate_superseded_share({("t", 0): keys}, Ranges({"t": {0: (0, SPAN)}}))
 
@@ -168,6 +170,6 @@ def test_rows_whose_keys_differ_are_not_sorted_once_more(large: World, choice: s
     ports = large.build_ports(build_pipeline(build_table(last_per_key=choice)))
     (staged,) = stage(ports, planned)
     merge(ports, staged)
-    told = large.engine.jobs[-1].conf
-    assert (DISTINCT_KEYS_CONF.items() <= told.items()) is (choice == "auto")
+    conf = large.engine.jobs[-1].conf
+    assert (DISTINCT_KEYS_CONF.items() <= conf.items()) is (choice == "auto")
     assert len(large.read_rows("lake.shop.orders")) == 20

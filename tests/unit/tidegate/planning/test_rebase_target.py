@@ -54,12 +54,12 @@ def read_position(world: World) -> Position:
 def test_partitions_that_lost_records_are_moved_by_one_word_and_the_others_stay(world: World) -> None:
     lose_records(world)
     ports = world.build_ports(PIPELINE)
-    moved = propose_moves(ports, "remaining")
-    assert {(one.partition, one.before, one.after) for one in moved[0].moves if one.before != one.after} == {
+    moves = propose_moves(ports, "remaining")
+    assert {(move.partition, move.before, move.after) for move in moves[0].moves if move.before != move.after} == {
         *((partition, 2, 3) for partition in LOST),
         (CUT, 2, 1),
     }
-    rebase_positions(ports, moved)
+    rebase_positions(ports, moves)
     epochs = read_position(world).epochs["orders"]
     assert (epochs[CUT], epochs[CUT + 1]) == (1, 0)
     flush(ports)
@@ -74,17 +74,17 @@ def test_leaders_of_another_cluster_are_not_asked_for_cuts_of_this_one(world: Wo
     lose_records(world)
     for name in ("k", "l"):
         world.broker.produce("orders", {"id": name}, {"id": name, "name": "third"}, partition=CUT)
-    world.broker.cluster_id, asked = "cluster-2", world.broker.cuts_asked
-    (moved,) = propose_moves(world.build_ports(PIPELINE), "remaining")
-    assert {(move.partition, move.after) for move in moved.moves if move.before != move.after} == {(p, 3) for p in LOST}
-    assert world.broker.cuts_asked == asked
-    assert moved.after.epochs["orders"][CUT] == 1
+    world.broker.cluster_id, cut_requests = "cluster-2", world.broker.cuts_asked
+    (move,) = propose_moves(world.build_ports(PIPELINE), "remaining")
+    assert {(move.partition, move.after) for move in move.moves if move.before != move.after} == {(p, 3) for p in LOST}
+    assert world.broker.cuts_asked == cut_requests
+    assert move.after.epochs["orders"][CUT] == 1
 
 
 def test_word_moves_nothing_where_nothing_is_lost(world: World) -> None:
-    (moved,) = propose_moves(world.build_ports(PIPELINE), "remaining")
-    assert moved.after.offsets == moved.before.offsets
-    assert moved.after.epochs == moved.before.epochs
+    (move,) = propose_moves(world.build_ports(PIPELINE), "remaining")
+    assert move.after.offsets == move.before.offsets
+    assert move.after.epochs == move.before.epochs
 
 
 def test_word_skips_nothing_of_a_log_that_ends_before_the_position(world: World) -> None:
@@ -109,9 +109,9 @@ def test_preview_of_many_partitions_shows_what_is_skipped_first_and_how_much_in_
     lines = propose_rebase(world.build_ports(PIPELINE), "remaining").preview.splitlines()
     assert lines[0] == f"{TABLE}  orders 0: 2 -> 3, skips 1 offsets"
     assert lines[len(LOST)] == f"{TABLE}  orders {CUT}: 2 -> 1, reads again 1 offsets"
-    moved = len(LOST) + 1
-    assert lines[moved:] == [
-        f"and more: of {PARTITIONS} partitions {moved} move; in all skips {len(LOST)} and reads again 1 offsets"
+    moved_lines = len(LOST) + 1
+    assert lines[moved_lines:] == [
+        f"and more: of {PARTITIONS} partitions {moved_lines} move; in all skips {len(LOST)} and reads again 1 offsets"
     ]
     (all_of_them,) = propose_rebase(world.build_ports(PIPELINE), "earliest").preview.splitlines()[MAX_SHOWN_MOVES:]
     assert all_of_them.endswith(f"in all skips {len(LOST)} and reads again {(PARTITIONS - len(LOST)) * 2} offsets")

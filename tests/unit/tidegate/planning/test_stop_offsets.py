@@ -25,9 +25,9 @@ def read_ids(world: World) -> list[str]:
     return sorted(row["id"] for row in world.read_rows(ORDERS))
 
 
-def flush_until(world: World, until: str) -> list[str]:
+def flush_until(world: World, stop: str) -> list[str]:
     ports = world.build_ports(build_pipeline())
-    end = resolve_stop_offsets(ports, until)
+    end = resolve_stop_offsets(ports, stop)
     with suppress(NothingToDo):
         flush(ports, stop_offsets=end)
     with pytest.raises(NothingToDo, match="end that was asked for"):
@@ -36,7 +36,7 @@ def flush_until(world: World, until: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("until", "expected"),
+    ("stop", "expected"),
     [
         ("latest", ["k0", "k1", "k2", "k3", "k4", "k5"]),
         ('{"orders": {"0": 2, "1": 1}}', ["k0", "k1", "k2"]),
@@ -46,9 +46,9 @@ def flush_until(world: World, until: str) -> list[str]:
         ("group", []),
     ],
 )
-def test_bounded_read_stops_exactly_there(world: World, until: str, expected: list[str]) -> None:
+def test_bounded_read_stops_exactly_there(world: World, stop: str, expected: list[str]) -> None:
     world.broker.groups["readers"] = {"orders": {1: 1}}
-    assert flush_until(world, until) == expected
+    assert flush_until(world, stop) == expected
     with suppress(NothingToDo):
         flush(world.build_ports(build_pipeline()))
     assert read_ids(world) == ["k0", "k1", "k2", "k3", "k4", "k5"], "a flush without an end goes on behind it"

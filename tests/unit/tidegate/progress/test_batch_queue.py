@@ -41,12 +41,12 @@ def abort_transaction(world: World) -> None:
 
 def fail_merges(world: World, runs: int, pipeline=TWO) -> FailsToMerge:
     """One run for each record while merges into `copy` fail; the engine that fails."""
-    broken = FailsToMerge(world.engine, COPY)
+    engine = FailsToMerge(world.engine, COPY)
     for n in range(runs):
         produce(world, "a", f"{n}")
         with pytest.raises(SomeTablesDelayed):
-            flush(world.build_ports(pipeline, engine=broken))
-    return broken
+            flush(world.build_ports(pipeline, engine=engine))
+    return engine
 
 
 def read_committed_offset(world: World) -> int | None:
@@ -99,12 +99,12 @@ def test_retried_merge_of_a_queue_goes_on_where_the_first_attempt_ended(world: W
     fail_merges(world, 3)
     ports = world.build_ports(TWO)
     (queue,) = group_by_table(stage(ports, plan(ports)))
-    for done in (1, 2):
-        assert merge(ports, queue[done - 1]).outcome == "published"
+    for batch_number in (1, 2):
+        assert merge(ports, queue[batch_number - 1]).outcome == "published"
     outcome = merge_queue(ports, queue)
     assert [(b.batch, b.outcome) for b in outcome.published] == [(3, "published")]
-    again = merge_queue(ports, queue)
-    assert [(b.batch, b.outcome) for b in again.published] == [(3, "already published")]
+    second_result = merge_queue(ports, queue)
+    assert [(b.batch, b.outcome) for b in second_result.published] == [(3, "already published")]
     assert world.read_rows(COPY) == [{"id": "a", "name": "2"}]
 
 
@@ -116,18 +116,18 @@ class Away(BaseException):
 def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(world: World, calls: int) -> None:
     fail_merges(world, 3)
     staged = stage(world.build_ports(TWO), plan(world.build_ports(TWO)))
-    (queue,) = (one for one in group_by_table(staged) if one[0].table == COPY)
-    left, published = iter(range(calls - 1, -1, -1)), list[PublishedBatch]()
+    (queue,) = (batches for batches in group_by_table(staged) if batches[0].table == COPY)
+    remaining_calls, published = iter(range(calls - 1, -1, -1)), list[PublishedBatch]()
 
-    def leave(call: str, when: str) -> None:
-        if call == "commits.publish" and when == "after" and next(left) == 0:
+    def leave(call: str, moment: str) -> None:
+        if call == "commits.publish" and moment == "after" and next(remaining_calls) == 0:
             raise Away
 
     with pytest.raises(Away):
         merge_queue(world.build_ports(TWO, leave), queue, MergeCheckpoint(published))
     drained = merge_queue(world.build_ports(TWO), queue, MergeCheckpoint(published, DeferredJob("", 5.0)))
     numbers = [batch.batch for batch in queue]
-    assert [(one.batch, one.outcome) for one in published] == [(number, "published") for number in numbers]
+    assert [(batch.batch, batch.outcome) for batch in published] == [(number, "published") for number in numbers]
     assert drained.total.batches == len(numbers) == 3
     rows = world.destination.read_history("lake.shop.tidegate_shop_batches", 100)
     assert sorted(row["batch"] for row in rows if row["table"] == COPY) == numbers
@@ -156,11 +156,11 @@ def test_clean_up_keeps_the_queue_of_the_failing_table(world: World) -> None:
 
 def test_full_queue_stops_the_pipeline_and_says_so(world: World) -> None:
     pipeline = build_pipeline(build_table(ORDERS), build_table(COPY, max_pending=2))
-    broken = fail_merges(world, 2, pipeline)
+    engine = fail_merges(world, 2, pipeline)
     produce(world, "b", "later")
     stages = len(world.engine.stages)
     with pytest.raises(SomeTablesDelayed) as error_info:
-        flush(world.build_ports(pipeline, engine=broken))
+        flush(world.build_ports(pipeline, engine=engine))
     for words in ("Spark failed in merge", f"table={COPY}: its queue is full", "max_pending=2", "merge of batch=1"):
         assert words in str(error_info.value)
     assert len(world.engine.stages) == stages
@@ -188,11 +188,11 @@ def test_only_table_of_a_pipeline_finishes_what_is_staged_before_it_reads_on(wor
 
 def test_empty_batches_in_the_middle_of_a_queue_travel_with_the_next_rows(world: World) -> None:
     flush_one(world, "x")
-    broken = fail_merges(world, 1)
+    engine = fail_merges(world, 1)
     for _ in range(2):
         abort_transaction(world)
         with pytest.raises(SomeTablesDelayed):
-            flush(world.build_ports(TWO, engine=broken))
+            flush(world.build_ports(TWO, engine=engine))
     produce(world, "b", "y")
     before = len(world.destination.tables[COPY].snapshots)
     flush(world.build_ports(TWO))
@@ -319,24 +319,29 @@ def test_batches_that_stand_for_one_begin_where_the_first_does_and_bring_the_tab
         )
         for number, watermark in enumerate(watermarks)
     )  # fmt: skip
-    joined = combine_batches((first, last))
-    assert (joined.follows, joined.watermark, joined.attempt) == ("before a0", together, "a1")
+    combined_batch = combine_batches((first, last))
+    assert (combined_batch.follows, combined_batch.watermark, combined_batch.attempt) == ("before a0", together, "a1")
 
 
 def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
-    broken = FailsToMerge(world.engine, COPY)
+    engine = FailsToMerge(world.engine, COPY)
     for kind in "raar":
         abort_transaction(world) if kind == "a" else produce(world, "a", "x")
         with pytest.raises(SomeTablesDelayed):
-            flush(world.build_ports(TWO, engine=broken))
+            flush(world.build_ports(TWO, engine=engine))
     abort_transaction(world)
     ports = world.build_ports(TWO)
     queue = group_by_table(stage(ports, plan(ports)))[1]
     cut = list(iterate_merge_groups(queue))
     assert [[staged.batch for staged in group] for group in cut] == [[1], [2, 3, 4], [5]]
-    joined = combine_batches(cut[1])
-    assert (joined.batch, joined.together, joined.counts.span, joined.counts.staged) == (4, 3, 5, 1)
-    assert joined.ranges.to_dict() == {"orders": {"0": [1, 6], "1": [0, 0]}}
+    combined_batch = combine_batches(cut[1])
+    assert (
+        combined_batch.batch,
+        combined_batch.together,
+        combined_batch.counts.span,
+        combined_batch.counts.staged,
+    ) == (4, 3, 5, 1)
+    assert combined_batch.ranges.to_dict() == {"orders": {"0": [1, 6], "1": [0, 0]}}
 
 
 def flush_rest(world: World, pipeline=TWO) -> None:
@@ -350,10 +355,10 @@ def build_queued_world() -> World:
     world = World()
     world.broker.create("orders")
     flush_one(world, "x")
-    broken = fail_merges(world, 1)
+    engine = fail_merges(world, 1)
     abort_transaction(world)
     with suppress(SomeTablesDelayed):
-        flush(world.build_ports(TWO, engine=broken))
+        flush(world.build_ports(TWO, engine=engine))
     fail_merges(world, 1)
     produce(world, "b", "new")
     return world
@@ -364,10 +369,10 @@ def test_killed_at_any_call_while_a_queue_drains_or_grows_the_next_runs_give_the
     for number in choose_calls(500, 2 if still_fails else 1):
         world = build_queued_world()
         crash = CrashAt(number)
-        broken = FailsToMerge(world.engine, COPY)
-        broken.broken = still_fails
+        engine = FailsToMerge(world.engine, COPY)
+        engine.broken = still_fails
         with suppress(Crash, SomeTablesDelayed):
-            flush(world.build_ports(TWO, crash, engine=broken))
+            flush(world.build_ports(TWO, crash, engine=engine))
         if crash.calls < number:
             break
         flush_rest(world)

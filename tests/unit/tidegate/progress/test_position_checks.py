@@ -23,15 +23,15 @@ def build_state(position: Position | None, *, rolled_back: bool) -> TableState:
     return TableState("u", 1, 0, position, 2, (), rolled_back, NEW)
 
 
-def explain_loss(position: Position, found: Log) -> str:
+def explain_loss(position: Position, log: Log) -> str:
     with pytest.raises(PositionLost) as error_info:
-        check_log(PIPELINE, TABLE, position, found)
+        check_log(PIPELINE, TABLE, position, log)
     return str(error_info.value)
 
 
-def check_message(message: str, what: str, *values: str, way_out: str = "tidegate rebase") -> None:
+def check_message(message: str, sentence: str, *values: str, way_out: str = "tidegate rebase") -> None:
     """What happened, `name=value` for all that is needed to look it up, and what to do next."""
-    for part in (what, *values, way_out, "pipeline=shop", "table=lake.shop.orders"):
+    for part in (sentence, *values, way_out, "pipeline=shop", "table=lake.shop.orders"):
         assert part in message
 
 
@@ -45,13 +45,16 @@ def test_position_of_a_sound_table_is_its_own() -> None:
 
 @pytest.mark.parametrize("choice", ["fail", "rewind", "keep"])
 def test_lost_position_is_not_begun_anew_whatever_answers_a_rollback(choice: str) -> None:
-    found = replace(
+    state = replace(
         build_state(None, rolled_back=False), recorded_position=None, snapshot_id=None, is_position_lost=True
     )
-    with pytest.raises(PositionLost) as raised:
-        resolve_position(build_pipeline(TABLE, on_rollback=choice), TABLE, found)
+    with pytest.raises(PositionLost) as error_info:
+        resolve_position(build_pipeline(TABLE, on_rollback=choice), TABLE, state)
     check_message(
-        str(raised.value), "its position is gone", f"{TABLE.name}_tidegate_position", way_out="rebase shop --to group"
+        str(error_info.value),
+        "its position is gone",
+        f"{TABLE.name}_tidegate_position",
+        way_out="rebase shop --to group",
     )
 
 
@@ -68,7 +71,7 @@ def test_rollback_fails_by_default_and_names_both_ways_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("standing", "ways_out"),
+    ("table_position", "ways_out"),
     [
         (NEW, {"--keep": "so no published row is missing"}),
         (OLD, {"--keep": "or go on after them", "--rewind": "the table was rolled back"}),
@@ -76,14 +79,17 @@ def test_rollback_fails_by_default_and_names_both_ways_out() -> None:
     ],
 )
 def test_tag_that_somebody_dropped_is_named_and_undo_which_needs_it_is_not(
-    standing: Position | None, ways_out: dict[str, str]
+    table_position: Position | None, ways_out: dict[str, str]
 ) -> None:
-    found = replace(build_state(standing, rolled_back=True), is_untagged=True)
+    state = replace(build_state(table_position, rolled_back=True), is_untagged=True)
     with pytest.raises(PositionLost) as error_info:
-        resolve_position(PIPELINE, TABLE, found)
-    for way_out, why in ways_out.items():
+        resolve_position(PIPELINE, TABLE, state)
+    for way_out, reason in ways_out.items():
         check_message(
-            str(error_info.value), "the tag tidegate_shop of its last published snapshot is gone", why, way_out=way_out
+            str(error_info.value),
+            "the tag tidegate_shop of its last published snapshot is gone",
+            reason,
+            way_out=way_out,
         )
     assert "undo-rollback" not in str(error_info.value)
     assert ("--rewind" in str(error_info.value)) == ("--rewind" in ways_out)
@@ -91,9 +97,9 @@ def test_tag_that_somebody_dropped_is_named_and_undo_which_needs_it_is_not(
 
 @pytest.mark.parametrize("choice", ["fail", "rewind"])
 def test_rows_that_were_picked_since_a_rollback_are_named_and_not_read_again_unasked(choice: str) -> None:
-    found = replace(build_state(None, rolled_back=True), cherry_picked_batch=7)
+    state = replace(build_state(None, rolled_back=True), cherry_picked_batch=7)
     with pytest.raises(PositionLost) as error_info:
-        resolve_position(build_pipeline(TABLE, on_rollback=choice), TABLE, found)
+        resolve_position(build_pipeline(TABLE, on_rollback=choice), TABLE, state)
     check_message(str(error_info.value), "batch=7 were picked onto main", "--discard-foreign", way_out="--keep")
     assert "--rewind" not in str(error_info.value)
 

@@ -159,8 +159,8 @@ def test_run_that_had_to_produce_every_key_does_not_claim_a_part_that_another_ru
 
 def test_run_whose_parts_another_run_brought_to_the_same_snapshot_is_done(outside: Outside) -> None:
     outside.table.commit(**dict.fromkeys(ROWS, "2"))
-    done = publish(replace(outside.build_ports(), engine=Overtaken(outside)))
-    assert (done.to_snapshot_id, outside.topic.latest()) == (11, dict.fromkeys(ROWS, "2"))
+    result = publish(replace(outside.build_ports(), engine=Overtaken(outside)))
+    assert (result.to_snapshot_id, outside.topic.latest()) == (11, dict.fromkeys(ROWS, "2"))
     assert len(outside.topic.records) == 2 * len(ROWS), "each change once"
 
 
@@ -202,7 +202,7 @@ def undo(outside: Outside, part: int, raw: str, values: set[str]) -> None:
     state = outside.topic.broker.logs["state", part]
     state[-1].value = json.dumps({**json.loads(raw), "at_ms": 10_000_000}).encode()
     log = outside.topic.broker.logs["out", 0]
-    for entry in [one for one in log if zlib.crc32(one.key or b"") % 3 == part]:
+    for entry in [record for record in log if zlib.crc32(record.key or b"") % 3 == part]:
         if (entry.value or b"").decode() in values:
             log.remove(entry)
 
@@ -223,6 +223,6 @@ def test_progress_of_an_unknown_pair_is_no_key_to_go_on_behind(outside: Outside)
         publish(outside.build_ports())
     run = plan_run(outside.build_ports())
     assert [bool(part.after) for part in run.parts] == [True, False]
-    standing = outside.topic.read_progress(outside.publication)
-    assert isinstance(standing.parts[0], Progress)
-    assert standing.parts[0].pair == run.position.pair
+    progress = outside.topic.read_progress(outside.publication)
+    assert isinstance(progress.parts[0], Progress)
+    assert progress.parts[0].pair == run.position.pair

@@ -59,8 +59,8 @@ def flush_all(world: World, pipeline=PIPELINE) -> None:
             return
 
 
-def run(world: World, ranges: str = ALL, pipeline=PIPELINE, hook=None, **instead) -> list[AppliedSlice]:
-    ports, results = world.build_ports(pipeline, hook, **instead), []
+def run(world: World, ranges: str = ALL, pipeline=PIPELINE, hook=None, **options) -> list[AppliedSlice]:
+    ports, results = world.build_ports(pipeline, hook, **options), []
     apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None)).backfill, results.append)
     return results
 
@@ -201,17 +201,17 @@ def test_same_command_goes_on_where_it_stopped(world: World) -> None:
     damage(world)
     ports = world.build_ports(PIPELINE)
     planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
-    stopped: list[AppliedSlice] = []
+    slice_results: list[AppliedSlice] = []
 
     def stop(result: AppliedSlice) -> None:
-        stopped.append(result)
-        if len(stopped) == 2:
+        slice_results.append(result)
+        if len(slice_results) == 2:
             raise Crash
 
     with pytest.raises(Crash):
         apply_backfill(ports, planned, stop)
-    again = propose_backfill(ports, parse_request(ALL, None, None))
-    assert (again.backfill, again.is_resumed) == (planned, True)
+    backfill = propose_backfill(ports, parse_request(ALL, None, None))
+    assert (backfill.backfill, backfill.is_resumed) == (planned, True)
     before, results = len(world.engine.stages), run(world)
     assert [(r.slice, r.outcome) for r in results] == [
         (3, "already applied"), (2, "already applied"), (1, "published"),
@@ -225,11 +225,11 @@ def test_backfill_whose_clean_up_lost_every_race_leaves_the_same_command_its_wor
     """What is applied is known from the backfill's own table alone, and that is gone."""
     forget, calls = world.destination.forget_backfill, []
 
-    def race(*given: str) -> None:
-        calls.append(given)
+    def race(*arguments: str) -> None:
+        calls.append(arguments)
         if len(calls) <= losses:
             raise CommitRefused("another writer was faster")
-        forget(*given)
+        forget(*arguments)
 
     world.destination.forget_backfill = race
     run(world)
@@ -242,8 +242,8 @@ def test_backfill_whose_clean_up_lost_every_race_leaves_the_same_command_its_wor
 
 def test_mark_that_an_earlier_version_left_on_the_table_counts_for_nothing(world: World) -> None:
     planned = propose_backfill(world.build_ports(PIPELINE), parse_request(ALL, None, None)).backfill
-    left = '{"slices":3,"done":[3,2,1],"attempt":"a"}'
-    world.destination.tables[NAME].properties[resource_names.name_backfill_property("shop", planned.id)] = left
+    mark_text = '{"slices":3,"done":[3,2,1],"attempt":"a"}'
+    world.destination.tables[NAME].properties[resource_names.name_backfill_property("shop", planned.id)] = mark_text
     damage(world)
     run(world)
     assert (read_names(world), list_leftovers(world)) == ({"a": "2", "b": "1"}, [])
@@ -256,11 +256,11 @@ def test_column_that_is_added_during_a_backfill_is_filled_in_all_slices(world: W
     flush_all(world)
     ports, everything = world.build_ports(PIPELINE), '{"orders": {"0": [0, 8]}}'
     planned = propose_backfill(ports, parse_request(everything, None, None)).backfill
-    stopped: list[AppliedSlice] = []
+    results: list[AppliedSlice] = []
 
     def stop(result: AppliedSlice) -> None:
-        stopped.append(result)
-        if len(stopped) == 2:
+        results.append(result)
+        if len(results) == 2:
             raise Crash
 
     with pytest.raises(Crash):
@@ -278,14 +278,14 @@ def test_slice_whose_mark_was_lost_is_applied_once_more_and_changes_nothing(worl
     def lose(*_: object) -> None:
         raise RetryLater("no answer")
 
-    marked, world.destination.mark_applied = world.destination.mark_applied, lose
+    mark_applied, world.destination.mark_applied = world.destination.mark_applied, lose
     planned = propose_backfill(world.build_ports(PIPELINE), parse_request(ALL, None, None)).backfill
     damage(world)
     for _ in range(2):
         with pytest.raises(Crash):
             apply_backfill(world.build_ports(PIPELINE), planned, crash)
     assert read_names(world) == {"a": "2"}
-    world.destination.mark_applied = marked
+    world.destination.mark_applied = mark_applied
     run(world)
     assert (read_names(world), list_leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
@@ -355,8 +355,8 @@ def test_open_backfill_of_a_table_that_the_file_names_no_more_is_refused_with_bo
     planned = propose_backfill(world.build_ports(pipeline), parse_request(ALL, None, None)).backfill
     with pytest.raises(Crash):
         apply_backfill(world.build_ports(pipeline), planned, crash)
-    asked = rf"backfill={planned.id}: it was begun with table=lake\.shop\.copy.* --abandon {planned.id}"
-    with pytest.raises(ConfigurationError, match=asked):
+    message = rf"backfill={planned.id}: it was begun with table=lake\.shop\.copy.* --abandon {planned.id}"
+    with pytest.raises(ConfigurationError, match=message):
         run(world)
     assert [result.outcome for result in run(world, pipeline=pipeline)][-1] == PublishOutcome.PUBLISHED
     assert (read_names(world), list_leftovers(world)) == ({"a": "2", "b": "1"}, [])
@@ -366,16 +366,16 @@ def test_slice_is_applied_although_the_table_cannot_be_read_for_its_row_of_histo
     damage(world, {"id": "a", "name": "2"})
     published: list[str] = []
 
-    def fail_once(call: str, when: str) -> None:
+    def fail_once(call: str, moment: str) -> None:
         if call == "history.mark_applied":
             published.append(call)
-        if (call, when) == ("tables.read_state", "before") and published and "failed" not in published:
+        if (call, moment) == ("tables.read_state", "before") and published and "failed" not in published:
             published.append("failed")
             raise RetryLater("table=lake.shop.orders: catalog or files did not answer during read_state")
 
     applied = run(world, hook=fail_once)
     assert "failed" in published
-    assert {one.outcome for one in applied} == {PublishOutcome.PUBLISHED}
+    assert {batch.outcome for batch in applied} == {PublishOutcome.PUBLISHED}
     assert (read_names(world), list_leftovers(world)) == ({"a": "2", "b": "1"}, [])
 
 
@@ -443,25 +443,27 @@ def test_slice_behind_the_position_of_a_rewound_table_is_left_to_the_flush(mode:
 
 def read_applied_slices(world: World) -> tuple[list[int], int]:
     """The applied slices of the open backfill, as status lists and the page counts them."""
-    (listed,) = read_status(world.build_ports(PIPELINE))["backfills"]
-    (counted,) = read_backfills(world.build_ports(PIPELINE))
-    return listed["applied"][NAME], counted["tables"][0]["applied"]
+    (backfill_status,) = read_status(world.build_ports(PIPELINE))["backfills"]
+    (backfill,) = read_backfills(world.build_ports(PIPELINE))
+    return backfill_status["applied"][NAME], backfill["tables"][0]["applied"]
 
 
-def interrupt_backfill(world: World, when: str, meanwhile: Callable[[], object], ranges: str) -> list[AppliedSlice]:
-    """Run a backfill; `meanwhile` happens once, just before the port call `when` of its first slice."""
+def interrupt_backfill(
+    world: World, target_call: str, interrupt: Callable[[], object], ranges: str
+) -> list[AppliedSlice]:
+    """Run a backfill; `interrupt` happens once, just before the port call `target_call` of its first slice."""
     happened: list[bool] = []
 
     def hook(call: str, moment: str) -> None:
-        if (call, moment) == (when, "before") and not happened:
+        if (call, moment) == (target_call, "before") and not happened:
             happened.append(True)
-            meanwhile()
+            interrupt()
 
     return run(world, ranges, hook=hook)
 
 
-@pytest.mark.parametrize("when", ["engine.run", "commits.start_branch", "commits.read_head", "commits.publish"])
-def test_flush_that_publishes_during_a_backfill_decides_about_its_keys(world: World, when: str) -> None:
+@pytest.mark.parametrize("target_call", ["engine.run", "commits.start_branch", "commits.read_head", "commits.publish"])
+def test_flush_that_publishes_during_a_backfill_decides_about_its_keys(world: World, target_call: str) -> None:
     damage(world)
 
     def newer() -> None:
@@ -469,7 +471,7 @@ def test_flush_that_publishes_during_a_backfill_decides_about_its_keys(world: Wo
         produce(world, "a", None)
         flush_all(world)
 
-    interrupt_backfill(world, when, newer, '{"orders": {"0": [0, 5]}}')
+    interrupt_backfill(world, target_call, newer, '{"orders": {"0": [0, 5]}}')
     assert read_names(world) == {"b": "newer"}
 
 
@@ -483,21 +485,21 @@ def test_two_runners_of_one_backfill_apply_it_once(world: World) -> None:
 
 def test_backfill_killed_at_any_call_is_finished_by_the_next(world: World) -> None:
     for number in choose_calls(2000):
-        fresh = World()
-        fresh.broker.create("orders")
+        new_world = World()
+        new_world.broker.create("orders")
         for key, name in (("a", "1"), ("b", "1"), ("c", "1"), ("c", None), ("a", "2")):
-            produce(fresh, key, name)
-        flush_all(fresh)
-        damage(fresh, {"id": "c", "name": "ghost"})
+            produce(new_world, key, name)
+        flush_all(new_world)
+        damage(new_world, {"id": "c", "name": "ghost"})
         crash = CrashAt(number)
         try:
-            run(fresh, hook=crash)
+            run(new_world, hook=crash)
         except Crash:
-            produce(fresh, "b", "newer")
-            flush_all(fresh)
-            run(fresh)
-            assert read_names(fresh) == {"a": "2", "b": "newer"}, crash.at
-            assert list_leftovers(fresh) == [], crash.at
+            produce(new_world, "b", "newer")
+            flush_all(new_world)
+            run(new_world)
+            assert read_names(new_world) == {"a": "2", "b": "newer"}, crash.at
+            assert list_leftovers(new_world) == [], crash.at
             continue
         break
     assert number > 100

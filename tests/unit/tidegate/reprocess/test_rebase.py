@@ -77,7 +77,7 @@ def test_preview_is_silent_of_a_batch_that_another_run_has_published_first(world
     )  # numbered behind the other
     stage(ports, late)
     intermediate = name_intermediate_table(ports.pipeline, ports.pipeline.tables[0])
-    assert [one.batch for one in ports.staging.list_staged(intermediate, NAME)] == [3]
+    assert [batch.batch for batch in ports.staging.list_staged(intermediate, NAME)] == [3]
     assert "staged" not in propose_rebase(ports, "latest").preview
     produce(world, "e", "1")
     stage(ports, plan(ports))
@@ -112,11 +112,11 @@ def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
     state, seeds = world.destination.read_state, []
 
     def without_position(table: str, pipeline: str) -> TableState | None:
-        found = state(table, pipeline)
-        if found is None or seeds:
-            return found
+        table_state = state(table, pipeline)
+        if table_state is None or seeds:
+            return table_state
         return replace(
-            found, position=None, recorded_position=None, snapshot_id=None, highest_batch=0, is_position_lost=True
+            table_state, position=None, recorded_position=None, snapshot_id=None, highest_batch=0, is_position_lost=True
         )
 
     def seed(table: str, pipeline: str, position: Position) -> None:
@@ -127,9 +127,9 @@ def test_a_lost_position_is_written_anew_where_it_is_asked_to_stand(
     monkeypatch.setattr(world.destination, "seed", seed)
     with pytest.raises(PositionLost, match="its position is gone"):
         flush(world.build_ports(PIPELINE))
-    proposed = propose_moves(world.build_ports(PIPELINE), '{"orders": {"0": 2}}')
-    assert [(move.before, move.after) for move in proposed[0].moves] == [(None, 2), (None, 0)]
-    rebase_positions(world.build_ports(PIPELINE), proposed)
+    proposals = propose_moves(world.build_ports(PIPELINE), '{"orders": {"0": 2}}')
+    assert [(move.before, move.after) for move in proposals[0].moves] == [(None, 2), (None, 0)]
+    rebase_positions(world.build_ports(PIPELINE), proposals)
     assert seeds == [Position({})]
     assert read_offsets(world) == {"orders": {0: 2, 1: 0}}
 
@@ -177,7 +177,7 @@ def test_a_batch_staged_before_a_move_to_where_it_starts_is_neither_resumed_nor_
 def test_what_is_shown_is_what_is_moved_the_log_is_read_once(world: World) -> None:
     calls: list[str] = []
     move_positions(
-        world.build_ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None),
+        world.build_ports(PIPELINE, hook=lambda call, moment: calls.append(call) if moment == "before" else None),
         "earliest",
     )
     assert calls.count("broker.read_log") == 1
@@ -190,8 +190,13 @@ def test_positions_of_several_tables_move_each_from_where_it_stands() -> None:
     produce(world, "a", "1")
     flush(world.build_ports(pipeline))
     moves = [move for table in propose_moves(world.build_ports(pipeline), "earliest") for move in table.moves]
-    told = [(m.table, m.partition, m.read_again) for m in moves]
-    assert told == [("lake.shop.one", 0, 1), ("lake.shop.one", 1, 0), ("lake.shop.two", 0, 1), ("lake.shop.two", 1, 0)]
+    move_counts = [(m.table, m.partition, m.read_again) for m in moves]
+    assert move_counts == [
+        ("lake.shop.one", 0, 1),
+        ("lake.shop.one", 1, 0),
+        ("lake.shop.two", 0, 1),
+        ("lake.shop.two", 1, 0),
+    ]
     move_positions(world.build_ports(pipeline), "earliest")
     flush(world.build_ports(pipeline))
     assert world.read_rows("lake.shop.one") == world.read_rows("lake.shop.two") == [{"id": "a", "name": "1"}]
@@ -243,8 +248,8 @@ def test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read() -> No
     world.broker.transaction("orders", [({"id": "late"}, {"id": "late", "name": "1"})], partition=1, ending="open")
     move_positions(world.build_ports(PIPELINE), "2100-01-01T00:00:00Z")
     assert read_offsets(world) == {"orders": {0: 6, 1: 6}}
-    opened = world.broker.partitions["orders"][1]
-    opened.records = [replace(r, kind="data") if r.kind == "open" else r for r in opened.records]
+    partition = world.broker.partitions["orders"][1]
+    partition.records = [replace(r, kind="data") if r.kind == "open" else r for r in partition.records]
     flush(world.build_ports(PIPELINE))
     assert "late" in [row["id"] for row in world.read_rows(NAME)]
     uncommitted = replace(PIPELINE, source=replace(PIPELINE.source, isolation="read_uncommitted"))
@@ -274,7 +279,8 @@ def test_a_flush_that_publishes_during_the_move_wins(world: World) -> None:
 
     calls: list[str] = []
     move_positions(
-        world.build_ports(PIPELINE, hook=lambda call, when: calls.append(call) if when == "before" else None), "latest"
+        world.build_ports(PIPELINE, hook=lambda call, moment: calls.append(call) if moment == "before" else None),
+        "latest",
     )
     at = calls.index("commits.publish") * 2
     produce(world, "e", "1")
@@ -322,7 +328,7 @@ def test_a_wrong_target_is_refused_with_the_way_out(world: World, to: str, messa
 
 
 def test_a_table_without_a_position_has_none_to_move() -> None:
-    fresh = World()
-    fresh.broker.create("orders")
+    new_world = World()
+    new_world.broker.create("orders")
     with pytest.raises(ConfigurationError, match=r"set source\.start instead"):
-        move_positions(fresh.build_ports(PIPELINE), "latest")
+        move_positions(new_world.build_ports(PIPELINE), "latest")

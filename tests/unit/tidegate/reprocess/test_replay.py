@@ -27,8 +27,8 @@ from tidegate.steps.flush import flush
 ALL, TABLE, LETTERS = Errors("all", 9), "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
 
 
-def build_tolerant_pipeline(mode: str = "upsert_delete", **given) -> Pipeline:
-    return build_pipeline(replace(build_table(mode=mode), errors=ALL), source={"errors": ALL}, **given)
+def build_tolerant_pipeline(mode: str = "upsert_delete", **options) -> Pipeline:
+    return build_pipeline(replace(build_table(mode=mode), errors=ALL), source={"errors": ALL}, **options)
 
 
 def build_world(*records: tuple) -> World:
@@ -116,21 +116,21 @@ def test_dead_letters_are_read_from_their_own_bytes_when_the_log_no_longer_has_t
 
 
 def test_topic_that_is_created_again_while_the_later_keys_are_read_decides_about_no_dead_letter() -> None:
-    world, met = build_world(("a", BAD), build_record("a", "newer"), build_record("b", "x")), list[int]()
+    world, calls = build_world(("a", BAD), build_record("a", "newer"), build_record("b", "x")), list[int]()
     flush(world.build_ports(build_tolerant_pipeline()))
     correct_letters(world, 0)
 
-    def create_again(call: str, when: str) -> None:
+    def create_again(call: str, moment: str) -> None:
         """Just before the keys that came after the dead letters are read."""
-        if (call, when) == ("engine.run", "before") and world.engine.stages[-1].letters is not None and not met:
-            met.append(len(world.engine.stages))
+        if (call, moment) == ("engine.run", "before") and world.engine.stages[-1].letters is not None and not calls:
+            calls.append(len(world.engine.stages))
             world.broker.create("orders")
             for name in "cdef":
                 world.broker.produce("orders", {"id": name}, {"id": name, "name": "other"})
 
     with pytest.raises(PositionLost, match="a topic was created again"):
         replay_dead_letters(world.build_ports(build_tolerant_pipeline(), create_again))
-    assert len(met) == 1
+    assert len(calls) == 1
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "newer", "b": "x"}, [0])
 
 
@@ -153,28 +153,28 @@ def test_append_gets_each_dead_letter_once_whenever_it_is_killed() -> None:
         correct_letters(world, 1)
         try:
             replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), hook))
-            finished = True
+            is_finished = True
         except Crash:
-            finished = False
+            is_finished = False
         for _ in range(2):
             replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
         assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["mended", "x", "y"], hook.at
         assert list_waiting_offsets(world) == [], hook.at
         assert not [name for name in world.destination.tables if "replay" in name], hook.at
-        if finished:
+        if is_finished:
             return
 
 
 def test_replay_that_wakes_up_after_others_marks_none_of_their_dead_letters() -> None:
-    world, met = build_world(build_record("a", "x"), ("b", BAD)), []
+    world, calls = build_world(build_record("a", "x"), ("b", BAD)), []
     flush(world.build_ports(build_tolerant_pipeline("append")))
     correct_letters(world, 1)
 
-    def meanwhile(call: str, when: str) -> None:
-        if (call, when) != ("commits.publish", "after"):
+    def meanwhile(call: str, moment: str) -> None:
+        if (call, moment) != ("commits.publish", "after"):
             return
-        met.append(call)
-        if len(met) == 2:  # the first one said that it begins
+        calls.append(call)
+        if len(calls) == 2:  # the first one said that it begins
             replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))  # finishes this one
             world.broker.produce("orders", {"id": "c"}, BAD)
             flush(world.build_ports(build_tolerant_pipeline("append")))
@@ -184,7 +184,7 @@ def test_replay_that_wakes_up_after_others_marks_none_of_their_dead_letters() ->
 
     with pytest.raises(RetryLater, match="taken away, as another replay of the pipeline does"):
         replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), meanwhile))
-    assert (met, list_waiting_offsets(world)) == (["commits.publish"] * 2, [2])
+    assert (calls, list_waiting_offsets(world)) == (["commits.publish"] * 2, [2])
     replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "mended", "c": "mended"}, [])
     assert set(world.destination.tables[TABLE].refs) == {"main", "tidegate_shop"}
@@ -192,26 +192,26 @@ def test_replay_that_wakes_up_after_others_marks_none_of_their_dead_letters() ->
 
 def crash_before_publish() -> Callable[[str, str], None]:
     """Ends a replay of an append table before it publishes its rows: its first commit says that it begins."""
-    met = []
+    calls = []
 
-    def die(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "before"):
-            met.append(call)
-            if len(met) == 2:
+    def die(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before"):
+            calls.append(call)
+            if len(calls) == 2:
                 raise Crash(call)
 
     return die
 
 
 def test_of_two_replays_at_once_the_one_whose_staged_letters_are_gone_publishes_nothing() -> None:
-    world, met = build_world(build_record("a", "x"), ("b", BAD)), []
+    world, calls = build_world(build_record("a", "x"), ("b", BAD)), []
     flush(world.build_ports(build_tolerant_pipeline("append")))
     correct_letters(world, 1)
 
-    def begin_another(call: str, when: str) -> None:
-        if (call, when) == ("engine.run", "after"):
-            met.append(call)
-            if len(met) == 2:  # the letters are staged, and merged into the branch
+    def begin_another(call: str, moment: str) -> None:
+        if (call, moment) == ("engine.run", "after"):
+            calls.append(call)
+            if len(calls) == 2:  # the letters are staged, and merged into the branch
                 with suppress(Crash):
                     replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), crash_before_publish()))
 
@@ -224,23 +224,23 @@ def test_of_two_replays_at_once_the_one_whose_staged_letters_are_gone_publishes_
 
 
 def test_refused_change_of_the_dead_letter_table_is_tried_again_when_a_killed_replay_is_finished() -> None:
-    world, refused = build_world(build_record("a", "x"), ("b", BAD)), []
+    world, refusals = build_world(build_record("a", "x"), ("b", BAD)), []
     flush(world.build_ports(build_tolerant_pipeline()))
     correct_letters(world, 1)
 
-    def dies(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "after"):
+    def dies(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "after"):
             raise Crash(call)
 
-    def refuse_once(call: str, when: str) -> None:
-        if (call, when) == ("tables.evolve", "before") and not refused:
-            refused.append(call)
+    def refuse_once(call: str, moment: str) -> None:
+        if (call, moment) == ("tables.evolve", "before") and not refusals:
+            refusals.append(call)
             raise CommitRefused("another writer changed it")
 
     with pytest.raises(Crash):
         replay_dead_letters(world.build_ports(build_tolerant_pipeline(), dies))
     (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline(), refuse_once))
-    assert (refused, result.replayed) == (["tables.evolve"], 1)
+    assert (refusals, result.replayed) == (["tables.evolve"], 1)
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "mended"}, [])
 
 
@@ -279,8 +279,8 @@ def test_killed_replay_whose_table_was_rolled_back_behind_its_batch_waits_for_th
 def crash_after_publish(world: World) -> Callable[[str, str], None]:
     """Ends a replay once its rows are in the table, and before it marks its letters."""
 
-    def die(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "after") and "mended" in read_table(world).values():
+    def die(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "after") and "mended" in read_table(world).values():
             raise Crash(call)
 
     return die
@@ -290,11 +290,11 @@ def test_flush_that_publishes_during_a_replay_wins() -> None:
     world = build_world(("a", BAD), build_record("b", "x"))
     flush(world.build_ports(build_tolerant_pipeline()))
     correct_letters(world, 0)
-    told = []
+    calls = []
 
-    def meanwhile(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "before") and not told:
-            told.append(call)
+    def meanwhile(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before") and not calls:
+            calls.append(call)
             world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "newest"})
             flush(world.build_ports(build_tolerant_pipeline()))
 
@@ -329,12 +329,12 @@ def test_replayed_twice_changes_nothing() -> None:
 
 
 def test_dead_letter_with_the_highest_sequence_wins_over_later_records_with_lower_ones() -> None:
-    ordered = replace(
+    sequenced_table = replace(
         build_table(columns=(Column("id", "STRING"), Column("name", "STRING"), Column("lsn", "BIGINT"))),
         errors=ALL,
         sequence_by=("lsn",),
     )
-    pipeline = build_pipeline(ordered, source={"errors": ALL})
+    pipeline = build_pipeline(sequenced_table, source={"errors": ALL})
     world = build_world(("a", BAD), ("a", {"id": "a", "name": "lower", "lsn": 3}), ("b", BAD))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "higher", "lsn": 9})
     flush(world.build_ports(pipeline))
@@ -354,8 +354,8 @@ def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() ->
     for partition in (0, 1):
         world.broker.produce("orders", {"id": f"late{partition}"}, BAD, partition)
 
-    def dies(call: str, when: str) -> None:
-        if (call, when) == ("commits.publish", "before"):
+    def dies(call: str, moment: str) -> None:
+        if (call, moment) == ("commits.publish", "before"):
             raise Crash(call)
 
     with pytest.raises(Crash):

@@ -28,8 +28,8 @@ class Looks(threading.Event):
 class Broker:
     """Brokers that are away for some looks, then there again, each time that they are opened."""
 
-    def __init__(self, *away: int) -> None:
-        self.away, self.look = away, 0
+    def __init__(self, *failure_count: int) -> None:
+        self.away, self.look = failure_count, 0
 
     def read_end_offsets(self, *_: object) -> dict[str, dict[int, int]]:
         self.look += 1

@@ -22,7 +22,7 @@ KINDS = {
     "pipelines": (PipelineFiles, PIPELINE, pipeline_file, "load_pipeline"),
     "publications": (PublicationFiles, PUBLICATION, publication_file, "load_publication"),
 }
-MANY = 40
+FILE_COUNT = 40
 
 
 def count_frames(problem: BaseException) -> int:
@@ -59,21 +59,21 @@ def test_many_that_ask_one_after_the_other_have_each_file_read_once_and_hardly_l
     make, text, module, load = KINDS[kind]
     (tmp_path / kind).mkdir()
     (tmp_path / "catalogs.yaml").write_text(CATALOGS)
-    names = [f"one{number}" for number in range(MANY)]
+    names = [f"one{number}" for number in range(FILE_COUNT)]
     for name in names:
         (tmp_path / kind / f"{name}.yaml").write_text(text.format(name=name))
-    clock, read, looked = SteppedTime(), list[Path](), list[Path]()
+    clock, read_files, stamps = SteppedTime(), list[Path](), list[Path]()
     load_one, stamp = getattr(module, load), pipeline_files._read_stamp
     monkeypatch.setattr(pipeline_files, "time", clock)
-    monkeypatch.setattr(module, load, lambda file, *given: read.append(file) or load_one(file, *given))
-    monkeypatch.setattr(pipeline_files, "_read_stamp", lambda file: looked.append(file) or stamp(file))
+    monkeypatch.setattr(module, load, lambda file, *arguments: read_files.append(file) or load_one(file, *arguments))
+    monkeypatch.setattr(pipeline_files, "_read_stamp", lambda file: stamps.append(file) or stamp(file))
     files = make(tmp_path)
     assert [files.load(name).name for name in names] == names
-    assert len(read) == MANY
-    assert len(looked) <= 4 * MANY
+    assert len(read_files) == FILE_COUNT
+    assert len(stamps) <= 4 * FILE_COUNT
     clock.seconds += LOOK_SECONDS
     assert [files.load(name).name for name in names] == names
-    assert len(read) == MANY
+    assert len(read_files) == FILE_COUNT
 
 
 @pytest.mark.parametrize("kind", KINDS)

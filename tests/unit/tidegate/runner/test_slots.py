@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tidegate.runner.slots import Slots
 
-PATIENCE_SECONDS = 60.0
+DEADLINE_SECONDS = 60.0
 RUN_SECONDS = 0.002  # for which a run has its slot; longer than it takes to ask for the next
 
 
@@ -20,7 +20,7 @@ def run_beside_each_other(count: int, live: Callable[[int], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE_SECONDS)
+        thread.join(DEADLINE_SECONDS)
         assert not thread.is_alive()
 
 
@@ -30,7 +30,7 @@ def test_whoever_always_has_work_keeps_nobody_out() -> None:
     has_begun = threading.Barrier(6)
 
     def live(number: int) -> None:
-        has_begun.wait(PATIENCE_SECONDS)
+        has_begun.wait(DEADLINE_SECONDS)
         while len(turns) < 240:
             assert slots.acquire(deny)
             with lock:
@@ -39,8 +39,8 @@ def test_whoever_always_has_work_keeps_nobody_out() -> None:
             slots.release()
 
     run_beside_each_other(6, live)
-    counted = Counter(turns)
-    assert (len(counted), min(counted.values()) > 20) == (6, True), counted
+    turn_counts = Counter(turns)
+    assert (len(turn_counts), min(turn_counts.values()) > 20) == (6, True), turn_counts
 
 
 def test_so_many_run_at_once_and_no_more_and_who_gives_up_is_out_of_the_line() -> None:

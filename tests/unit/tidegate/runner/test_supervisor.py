@@ -78,16 +78,20 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path, lambda _: {}, Files(), PublicationFiles(tmp_path))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("pipeline", "called"), [("shop", 1), ("other", 0), ("wrong", 0)])
+@pytest.mark.parametrize(("pipeline", "call_count"), [("shop", 1), ("other", 0), ("wrong", 0)])
 def test_publication_of_a_pipeline_that_recovers_looks_for_what_nobody_told_it(
-    place: Place, pipeline: str, called: int
+    place: Place, pipeline: str, call_count: int
 ) -> None:
     ear = Ear()
     supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), ear))  # type: ignore[arg-type]
     workers = {name: Waiting(place, name) for name in ("orders_out", "timed", "broken")}
     supervisor._workers.update(workers)  # type: ignore[arg-type]
     supervisor.report_recovery(Flush(place, pipeline), STREAK)
-    assert {name: worker.calls for name, worker in workers.items()} == {"orders_out": called, "timed": 0, "broken": 0}
+    assert {name: worker.calls for name, worker in workers.items()} == {
+        "orders_out": call_count,
+        "timed": 0,
+        "broken": 0,
+    }
     assert ear.heard == 1
 
 
@@ -97,22 +101,22 @@ def test_flush_that_published_has_no_publication_file_read(place: Place, monkeyp
     for number in range(30):
         (place.include / "publications" / f"more{number}.yaml").write_text(PUBLICATION)
         supervisor._workers[f"more{number}"] = Waiting(place, f"more{number}")  # type: ignore[assignment]
-    read = list[Path]()
-    monkeypatch.setattr(publication_file, "read_document", read.append)
+    files = list[Path]()
+    monkeypatch.setattr(publication_file, "read_document", files.append)
     batch: Any = SimpleNamespace(table="lake.shop.orders", snapshot_id=7)
     supervisor.report_run(Flush(place, "shop"), RunOutcome((batch,)))
-    assert read == []
+    assert files == []
 
 
-@pytest.mark.parametrize(("table", "snapshot", "called"), [("orders", 7, 1), ("orders", None, 0), ("other", 7, 0)])
+@pytest.mark.parametrize(("table", "snapshot", "call_count"), [("orders", 7, 1), ("orders", None, 0), ("other", 7, 0)])
 def test_publication_is_called_behind_a_flush_that_published_its_table(
-    place: Place, table: str, snapshot: int | None, called: int
+    place: Place, table: str, snapshot: int | None, call_count: int
 ) -> None:
     supervisor = Supervisor(place, (), Shared(Slots(1), threading.Event(), Ear()))  # type: ignore[arg-type]
     worker = supervisor._workers["orders_out"] = Waiting(place, "orders_out")  # type: ignore[assignment]
     batch: Any = SimpleNamespace(table=f"lake.shop.{table}", snapshot_id=snapshot)
     supervisor.report_run(Flush(place, "shop"), RunOutcome((batch,)))
-    assert worker.calls == called
+    assert worker.calls == call_count
 
 
 def test_cluster_that_no_pipeline_watches_any_more_is_left_alone(place: Place) -> None:

@@ -224,8 +224,8 @@ def test_passing_failures_are_tried_at_each_interval_and_counted_by_reason(file:
 def test_failure_that_a_person_must_mend_waits_longer_each_time_and_not_when_something_was_changed(file: Path) -> None:
     bad = BadRecord("topic=orders partition=1 offset=7: not JSON")
     hand = Hand(Task(file, *[bad] * 4, schedule=Schedule(10)))
-    tried = [bool(hand.look(10)) for _ in range(30)]
-    assert [number for number, ran in enumerate(tried) if ran] == [0, 6, 12, 24]  # after 1, 1, 2, 4 minutes
+    runs = [bool(hand.look(10)) for _ in range(30)]
+    assert [number for number, has_run in enumerate(runs) if has_run] == [0, 6, 12, 24]  # after 1, 1, 2, 4 minutes
     hand.task.inputs = "the table was changed"
     assert hand.look(10) == [ANY]
     assert hand.ear.heard[-1] == ("recovered", 4)
@@ -261,8 +261,8 @@ def test_tables_that_went_on_are_told_beside_those_that_failed(file: Path) -> No
 def test_fault_that_is_not_ours_ends_no_worker(file: Path) -> None:
     hand = Hand(Task(file, ZeroDivisionError("division by zero"), DONE))
     assert hand.look(0, 60) == [ANY, ANY]
-    told = ("pipeline=orders: ZeroDivisionError: division by zero", 1)
-    assert hand.ear.heard == [("failed", told), ("done", DONE), ("recovered", 1)]
+    message = ("pipeline=orders: ZeroDivisionError: division by zero", 1)
+    assert hand.ear.heard == [("failed", message), ("done", DONE), ("recovered", 1)]
     assert hand.slots.acquire(lambda: True), "the slot is free again"
 
 

@@ -47,8 +47,8 @@ def refuse_registry(*_: Any) -> Any:
     raise AssertionError("no registry is needed")
 
 
-def propose_from(*pairs: tuple[Any, Any], key: tuple[str, ...] = (), **more: Any) -> ProposedTable:
-    return propose_table(build_sample(*pairs, **more), "lake.shop.t", refuse_registry, key)
+def propose_from(*pairs: tuple[Any, Any], key: tuple[str, ...] = (), **options: Any) -> ProposedTable:
+    return propose_table(build_sample(*pairs, **options), "lake.shop.t", refuse_registry, key)
 
 
 def join_checks(table: ProposedTable) -> str:
@@ -144,10 +144,10 @@ def test_key_that_is_named_is_taken_from_the_value(include) -> None:
 
 def test_mixed_records_are_said_with_counts_and_places() -> None:
     event = {"op": "c", "before": None, "after": {"id": 1}, "source": {"table": "a"}}
-    other = {**event, "source": {"table": "b"}}
+    other_event = {**event, "source": {"table": "b"}}
     table = propose_from(
         ({"id": 1}, event),
-        ({"id": 1}, other),
+        ({"id": 1}, other_event),
         ({"id": 2}, event),
         (None, "poison"),
         ({"id": 3}, b"\x00\x00\x00\x00\x09x"),
@@ -161,10 +161,10 @@ def test_mixed_records_are_said_with_counts_and_places() -> None:
 
 def test_records_that_repeat_keys_are_said_unless_the_topic_is_one_of_states() -> None:
     pairs = [({"id": 1}, {"id": 1}), ({"id": 1}, {"id": 1})]
-    told = "2 records have 1 keys, and upsert keeps the last of each"
-    assert told in join_checks(propose_from(*pairs))
-    assert told not in join_checks(propose_from(*pairs, compacted=True))
-    assert told not in join_checks(propose_from(*pairs, ({"id": 1}, None)))
+    message = "2 records have 1 keys, and upsert keeps the last of each"
+    assert message in join_checks(propose_from(*pairs))
+    assert message not in join_checks(propose_from(*pairs, compacted=True))
+    assert message not in join_checks(propose_from(*pairs, ({"id": 1}, None)))
 
 
 def test_key_that_most_records_lack_is_none(include) -> None:
@@ -202,9 +202,9 @@ def test_mongodb_documents_are_read_through_their_text(include) -> None:
 
 
 def test_document_that_is_no_extended_json_is_no_row() -> None:
-    broken = {"op": "c", "after": '{"_id": {"$numberLong": null}}'}
+    invalid_event = {"op": "c", "after": '{"_id": {"$numberLong": null}}'}
     good = {"op": "c", "after": '{"_id": {"$numberLong": "1"}}'}
-    table = propose_from(({"id": "1"}, broken), ({"id": "1"}, good))
+    table = propose_from(({"id": "1"}, invalid_event), ({"id": "1"}, good))
     assert [column.ddl for column in table.value.columns] == ["_id BIGINT"]
 
 
@@ -265,16 +265,16 @@ def test_numbers_of_eight_bytes_are_one_kind_whatever_their_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         (b"\x02\xff\x04", "no format explains these bytes: bare Avro needs avro.schema"),
         (b"\xff" * 8, "all are of one length: a number is declared by its type"),
         (b"[1, 2]", "2 values are JSON lists, of which no format makes rows"),
     ],
 )
-def test_value_that_stays_as_it_is_is_said(include, value, told) -> None:
+def test_value_that_stays_as_it_is_is_said(include, value, message) -> None:
     table = propose_from((None, value), (None, value))
-    assert told in join_checks(table)
+    assert message in join_checks(table)
     assert write_and_load(include, table).source.value.columns[0].name == "value"
 
 
@@ -305,7 +305,7 @@ JSON = st.recursive(
 OBJECTS = st.dictionaries(NAMES, JSON, max_size=5).map(encode)
 GOOD = [value for name in (*FORMATS_BY_THEIR_LOOK, "mongodb") for value in build_value_seeds(name)[2]]
 BENT = st.tuples(st.sampled_from(GOOD), st.integers(0, 400), st.sampled_from(TOKENS)).map(
-    lambda given: given[0][: given[1]] + given[2] + given[0][given[1] + 3 :]
+    lambda case: case[0][: case[1]] + case[2] + case[0][case[1] + 3 :]
 )
 ANY_KEY = st.one_of(st.none(), OBJECTS, JSON.map(lambda value: encode_objects(value)[0]), st.binary(max_size=9))
 ANY_VALUE = st.one_of(st.none(), OBJECTS, st.binary(max_size=12), BENT, st.sampled_from(GOOD))

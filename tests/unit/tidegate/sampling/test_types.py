@@ -55,10 +55,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("written", "expected", "check"), CASES, ids=lambda one: str(one)[:40])
+@pytest.mark.parametrize(("written", "expected", "check"), CASES, ids=lambda case: str(case)[:40])
 def test_type_of_a_column_by_what_was_seen(written, expected, check) -> None:
-    seen = observe({"c": parse_json(text)} for text in written).fields["c"]
-    guess = guess_type(seen, "c")
+    field = observe({"c": parse_json(text)} for text in written).fields["c"]
+    guess = guess_type(field, "c")
     assert (render_ddl_type(guess.type), bool(guess.checks)) == (expected, check is not None), guess
     assert check is None or check in " ".join(guess.checks)
     parse_columns(f"c {render_ddl_type(guess.type)}")

@@ -51,8 +51,8 @@ def test_type_arrives_as(schema: Any, expected: str) -> None:
 
 
 def test_named_type_that_is_used_again_is_known_by_its_name() -> None:
-    again = build_record(("a", INNER), ("b", ["null", "Inner"]), ("c", {"type": "array", "items": "Inner"}))
-    assert [c.type for c in to_columns(again)] == ["STRUCT<`x`: INT>", "STRUCT<`x`: INT>", "ARRAY<STRUCT<`x`: INT>>"]
+    record = build_record(("a", INNER), ("b", ["null", "Inner"]), ("c", {"type": "array", "items": "Inner"}))
+    assert [c.type for c in to_columns(record)] == ["STRUCT<`x`: INT>", "STRUCT<`x`: INT>", "ARRAY<STRUCT<`x`: INT>>"]
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_decoder_reads_each_int_as_a_long_so_that_none_is_cut() -> None:
 
 
 def test_decoder_reads_all_bytes_of_a_decimal_that_may_be_longer_than_a_long() -> None:
-    def decimal(kind: str, **more: Any) -> dict[str, Any]:
-        return {"type": kind, "logicalType": "decimal", "scale": 2, **more}
+    def decimal(kind: str, **options: Any) -> dict[str, Any]:
+        return {"type": kind, "logicalType": "decimal", "scale": 2, **options}
 
     small = decimal("fixed", precision=10, size=8, name="S")
     record = build_record(
@@ -227,8 +227,8 @@ def test_decoder_reads_all_bytes_of_a_decimal_that_may_be_longer_than_a_long() -
 
 
 def test_name_stands_for_the_type_of_its_namespace() -> None:
-    def item(kind: str, **more: str) -> dict[str, Any]:
-        return {"type": "record", "name": "Item", "fields": [{"name": "v", "type": kind}], **more}
+    def item(kind: str, **options: str) -> dict[str, Any]:
+        return {"type": "record", "name": "Item", "fields": [{"name": "v", "type": kind}], **options}
 
     fields = (("x", item("int")), ("y", item("string", namespace="b")), ("z", "Item"), ("w", "b.Item"))
     kinds = ["INT", "STRING", "INT", "STRING"]

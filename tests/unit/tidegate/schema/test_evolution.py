@@ -116,8 +116,8 @@ def test_renamed_column_is_known_by_its_old_name() -> None:
     table = build_struct("full_name STRING", "x INT", aliases=(("name", "full_name"),))
     assert list_changes(table, "name STRING", "x INT") == []
     assert list_changes(table, "NAME STRING", "full_name STRING") == []
-    taken = build_struct("full_name STRING", "name INT", aliases=(("name", "full_name"),))
-    assert (taken.find_name("name"), taken.find_name("full_name")) == ("name", "full_name")
+    struct = build_struct("full_name STRING", "name INT", aliases=(("name", "full_name"),))
+    assert (struct.find_name("name"), struct.find_name("full_name")) == ("name", "full_name")
 
 
 def test_table_without_a_declared_schema_reads_a_renamed_column_under_every_name() -> None:

@@ -48,10 +48,10 @@ def test_each_property_is_a_column() -> None:
 
 def test_property_that_the_latest_version_dropped_is_still_a_column() -> None:
     number, text = {"type": "integer"}, {"type": "string"}
-    found = to_columns(
+    columns = to_columns(
         render_schema(id=number), [render_schema(id=text, gone=number), render_schema(gone=text, first=text), "true"]
     )
-    assert [(c.name, c.type) for c in found] == [("id", "BIGINT"), ("gone", "BIGINT"), ("first", "STRING")]
+    assert [(c.name, c.type) for c in columns] == [("id", "BIGINT"), ("gone", "BIGINT"), ("first", "STRING")]
 
 
 @pytest.mark.parametrize("node", [{"$ref": "#/$defs/tree"}, {"$ref": "other.json"}])
@@ -147,8 +147,10 @@ def test_logical_types_are_found_at_every_depth_and_a_schema_that_holds_itself_e
         "plain": {"type": "object", "properties": {"n": {"type": "integer"}}},
     }
     text = json.dumps({"type": "object", "properties": properties, "definitions": {"Row": row}})
-    told = {"name": DATA + "Timestamp", "parameters": {}}
-    assert describe_logical_types(text) == {"rows": {"items": {"values": {"fields": [{"field": "at", **told}]}}}}
+    logical_type = {"name": DATA + "Timestamp", "parameters": {}}
+    assert describe_logical_types(text) == {
+        "rows": {"items": {"values": {"fields": [{"field": "at", **logical_type}]}}}
+    }
 
 
 def test_decimal_whose_bytes_nobody_would_read_has_to_be_declared() -> None:

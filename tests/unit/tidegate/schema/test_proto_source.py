@@ -95,7 +95,7 @@ def test_every_word_of_the_language_is_what_the_runtime_reads() -> None:
     assert [value.number for value in file.enum_types_by_name["State"].values] == [0, 1, 1, -2]
     proto = FileDescriptorProto()
     file.CopyToProto(proto)
-    ranges = [(one.start, one.end) for one in proto.message_type[0].reserved_range]
+    ranges = [(reserved_range.start, reserved_range.end) for reserved_range in proto.message_type[0].reserved_range]
     assert ranges == [(4, 5), (20, 26), (1000, 536870912)]
 
 
@@ -107,8 +107,8 @@ def test_bytes_go_through_the_messages_and_come_back() -> None:
         "pricesByName": {"a": {"cents": "-1"}}, "at": "2026-01-01T00:00:00Z", "took": "1.500s", "state": "CLOSED",
         "cash": {"cents": "7"}, "marks": [1, -1],
     }  # fmt: skip
-    written = ParseDict(data, order()).SerializeToString()
-    assert MessageToDict(order.FromString(written)) == data
+    message_bytes = ParseDict(data, order()).SerializeToString()
+    assert MessageToDict(order.FromString(message_bytes)) == data
 
 
 def test_older_language_has_labels_and_defaults() -> None:

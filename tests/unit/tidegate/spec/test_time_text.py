@@ -12,7 +12,7 @@ IN_MICROSECONDS = 1_795_000_000_000_000  # a time of the year 2026, by a produce
 
 
 @pytest.mark.parametrize(
-    ("milliseconds", "shown"),
+    ("milliseconds", "time_text"),
     [
         (0, "1970-01-01T00:00:00.000Z"),
         (-1, "1969-12-31T23:59:59.999Z"),
@@ -24,8 +24,8 @@ IN_MICROSECONDS = 1_795_000_000_000_000  # a time of the year 2026, by a produce
         (-(2**63), "0001-01-01T00:00:00.000Z"),
     ],
 )
-def test_time_is_shown_within_the_years_that_others_can_read(milliseconds: int, shown: str) -> None:
-    assert format_time_ms(milliseconds) == shown
+def test_time_is_shown_within_the_years_that_others_can_read(milliseconds: int, time_text: str) -> None:
+    assert format_time_ms(milliseconds) == time_text
     assert to_utc_datetime(milliseconds).utcoffset() is not None
 
 

@@ -7,7 +7,7 @@ COLUMNS = ["status", "Amount", "od`d", "t"]
 
 
 @pytest.mark.parametrize(
-    ("condition", "left"),
+    ("condition", "conditions"),
     [
         ("src = 'orders'", ["src = 'orders'"]),
         ("status = 'open'", []),
@@ -31,5 +31,5 @@ COLUMNS = ["status", "Amount", "od`d", "t"]
         ("src = ')' AND offset > 1)", ["src = ')' AND offset > 1)"]),
     ],
 )  # fmt: skip
-def test_parts_that_look_at_no_column_are_left_as_they_are_written(condition: str, left: list[str]) -> None:
-    assert render_without(condition, COLUMNS) == (" AND ".join(f"(\n{part}\n)" for part in left) or None)
+def test_parts_that_look_at_no_column_are_left_as_they_are_written(condition: str, conditions: list[str]) -> None:
+    assert render_without(condition, COLUMNS) == (" AND ".join(f"(\n{part}\n)" for part in conditions) or None)

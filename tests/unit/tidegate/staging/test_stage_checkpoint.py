@@ -31,10 +31,10 @@ def stage_batches(
     world: World, pipeline: Pipeline, planned: Plan, memory: StageCheckpoint, away_after: int = 0
 ) -> list[StagedBatch]:
     """Stage as a task does; it may go away when so many tables' results have been asked for."""
-    asked = iter(range(away_after - 1, -1, -1)) if away_after else iter(())
+    remaining_calls = iter(range(away_after - 1, -1, -1)) if away_after else iter(())
 
-    def leave(call: str, when: str) -> None:
-        if call == "staging.complete_attempt" and when == "before" and next(asked, None) == 0:
+    def leave(call: str, moment: str) -> None:
+        if call == "staging.complete_attempt" and moment == "before" and next(remaining_calls, None) == 0:
             raise Away
 
     return stage(wrap_with_checkpoint(world.build_ports(pipeline, leave), memory), planned)

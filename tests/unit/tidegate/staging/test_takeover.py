@@ -68,19 +68,19 @@ class Scene:
     def _run(self, job: StageJob) -> None:
         self.runs += 1
 
-    def job(self, **more: Any) -> StageJob:
+    def job(self, **options: Any) -> StageJob:
         """The same request under new attempts."""
         ports = self.world.build_ports(self.pipeline, destination=self.known)
         planned = plan(ports)
         first = planned.tables[0]
         tables = []
-        for one in planned.tables:
+        for table_entry in planned.tables:
             self.attempt += 1
-            table = build_stage_table(replace(ports, new_attempt=lambda: f"a{self.attempt}"), planned, one)
-            folder = self.destination.find_landing_folder(table.intermediate, one.batch, table.attempt)
+            table = build_stage_table(replace(ports, new_attempt=lambda: f"a{self.attempt}"), planned, table_entry)
+            folder = self.destination.find_landing_folder(table.intermediate, table_entry.batch, table.attempt)
             tables.append(replace(table, create=(), folder=folder))
         stage_job = StageJob("shop", first.batch, first.ranges, "read_committed", tuple(tables))
-        return replace(stage_job, **more)
+        return replace(stage_job, **options)
 
 
 def test_job_whose_files_an_earlier_try_has_left_is_not_run_again() -> None:
@@ -98,19 +98,19 @@ def test_another_request_or_half_of_it_is_run(change: str) -> None:
     scene = Scene()
     job = scene.job()
     run_or_take_over(scene.ports, job)
-    other = scene.job()
+    wider_job = scene.job()
     if change == "ranges":
-        other = replace(other, ranges=type(job.ranges).from_dict({"orders": {"0": [0, 9]}}))
+        wider_job = replace(wider_job, ranges=type(job.ranges).from_dict({"orders": {"0": [0, 9]}}))
     elif change == "batch":
-        other = replace(other, batch=job.batch + 1)
+        wider_job = replace(wider_job, batch=job.batch + 1)
     elif change == "column":
-        other = replace(other, tables=(other.tables[0], replace(other.tables[1], value_columns=())))
+        wider_job = replace(wider_job, tables=(wider_job.tables[0], replace(wider_job.tables[1], value_columns=())))
     elif change == "one table":
         lines = job.tables[1]
         del scene.destination.signed[lines.intermediate, job.batch, compute_request_digest(job, lines)]
     else:
         scene.destination.outcome = replace(scene.destination.outcome, read=9)
-    assert [table.attempt for table in run_or_take_over(scene.ports, other)] == ["a3", "a4"]
+    assert [table.attempt for table in run_or_take_over(scene.ports, wider_job)] == ["a3", "a4"]
     assert scene.runs == 2
 
 
@@ -122,10 +122,10 @@ def test_job_of_which_spark_writes_one_table_itself_is_run() -> None:
     assert scene.runs == 2
 
 
-def plan_batch_numbers(scene: Scene, **until: Any) -> set[tuple[int, str]]:
+def plan_batch_numbers(scene: Scene, **options: Any) -> set[tuple[int, str]]:
     """What a new run would stage: number and ranges, the same for both tables."""
-    planned = plan(scene.world.build_ports(scene.pipeline, destination=scene.known), **until)
-    return {(one.batch, str(one.ranges.to_dict())) for one in planned.tables}
+    planned = plan(scene.world.build_ports(scene.pipeline, destination=scene.known), **options)
+    return {(table.batch, str(table.ranges.to_dict())) for table in planned.tables}
 
 
 def test_later_run_takes_over_what_an_earlier_one_could_not_bring_in() -> None:
@@ -139,34 +139,34 @@ def test_later_run_takes_over_what_an_earlier_one_could_not_bring_in() -> None:
     assert (scene.runs, [table.attempt for table in again]) == (1, [table.attempt for table in first])
 
 
-@pytest.mark.parametrize("why", ["it came in", "it begins elsewhere", "its number is used", "it reaches too far"])
-def test_files_that_a_later_run_has_no_use_for_are_left_alone(why: str) -> None:
-    scene, until = Scene(), {}
+@pytest.mark.parametrize("reason", ["it came in", "it begins elsewhere", "its number is used", "it reaches too far"])
+def test_files_that_a_later_run_has_no_use_for_are_left_alone(reason: str) -> None:
+    scene, options = Scene(), {}
     run_or_take_over(scene.ports, scene.job())
-    for key, one in scene.destination.signed.items():
-        changed = one
-        if why == "it came in":
-            changed = replace(one, is_landed=True)
-        elif why == "it begins elsewhere":
-            changed = replace(one, ranges=Ranges.from_dict({"orders": {"0": [3, 10], "1": [0, 0]}}))
-        elif why == "its number is used":
-            changed = replace(one, batch=0)
+    for key, request in scene.destination.signed.items():
+        changed = request
+        if reason == "it came in":
+            changed = replace(request, is_landed=True)
+        elif reason == "it begins elsewhere":
+            changed = replace(request, ranges=Ranges.from_dict({"orders": {"0": [3, 10], "1": [0, 0]}}))
+        elif reason == "its number is used":
+            changed = replace(request, batch=0)
         scene.destination.signed[key] = changed
-    if why == "it reaches too far":
-        until = {"stop_offsets": {"orders": {0: 9, 1: 0}}}
-    number, end = (1 if why == "its number is used" else 2), (9 if until else 10)
-    assert plan_batch_numbers(scene, **until) == {(number, f"{{'orders': {{'0': [0, {end}], '1': [0, 0]}}}}")}
+    if reason == "it reaches too far":
+        options = {"stop_offsets": {"orders": {0: 9, 1: 0}}}
+    number, end = (1 if reason == "its number is used" else 2), (9 if options else 10)
+    assert plan_batch_numbers(scene, **options) == {(number, f"{{'orders': {{'0': [0, {end}], '1': [0, 0]}}}}")}
 
 
 def test_of_several_that_fit_the_one_that_reaches_farthest_is_taken() -> None:
     scene = Scene()
     run_or_take_over(scene.ports, scene.job())
-    for one in list(scene.destination.signed.values()):
+    for request in list(scene.destination.signed.values()):
         for batch, end in ((2, 12), (3, 4)):
             wider = Ranges.from_dict({"orders": {"0": [0, end], "1": [0, 0]}})
             for table in scene.pipeline.tables:
                 scene.destination.sign_attempt(
-                    f"{table.name}_shop_tmp", replace(one, batch=batch, ranges=wider, request=f"{batch}")
+                    f"{table.name}_shop_tmp", replace(request, batch=batch, ranges=wider, request=f"{batch}")
                 )
     for id in range(10, 15):
         scene.world.broker.produce("orders", {"id": f"{id}"}, {"id": f"{id}", "name": "x"})

@@ -14,24 +14,24 @@ from tidegate.staging.type_limits import UUID_PATTERN, check_adopted_types, list
 TEXT, UUID, FOUR_BYTES = Primitive("STRING"), Primitive("STRING", form=UUID_FORM), Primitive("BINARY", form=4)
 SHORT, FEW_BYTES = Primitive("STRING", form=MaxLength(3)), Primitive("BINARY", form=MaxLength(2))
 PARTS = "STRUCT<u: STRING, f: BINARY>"
-HELD = Struct((("u", UUID), ("f", FOUR_BYTES)))
+VALUE_STRUCT = Struct((("u", UUID), ("f", FOUR_BYTES)))
 IS_NONE = rf"RLIKE '{UUID_PATTERN}'".replace("\\", "\\\\")
 EACH = f"e1 -> coalesce(NOT e1 {IS_NONE}, false)"
 
 
-def build_typed_table(*columns: Column, key: KeyFormat | None = None, **held: object) -> Table:
-    target = Struct(tuple((name, kind) for name, kind in held.items()))
+def build_typed_table(*columns: Column, key: KeyFormat | None = None, **target_columns: object) -> Table:
+    target = Struct(tuple((name, kind) for name, kind in target_columns.items()))
     return replace(build_table(), key=key or KeyFormat(), value=ValueFormat(columns=columns), target_schema=target)
 
 
 @pytest.mark.parametrize(
-    ("column", "held", "limits"),
+    ("column", "target_type", "limits"),
     [
         (Column("a", "STRING"), TEXT, []),
         (Column("a", "STRING"), UUID, [("a: not a UUID", f"NOT value_struct.`a` {IS_NONE}")]),
         (Column("A", "BINARY"), FOUR_BYTES, [("A: not 4 bytes", "octet_length(value_struct.`A`) <> 4")]),
         (
-            Column("a", PARTS), HELD,
+            Column("a", PARTS), VALUE_STRUCT,
             [("a.u: not a UUID", f"NOT value_struct.`a`.`u` {IS_NONE}"),
              ("a.f: not 4 bytes", "octet_length(value_struct.`a`.`f`) <> 4")],
         ),
@@ -50,10 +50,12 @@ def build_typed_table(*columns: Column, key: KeyFormat | None = None, **held: ob
         ),
     ],
 )  # fmt: skip
-def test_limits_of_a_column(column: Column, held: object, limits: list[tuple[str, str]]) -> None:
-    table = build_typed_table(column, a=held)
-    told = [(reason.rpartition(", which the table's column ")[0], sql) for reason, sql in list_value_limits(table, {})]
-    assert told == limits
+def test_limits_of_a_column(column: Column, target_type: object, limits: list[tuple[str, str]]) -> None:
+    table = build_typed_table(column, a=target_type)
+    value_limits = [
+        (reason.rpartition(", which the table's column ")[0], sql) for reason, sql in list_value_limits(table, {})
+    ]
+    assert value_limits == limits
 
 
 def test_limits_of_a_key_whose_column_has_another_name_and_of_one_struct() -> None:
@@ -62,18 +64,18 @@ def test_limits_of_a_key_whose_column_has_another_name_and_of_one_struct() -> No
     assert [sql for _, sql in list_key_limits(flat)] == [
         f"NOT key_struct.`u` {IS_NONE}", "octet_length(key_struct.`f`) <> 4"
     ]  # fmt: skip
-    typed_table = build_typed_table(key=replace(key, prefix="", into="k"), k=HELD)
+    typed_table = build_typed_table(key=replace(key, prefix="", into="k"), k=VALUE_STRUCT)
     assert [sql for _, sql in list_key_limits(typed_table)] == [sql for _, sql in list_key_limits(flat)]
     assert list_key_limits(build_typed_table(Column("u", "STRING"), u=UUID)) == ()
 
 
 @pytest.mark.parametrize("kind", ["JSON", "ARRAY<GEOGRAPHY>", "STRUCT<a: RANGE>", "DECIMAL(76,38)"])
 def test_column_of_the_table_that_no_record_can_be_read_as_is_refused_before_anything_is_read(kind: str) -> None:
-    declared, found = build_typed_table(), build_typed_table(Column("id", "BIGINT"), Column("doc", kind))
-    declared = replace(declared, value=ValueFormat())
+    declared_table, target_table = build_typed_table(), build_typed_table(Column("id", "BIGINT"), Column("doc", kind))
+    declared_table = replace(declared_table, value=ValueFormat())
     with pytest.raises(ConfigurationError, match=r"column=doc: records cannot be read.*write value\.schema"):
-        check_adopted_types(declared, found)
-    check_adopted_types(found, found)  # the file's own, which are looked at elsewhere
+        check_adopted_types(declared_table, target_table)
+    check_adopted_types(target_table, target_table)  # the file's own, which are looked at elsewhere
     check_adopted_types(
-        declared, build_typed_table(Column("id", "BIGINT"), Column("n", "MAP<STRING, ARRAY<DECIMAL(38,9)>>"))
+        declared_table, build_typed_table(Column("id", "BIGINT"), Column("n", "MAP<STRING, ARRAY<DECIMAL(38,9)>>"))
     )

@@ -43,9 +43,9 @@ class _Measured(World):
 
     def run(self, job: MaintainJob) -> None:
         self.asked = {name: json.loads(text) for name, text in job.statements.items()}
-        ran = {name: {"rows": 0} for name in job.statements}
-        told = json.dumps({"attempt": job.attempt, **ran, **self.outcome})
-        self.destination.tables[job.table].properties[job.property] = told
+        statement_counts = {name: {"rows": 0} for name in job.statements}
+        outcome_text = json.dumps({"attempt": job.attempt, **statement_counts, **self.outcome})
+        self.destination.tables[job.table].properties[job.property] = outcome_text
 
     def compacts(self, pipeline=PIPELINE) -> tuple[CompactionReport, dict[str, dict]]:
         (report,) = compact(self.build_ports(pipeline, engine=self), [NAME])
@@ -53,17 +53,19 @@ class _Measured(World):
 
 
 def test_clean_up_tells_behind_every_so_many_batches_that_the_table_should_be_measured(world: World) -> None:
-    told = []
+    due_flags = []
     for key in "abcdefg":
         world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
         ports = world.build_ports(PIPELINE)
         clean = ports.staging.clean_up
-        seen: list[dict[str, int]] = []
-        ports.staging.clean_up = lambda *given, clean=clean, seen=seen: seen.append(clean(*given)) or seen[-1]
+        cleanups: list[dict[str, int]] = []
+        ports.staging.clean_up = lambda *arguments, clean=clean, cleanup_counts=cleanups: (
+            cleanup_counts.append(clean(*arguments)) or cleanup_counts[-1]
+        )
         flush(ports)
-        told.append(is_due(PIPELINE.maintenance, len(told) + 1, seen[0]["batches"]))
+        due_flags.append(is_due(PIPELINE.maintenance, len(due_flags) + 1, cleanups[0]["batches"]))
         ports.staging.clean_up = clean
-    assert told == [False, False, True, False, False, True, False]
+    assert due_flags == [False, False, True, False, False, True, False]
 
 
 def test_a_run_that_publishes_nothing_finds_nothing_due(world: World) -> None:
@@ -91,11 +93,11 @@ def test_nothing_is_due_where_the_clock_alone_or_nothing_compacts(settings: Main
 def test_rows_position_and_tag_stay(world: World) -> None:
     publish(world, *"abcdef")
     rows, before = world.read_rows(NAME), world.destination.read_state(NAME, "shop")
-    (done,) = compact(world.build_ports(PIPELINE), [NAME])
+    (result,) = compact(world.build_ports(PIPELINE), [NAME])
     after = world.destination.read_state(NAME, "shop")
-    assert done.maintenance_report is not None
-    assert done.is_compacted
-    assert done.maintenance_report.before.data_files > done.maintenance_report.after.data_files == 1
+    assert result.maintenance_report is not None
+    assert result.is_compacted
+    assert result.maintenance_report.before.data_files > result.maintenance_report.after.data_files == 1
     assert (world.read_rows(NAME), after.position, after.is_rolled_back) == (rows, before.position, False)
     assert compact(world.build_ports(PIPELINE), [NAME]) == [CompactionReport(table=NAME)]
 
@@ -107,7 +109,7 @@ def test_snapshots_and_orphans_are_left_to_maintenance(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("files", "wanted"),
+    ("files", "expected_actions"),
     [
         (TableFiles(), []),
         (TableFiles(data_files=4, small_files=4, max_small_files_per_partition=4, rows=9, delete_files=4), []),
@@ -132,23 +134,23 @@ def test_snapshots_and_orphans_are_left_to_maintenance(world: World) -> None:
         (TableFiles(data_files=1, rows=1000, manifests=400, full_manifests=340), []),
     ],
 )
-def test_what_is_rewritten_follows_what_is_measured(files: TableFiles, wanted: list[str]) -> None:
-    report, asked = _Measured(files).compacts()
-    assert list(asked) == wanted
-    assert report.is_compacted is ("compact" in wanted)
+def test_what_is_rewritten_follows_what_is_measured(files: TableFiles, expected_actions: list[str]) -> None:
+    report, requests = _Measured(files).compacts()
+    assert list(requests) == expected_actions
+    assert report.is_compacted is ("compact" in expected_actions)
 
 
 def test_large_files_are_rewritten_for_the_share_of_their_deletes_and_never_for_the_number_of_delete_files() -> None:
-    _, asked = _Measured(TableFiles(data_files=1, rows=1000, delete_files=99, deleted_rows=101)).compacts()
-    assert (asked["compact"]["delete_files"], asked["compact"]["deleted_share"]) == (DISABLED_COUNT, 0.1)
+    _, requests = _Measured(TableFiles(data_files=1, rows=1000, delete_files=99, deleted_rows=101)).compacts()
+    assert (requests["compact"]["delete_files"], requests["compact"]["deleted_share"]) == (DISABLED_COUNT, 0.1)
 
 
 def test_a_branch_is_not_rewritten() -> None:
     branched = build_pipeline(build_table(branch="audit"))
-    report, asked = _Measured(TableFiles(data_files=9, small_files=9, max_small_files_per_partition=9)).compacts(
+    report, requests = _Measured(TableFiles(data_files=9, small_files=9, max_small_files_per_partition=9)).compacts(
         branched
     )
-    assert (report, asked) == (CompactionReport(table=NAME), {})
+    assert (report, requests) == (CompactionReport(table=NAME), {})
 
 
 def test_a_table_that_is_gone_has_nothing_to_rewrite() -> None:
@@ -180,6 +182,6 @@ def test_one_table_that_cannot_be_looked_at_holds_up_no_other() -> None:
         return world.measured
 
     world.destination.read_files = files
-    told = compact(world.build_ports(PIPELINE, engine=world), ["lake.shop.broken", NAME])
-    assert [(one.failed is not None, one.is_compacted) for one in told] == [(True, False), (False, True)]
+    result = compact(world.build_ports(PIPELINE, engine=world), ["lake.shop.broken", NAME])
+    assert [(one.failed is not None, one.is_compacted) for one in result] == [(True, False), (False, True)]
     assert list(world.asked) == ["compact"]

@@ -24,7 +24,7 @@ def compute_time(hours: float) -> int:
 
 
 @pytest.mark.parametrize(
-    ("period", "last", "begun", "through", "expected"),
+    ("period", "last", "begun", "end_hour", "expected"),
     [
         (Period.HOUR, None, 0.5, 1.9, []),
         (Period.HOUR, None, 0.5, 2, ["2026-01-01T01"]),
@@ -39,9 +39,9 @@ def compute_time(hours: float) -> int:
     ],
 )
 def test_periods_that_are_complete(
-    period: Period, last: str | None, begun: float, through: float, expected: list[str]
+    period: Period, last: str | None, begun: float, end_hour: float, expected: list[str]
 ) -> None:
-    assert list_complete_periods(period, last, compute_time(begun), compute_time(through)) == expected
+    assert list_complete_periods(period, last, compute_time(begun), compute_time(end_hour)) == expected
 
 
 def test_millisecond_before_the_end_of_an_hour_is_too_early() -> None:
@@ -50,12 +50,12 @@ def test_millisecond_before_the_end_of_an_hour_is_too_early() -> None:
 
 
 def test_long_pause_is_told_by_several_runs_without_a_hole() -> None:
-    told: list[str] = []
-    while new := list_complete_periods(Period.HOUR, max(told, default=None), compute_time(0.5), compute_time(HOURS)):
+    periods: list[str] = []
+    while new := list_complete_periods(Period.HOUR, max(periods, default=None), compute_time(0.5), compute_time(HOURS)):
         assert len(new) <= MAX_PERIODS
-        told += new
-    assert len(told) == len(set(told)) == HOURS - 1
-    assert told == sorted(told)
+        periods += new
+    assert len(periods) == len(set(periods)) == HOURS - 1
+    assert periods == sorted(periods)
 
 
 def _walk_log(dice: random.Random, partitions: int) -> Iterator[tuple[dict[int, int], dict[int, int]]]:
@@ -67,34 +67,34 @@ def _walk_log(dice: random.Random, partitions: int) -> Iterator[tuple[dict[int, 
             now += int(dice.expovariate(1 / (0.4 * HOUR)))
             times.append(now - now % dice.choice((1, 1000, HOUR)) if now % 7 == 0 else now)
         logs[partition] = sorted(times)
-    done = dict.fromkeys(logs, 0)
-    while any(done[log] < len(logs[log]) for log in logs):
-        for one, times in logs.items():
+    read_counts = dict.fromkeys(logs, 0)
+    while any(read_counts[log] < len(logs[log]) for log in logs):
+        for log, times in logs.items():
             if dice.random() < 0.6:  # the others are late: for one flush, or for many
-                done[one] = min(len(times), done[one] + dice.choice((1, 1, 2, 5, 40)))
-        shown = {log: logs[log][done[log] - 1] for log in logs if done[log]}
-        waiting = {log: logs[log][done[log]] for log in logs if done[log] < len(logs[log])}
-        yield shown, waiting
+                read_counts[log] = min(len(times), read_counts[log] + dice.choice((1, 1, 2, 5, 40)))
+        read_times = {log: logs[log][read_counts[log] - 1] for log in logs if read_counts[log]}
+        waiting_times = {log: logs[log][read_counts[log]] for log in logs if read_counts[log] < len(logs[log])}
+        yield read_times, waiting_times
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_of_a_thousand_hours_with_late_partitions_none_is_told_early_and_each_is_told_once(seed: int) -> None:
-    dice, told, begun = random.Random(seed), list[str](), None
-    for shown, waiting in _walk_log(dice, partitions=4):
-        position = Position({"t": dict.fromkeys(range(4), 1)}, timestamps={"t": shown})
-        through = position.valid_through_ms
-        if through is None:
+    dice, periods, begun = random.Random(seed), list[str](), None
+    for read_times, waiting_times in _walk_log(dice, partitions=4):
+        position = Position({"t": dict.fromkeys(range(4), 1)}, timestamps={"t": read_times})
+        valid_through = position.valid_through_ms
+        if valid_through is None:
             continue
-        begun = max(shown.values()) if begun is None else begun
-        new = list_complete_periods(Period.HOUR, max(told, default=None), begun, through)
+        begun = max(read_times.values()) if begun is None else begun
+        new = list_complete_periods(Period.HOUR, max(periods, default=None), begun, valid_through)
         for key in new:
             end = int(datetime.strptime(key, "%Y-%m-%dT%H").replace(tzinfo=UTC).timestamp() * 1000) + HOUR
-            assert [ms for ms in waiting.values() if ms < end] == [], f"{key} was told early"
+            assert [ms for ms in waiting_times.values() if ms < end] == [], f"{key} was told early"
         if dice.random() < 0.8:  # else the task dies before its success: nothing of it was told
-            told += new
-    assert len(told) == len(set(told)) >= HOURS
-    assert told == sorted(told)
-    hours = [datetime.strptime(key, "%Y-%m-%dT%H") for key in told]
+            periods += new
+    assert len(periods) == len(set(periods)) >= HOURS
+    assert periods == sorted(periods)
+    hours = [datetime.strptime(key, "%Y-%m-%dT%H") for key in periods]
     assert {(later - earlier).total_seconds() for earlier, later in pairwise(hours)} == {3600}
 
 
@@ -128,7 +128,7 @@ def test_begin_is_the_newest_record_and_the_end_the_slowest_partition(world: Wor
 
 
 def test_slower_pipeline_of_the_same_table_holds_its_hours_back(world: World) -> None:
-    other = replace(
+    changed_table = replace(
         build_pipeline(build_table("lake.shop.orders", topics=("late",)), name="slow"), complete=Period.HOUR
     )
     world.broker.create("late", 1)
@@ -139,9 +139,12 @@ def test_slower_pipeline_of_the_same_table_holds_its_hours_back(world: World) ->
         )
     flush(world.build_ports(PIPELINE))
     assert read_completeness(world.build_ports(PIPELINE), "lake.shop.orders") == (compute_time(5), compute_time(5))
-    flush(world.build_ports(other))
+    flush(world.build_ports(changed_table))
     assert read_completeness(world.build_ports(PIPELINE), "lake.shop.orders") == (compute_time(5), compute_time(1.5))
-    assert read_completeness(world.build_ports(other), "lake.shop.orders") == (compute_time(5), compute_time(1.5))
+    assert read_completeness(world.build_ports(changed_table), "lake.shop.orders") == (
+        compute_time(5),
+        compute_time(1.5),
+    )
 
 
 def test_hour_that_is_not_over_yet_is_not_complete_whatever_a_producers_clock_says(world: World) -> None:
@@ -154,9 +157,12 @@ def test_hour_that_is_not_over_yet_is_not_complete_whatever_a_producers_clock_sa
         world.broker.produce("orders", key, {"id": "a", "name": "x"}, partition, timestamp=compute_time(10) * 1000)
     flush(world.build_ports(PIPELINE))
     world.clock.ms = compute_time(10)
-    begun, through = read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
-    assert (begun, through) == (compute_time(11), compute_time(10))
-    assert list_complete_periods(Period.HOUR, "2026-01-01T07", begun, through) == ["2026-01-01T08", "2026-01-01T09"]
+    begun, valid_through = read_completeness(world.build_ports(PIPELINE), "lake.shop.orders")
+    assert (begun, valid_through) == (compute_time(11), compute_time(10))
+    assert list_complete_periods(Period.HOUR, "2026-01-01T07", begun, valid_through) == [
+        "2026-01-01T08",
+        "2026-01-01T09",
+    ]
 
 
 def test_records_without_a_time_tell_nothing(world: World) -> None:
@@ -174,7 +180,7 @@ def test_only_the_table_that_is_asked_for_is_read(world: World) -> None:
         world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, partition, timestamp=compute_time(1))
     flush(world.build_ports(pipeline))
     calls = list[str]()
-    ports = world.build_ports(pipeline, hook=lambda call, when: calls.append(call) if when == "before" else None)
+    ports = world.build_ports(pipeline, hook=lambda call, moment: calls.append(call) if moment == "before" else None)
     assert read_completeness(ports, "lake.shop.orders") == (compute_time(1), compute_time(1))
     assert calls.count("tables.read_state") == 1
 

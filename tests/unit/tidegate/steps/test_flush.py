@@ -101,8 +101,8 @@ def test_result_of_clean_up_has_the_keys_that_compact_and_people_read(world: Wor
     (report,) = clean_up(world.build_ports(build_pipeline()))
     counts = {"batches": 1, "snapshots": 1, "files": 1}
     assert report.to_dict() == {"table": ORDERS, "published": 1, **counts, "measure": False, "branches": 0}
-    worn = replace(report, needs_compaction=True)
-    assert list_tables_to_compact([report.to_dict(), {**worn.to_dict(), "table": "other"}]) == ["other"]
+    fragmented_report = replace(report, needs_compaction=True)
+    assert list_tables_to_compact([report.to_dict(), {**fragmented_report.to_dict(), "table": "other"}]) == ["other"]
     assert list_tables_to_compact([{"table": ORDERS, "published": 10, "batches": 1, "measure": True}]) == [ORDERS]
 
 
@@ -203,13 +203,13 @@ def test_commit_without_any_position_is_nothing_to_do(world: World) -> None:
 
 
 def test_group_gets_the_low_watermark_of_all_tables(world: World) -> None:
-    broken = FailsToMerge(world.engine, COPY)
-    broken.broken = False
-    flush(world.build_ports(TWO, engine=broken))
+    engine = FailsToMerge(world.engine, COPY)
+    engine.broken = False
+    flush(world.build_ports(TWO, engine=engine))
     produce(world, "b", "y")
-    broken.broken = True
+    engine.broken = True
     with pytest.raises(SomeTablesDelayed):
-        flush(world.build_ports(TWO, engine=broken))
+        flush(world.build_ports(TWO, engine=engine))
     assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
 
 
@@ -221,17 +221,17 @@ def test_failing_table_does_not_hold_up_the_other_and_the_run_is_red(world: Worl
 
 
 def test_table_that_another_runner_published_first_hides_nothing_of_the_others(world: World) -> None:
-    met: list[str] = []
+    calls: list[str] = []
 
-    def publish_copy(call: str, when: str) -> None:
-        if (call, when) == ("engine.run", "before") and not met:
-            met.append(call)
+    def publish_copy(call: str, moment: str) -> None:
+        if (call, moment) == ("engine.run", "before") and not calls:
+            calls.append(call)
             with suppress(SomeTablesDelayed):
                 flush(world.build_ports(TWO, engine=FailsToMerge(world.engine, ORDERS)))
 
-    done = flush(world.build_ports(TWO, publish_copy))
-    assert [(batch.table, batch.inserted) for batch in done.published] == [(ORDERS, 1)]
-    assert [(table, type(error)) for table, error in done.failures] == [(COPY, PublishedElsewhere)]
+    result = flush(world.build_ports(TWO, publish_copy))
+    assert [(batch.table, batch.inserted) for batch in result.published] == [(ORDERS, 1)]
+    assert [(table, type(error)) for table, error in result.failures] == [(COPY, PublishedElsewhere)]
     assert world.read_rows(COPY) == world.read_rows(ORDERS) == [{"id": "a", "name": "x"}]
     assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
 
@@ -290,10 +290,10 @@ def test_next_flush_finishes_the_failed_table_without_reading_kafka_again(world:
 
 
 def test_failed_table_catches_up_with_what_the_others_read_meanwhile(world: World) -> None:
-    broken = FailsToMerge(world.engine, COPY)
+    engine = FailsToMerge(world.engine, COPY)
     for name in ("x2", "x3"):
         with pytest.raises(SomeTablesDelayed):
-            flush(world.build_ports(TWO, engine=broken))
+            flush(world.build_ports(TWO, engine=engine))
         produce(world, "a", name)
     for _ in range(3):
         flush_rest_too(world)
@@ -395,7 +395,7 @@ def test_status_reads_everything_and_changes_nothing(world: World) -> None:
     flush(world.build_ports(build_pipeline()))
     produce(world, "b", "y")
 
-    def refuse_writes(call: str, when: str) -> None:
+    def refuse_writes(call: str, moment: str) -> None:
         assert call.split(".")[1] not in {
             "commit",
             "run",
@@ -430,8 +430,8 @@ def test_status_counts_what_was_read_and_holds_no_rows_as_done(world: World) -> 
 def test_status_beside_a_flush_tells_of_no_log_cut_short(world: World) -> None:
     flush(world.build_ports(build_pipeline()))
 
-    def other_run(call: str, when: str) -> None:
-        if (call, when) in (("tables.read_state", "before"), ("broker.read_log", "after")):
+    def other_run(call: str, moment: str) -> None:
+        if (call, moment) in (("tables.read_state", "before"), ("broker.read_log", "after")):
             produce(world, "b", "y")
             flush(world.build_ports(build_pipeline()))
 

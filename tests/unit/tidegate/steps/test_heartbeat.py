@@ -20,12 +20,12 @@ GROUP = "tidegate-shop"
 CONNECTOR = "__debezium-heartbeat.shop"
 
 
-def build_beating_pipeline(*topics: str, **given: Any) -> Pipeline:
+def build_beating_pipeline(*topics: str, **options: Any) -> Pipeline:
     topics = topics or ("orders",)
     return build_pipeline(
         build_table(topics=()),
         source={"topics": topics},
-        heartbeat=Heartbeat(600, produce=True, topic="beats", **given),
+        heartbeat=Heartbeat(600, produce=True, topic="beats", **options),
     )
 
 
@@ -38,8 +38,8 @@ def world() -> World:
     return world
 
 
-def beat(world: World, pipeline: Pipeline | None = None, **instead: Any) -> HeartbeatResult:
-    return heartbeat(world.build_ports(pipeline or build_beating_pipeline(), **instead))
+def beat(world: World, pipeline: Pipeline | None = None, **options: Any) -> HeartbeatResult:
+    return heartbeat(world.build_ports(pipeline or build_beating_pipeline(), **options))
 
 
 def read_heartbeats(world: World) -> list[dict[str, Any]]:
@@ -118,8 +118,8 @@ def test_a_commit_of_a_flush_leaves_the_heartbeats_time_alone(world: World) -> N
 
 
 def test_without_an_interval_nothing_is_sent_and_offsets_are_kept_all_the_same(world: World) -> None:
-    off = build_pipeline(heartbeat=Heartbeat(0, produce=True, topic="beats"))
-    flush(world.build_ports(off))
+    pipeline = build_pipeline(heartbeat=Heartbeat(0, produce=True, topic="beats"))
+    flush(world.build_ports(pipeline))
     assert read_heartbeats(world) == []
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
 
@@ -162,14 +162,14 @@ def test_start_of_a_table_that_has_not_begun_is_committed_again_beside_one_that_
     for topic in ("orders", "quiet"):
         world.broker.create(topic, 2)
         world.broker.produce(topic, {"id": "before"}, {"id": "before", "name": "x"}, 1)
-    asked = {"orders": {0: 0, 1: 1}, "quiet": {0: 0, 1: 1}}
+    offsets = {"orders": {0: 0, 1: 1}, "quiet": {0: 0, 1: 1}}
     if kind == "group":
-        world.broker.commit(GROUP, asked)
+        world.broker.commit(GROUP, offsets)
     tables = (build_table(topics=("orders",)), build_table("lake.shop.quiet", topics=("quiet",)))
     pipeline = build_pipeline(*tables, source={"start": Start(kind)})
     with pytest.raises(NothingToDo):
         flush(world.build_ports(pipeline))
-    assert heartbeat(world.build_ports(pipeline)).committed == asked
+    assert heartbeat(world.build_ports(pipeline)).committed == offsets
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
     flush(world.build_ports(pipeline))
     assert heartbeat(world.build_ports(pipeline)).committed == {"orders": {0: 1, 1: 1}, "quiet": {0: 0, 1: 1}}
@@ -191,21 +191,21 @@ def test_what_is_committed_for_an_empty_topic_stays_so_that_a_start_at_the_group
         assert world.broker.groups[GROUP] == {"orders": {0: 0, 1: 3}}
 
 
-@pytest.mark.parametrize("committed", [1, 99])
-def test_what_is_committed_outside_of_the_log_stays_so_that_a_start_at_latest_sees_it(committed: int) -> None:
+@pytest.mark.parametrize("offset", [1, 99])
+def test_what_is_committed_outside_of_the_log_stays_so_that_a_start_at_latest_sees_it(offset: int) -> None:
     """Moved into the log by the heartbeat of the refused run, it would let the next run skip what is between."""
     world = World()
     world.broker.create("orders", 2)
     for n in range(12):
         world.broker.produce("orders", {"id": f"k{n}"}, {"id": f"k{n}", "name": "x"}, partition=n % 2)
     world.broker.retain_from("orders", 5)
-    world.broker.commit(GROUP, {"orders": {0: committed}})
+    world.broker.commit(GROUP, {"orders": {0: offset}})
     pipeline = build_pipeline(source={"start": Start("latest")})
     for _ in range(2):
-        with pytest.raises(GiveUp, match=f"asks for offset={committed} of topic=orders partition=0"):
+        with pytest.raises(GiveUp, match=f"asks for offset={offset} of topic=orders partition=0"):
             flush(world.build_ports(pipeline))
         heartbeat(world.build_ports(pipeline))
-        assert world.broker.groups[GROUP] == {"orders": {0: committed, 1: 0}}  # 1 came behind the group's first look
+        assert world.broker.groups[GROUP] == {"orders": {0: offset, 1: 0}}  # 1 came behind the group's first look
     accepting = build_pipeline(source={"start": Start("latest")}, on_incomplete_start="accept")
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, partition=1)
     flush(world.build_ports(accepting))
@@ -248,9 +248,9 @@ def test_a_partition_without_data_is_fresh_by_a_connectors_heartbeat_alone(world
     pipeline = build_beating_pipeline("orders", CONNECTOR)
     flush(world.build_ports(pipeline))
     assert read_heartbeats(world)[-1]["valid_through_ms"] is None
-    told = world.clock.tick(11 * MINUTE)
-    world.broker.produce(CONNECTOR, None, {}, timestamp=told)
-    assert [table.valid_through_ms for table in beat(world, pipeline).tables] == [told]
+    record_time = world.clock.tick(11 * MINUTE)
+    world.broker.produce(CONNECTOR, None, {}, timestamp=record_time)
+    assert [table.valid_through_ms for table in beat(world, pipeline).tables] == [record_time]
 
 
 def beat_with_hook(world: World, change: Any, *topics: str) -> Any:
@@ -331,14 +331,14 @@ def test_a_transaction_that_never_ends_is_warned_of(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kept", "name"),
+    ("retention", "name"),
     [(Retention(records_ms=40 * MINUTE), "retention.ms"), (Retention(None, 40 * MINUTE), "delete.retention.ms")],
 )
 def test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of(
-    world: World, kept: Retention, name: str
+    world: World, retention: Retention, name: str
 ) -> None:
     flush(world.build_ports(build_beating_pipeline()))
-    world.broker.kept["orders"] = kept
+    world.broker.kept["orders"] = retention
     world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
     world.clock.tick(19 * MINUTE)
     assert beat(world).warnings == ()
@@ -362,8 +362,8 @@ def test_danger_in_a_thousand_partitions_hides_no_other_warning_and_names_the_mo
         world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], partition, ending)
     world.clock.tick(30 * MINUTE)
     warnings = beat(world, pipeline).warnings
-    told = [warning for warning in warnings if danger in warning]
-    assert [f"partition={999 - place}:" in warning for place, warning in enumerate(told)] == [True] * 20
+    partition_warnings = [warning for warning in warnings if danger in warning]
+    assert [f"partition={999 - place}:" in warning for place, warning in enumerate(partition_warnings)] == [True] * 20
     assert warnings[0] == pipeline.warnings[0]
     assert sum("980 more warnings say the same of other partitions" in warning for warning in warnings) == 1
     assert len(warnings) == 22

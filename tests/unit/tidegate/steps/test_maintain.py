@@ -50,10 +50,10 @@ def test_table_that_does_not_exist_is_told() -> None:
 
 def test_rows_position_and_tag_stay_and_snapshots_go(world: World) -> None:
     rows, before = world.read_rows(NAME), world.destination.read_state(NAME, "shop")
-    done = maintain(world.build_ports(PIPELINE), NAME)
+    results = maintain(world.build_ports(PIPELINE), NAME)
     after = world.destination.read_state(NAME, "shop")
-    assert done.compacted
-    assert done.before.data_files > done.after.data_files
+    assert results.compacted
+    assert results.before.data_files > results.after.data_files
     assert world.read_rows(NAME) == rows
     assert (after.position, after.is_rolled_back) == (before.position, False)
 
@@ -67,9 +67,9 @@ def test_of_an_intermediate_table_only_orphans_are_removed(world: World) -> None
     assert list(list_statements(world, INTERMEDIATE)) == ["orphans"]
 
 
-@pytest.mark.parametrize(("table", "left"), [(NAME, ["compact", "expire"]), (INTERMEDIATE, [])])
+@pytest.mark.parametrize(("table", "statements"), [(NAME, ["compact", "expire"]), (INTERMEDIATE, [])])
 def test_files_of_other_tables_below_its_location_are_taken_for_no_orphans(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, table: str, left: list[str]
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, table: str, statements: list[str]
 ) -> None:
     read_files = world.destination.read_files
 
@@ -78,14 +78,14 @@ def test_files_of_other_tables_below_its_location_are_taken_for_no_orphans(
         return files and replace(files, nested_tables=("lake.shop.orders_2025",) if exact else ())
 
     monkeypatch.setattr(world.destination, "read_files", measure)
-    assert list(list_statements(world, table)) == left
+    assert list(list_statements(world, table)) == statements
     assert f"table={table}: tables=lake.shop.orders_2025 have their files below its location" in caplog.text
     assert maintain(world.build_ports(PIPELINE), table).orphans_removed == 0
 
 
-@pytest.mark.parametrize(("table", "left"), [(NAME, ["compact"]), (INTERMEDIATE, [])])
+@pytest.mark.parametrize(("table", "statements"), [(NAME, ["compact"]), (INTERMEDIATE, [])])
 def test_nothing_is_removed_from_a_table_whose_files_others_may_use(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, table: str, left: list[str]
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, table: str, statements: list[str]
 ) -> None:
     read_files = world.destination.read_files
     monkeypatch.setattr(
@@ -93,7 +93,7 @@ def test_nothing_is_removed_from_a_table_whose_files_others_may_use(
         "read_files",
         lambda name, exact=False: replace(read_files(name, exact), forbids_file_deletion=True),
     )
-    assert list(list_statements(world, table)) == left
+    assert list(list_statements(world, table)) == statements
     assert f"table={table}: its property gc.enabled says that other tables may use its files" in caplog.text
 
 
@@ -121,11 +121,11 @@ def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_
     before, maintained = world.destination.read_state(NAME, "shop"), world.engine._maintain
 
     def slowly(name: str, statement: dict) -> dict:
-        done = maintained(name, statement)
+        outcome = maintained(name, statement)
         if name == "compact":
             for _ in range(10 * EXPECTED_COMMITS_MEANWHILE):
                 world.destination.append_foreign_rows(NAME)
-        return done
+        return outcome
 
     world.engine._maintain = slowly
     snapshots = len(world.destination.tables[NAME].snapshots)
@@ -158,7 +158,7 @@ def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_le
 
 
 @pytest.mark.parametrize(
-    ("compact", "files", "wanted"),
+    ("compact", "files", "is_needed"),
     [
         ("never", TableFiles(small_files=99, max_small_files_per_partition=99, delete_files=99), False),
         ("always", TableFiles(data_files=1, rows=1), True),
@@ -171,8 +171,8 @@ def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_le
         ("auto", TableFiles(), False),
     ],
 )
-def test_files_are_rewritten_where_it_is_measured_to_be_worth_it(compact, files, wanted) -> None:
-    assert needs_compaction(Maintenance(compact=compact), files) is wanted
+def test_files_are_rewritten_where_it_is_measured_to_be_worth_it(compact, files, is_needed) -> None:
+    assert needs_compaction(Maintenance(compact=compact), files) is is_needed
 
 
 def test_maintenance_counts_all_small_files_and_not_those_of_the_newest_manifests_alone(world: World) -> None:
@@ -193,13 +193,13 @@ class _Told(World):
         self.outcome = outcome
 
     def run(self, job: MaintainJob) -> None:
-        told = json.dumps({"attempt": job.attempt, **self.outcome})
-        self.destination.tables[job.table].properties[job.property] = told
+        outcome_text = json.dumps({"attempt": job.attempt, **self.outcome})
+        self.destination.tables[job.table].properties[job.property] = outcome_text
 
 
 def test_right_that_the_store_refused_to_a_procedure_is_for_a_person() -> None:
-    refused = "Job aborted: the object store: s3:PutObject: Access Denied (Service: S3, Status Code: 403)"
-    engine = _Told({"compact": {"failed": refused}, "expire": {"failed": "conflicting commit"}})
+    refusal = "Job aborted: the object store: s3:PutObject: Access Denied (Service: S3, Status Code: 403)"
+    engine = _Told({"compact": {"failed": refusal}, "expire": {"failed": "conflicting commit"}})
     engine.destination.create(NAME, ())
     with pytest.raises(ConfigurationError, match=r"maintenance: compact: Spark was refused a right by .* s3:PutObject"):
         maintain(engine.build_ports(PIPELINE, engine=engine), NAME)

@@ -60,16 +60,18 @@ def read_position(world: World, name: str = NAME) -> Position:
     return state.position
 
 
-def interrupt_merge(world: World, when: str, meanwhile: Callable[[], object], pipeline=PIPELINE, **instead) -> object:
-    """Merge the open batch; `meanwhile` runs once just before the port call `when`."""
-    batch, done = stage_batch(world, pipeline), []
+def interrupt_merge(
+    world: World, target_call: str, interrupt: Callable[[], object], pipeline=PIPELINE, **options
+) -> object:
+    """Merge the open batch; `interrupt` runs once just before the port call `target_call`."""
+    batch, calls = stage_batch(world, pipeline), []
 
     def hook(call: str, moment: str) -> None:
-        if (call, moment) == (when, "before") and not done:
-            done.append(True)
-            meanwhile()
+        if (call, moment) == (target_call, "before") and not calls:
+            calls.append(True)
+            interrupt()
 
-    return merge(world.build_ports(pipeline, hook, **instead), batch)
+    return merge(world.build_ports(pipeline, hook, **options), batch)
 
 
 def test_first_batch_creates_the_table_and_publishes(world: World) -> None:
@@ -143,8 +145,8 @@ def test_retry_after_publish_does_not_publish_twice(world: World) -> None:
     batch = stage_batch(world)
     first = merge(world.build_ports(PIPELINE), batch)
     snapshots = len(world.destination.tables[NAME].snapshots)
-    again = merge(world.build_ports(PIPELINE), batch)
-    assert (again.outcome, again.snapshot_id, again.inserted) == ("already published", first.snapshot_id, 1)
+    result = merge(world.build_ports(PIPELINE), batch)
+    assert (result.outcome, result.snapshot_id, result.inserted) == ("already published", first.snapshot_id, 1)
     assert len(world.destination.tables[NAME].snapshots) == snapshots
     assert len(world.engine.merges) == 1
 
@@ -237,15 +239,15 @@ def test_position_moved_during_the_merge_changes_nothing(world: World) -> None:
 
 def test_same_attempt_published_by_a_twin_is_a_success(world: World) -> None:
     batch = stage_batch(world)
-    done = []
+    calls = []
 
     def twin(call: str, moment: str) -> None:
-        if (call, moment) == ("commits.publish", "before") and not done:
-            done.append(merge(world.build_ports(PIPELINE), batch))
+        if (call, moment) == ("commits.publish", "before") and not calls:
+            calls.append(merge(world.build_ports(PIPELINE), batch))
 
-    ours = merge(world.build_ports(PIPELINE, twin), batch)
+    result = merge(world.build_ports(PIPELINE, twin), batch)
     main = world.destination.tables[NAME].refs["main"]
-    assert (done[0].snapshot_id, ours.snapshot_id) == (main, main)  # not a snapshot of our own that nobody sees
+    assert (calls[0].snapshot_id, result.snapshot_id) == (main, main)  # not a snapshot of our own that nobody sees
     assert world.read_rows(NAME) == [A]
 
 
@@ -455,9 +457,9 @@ def test_table_made_by_hand_without_a_snapshot_is_seeded_at_the_batchs_start(wor
     world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
     merge(world.build_ports(PIPELINE), stage_batch(world))
     seeded = world.destination.tables[NAME].ancestors()[-1]
-    found = Position.from_properties("shop", seeded.summary)
-    assert found is not None
-    assert (found.offsets, seeded.rows) == ({"orders": {0: 0, 1: 0}}, ())
+    properties = Position.from_properties("shop", seeded.summary)
+    assert properties is not None
+    assert (properties.offsets, seeded.rows) == ({"orders": {0: 0, 1: 0}}, ())
 
 
 def test_table_with_rows_of_others_and_no_position_is_merged_into(world: World) -> None:
@@ -534,8 +536,8 @@ def test_table_emptied_of_every_snapshot_is_not_seeded_as_if_it_were_new(world: 
     del world.destination.tables[NAME].refs["main"]  # CREATE OR REPLACE TABLE: the same table, its tag and properties
     with pytest.raises(PositionLost, match="rolled back or replaced"):
         merge(world.build_ports(PIPELINE), batch)
-    keeping = build_pipeline(on_rollback="keep")
-    merge(world.build_ports(keeping), batch)
+    pipeline = build_pipeline(on_rollback="keep")
+    merge(world.build_ports(pipeline), batch)
     assert world.read_rows(NAME) == [B]
     assert (read_position(world).offsets, read_position(world).batch) == ({"orders": {0: 2, 1: 0}}, 2)
 
@@ -556,7 +558,7 @@ def test_published_batch_that_was_rolled_back_is_read_again_under_a_new_number(w
     seeded = world.destination.tables[NAME].ancestors()[-1].id
     world.destination.rollback(NAME, seeded)
     rewinding = build_pipeline(on_rollback="rewind")
-    (again,) = plan(world.build_ports(rewinding)).tables
-    assert (again.batch, again.is_resumed) == (2, False)
+    (resumed_batch,) = plan(world.build_ports(rewinding)).tables
+    assert (resumed_batch.batch, resumed_batch.is_resumed) == (2, False)
     flush(world.build_ports(rewinding))
     assert world.read_rows(NAME) == [A]

@@ -29,8 +29,8 @@ def plan_direct_batch(world: World, pipeline: Pipeline = PIPELINE) -> StagedBatc
     return batch
 
 
-def publish(world: World, batch: StagedBatch, pipeline: Pipeline = PIPELINE, **instead) -> PublishedBatch:
-    return merge_queue(world.build_ports(pipeline, **instead), [batch]).total
+def publish(world: World, batch: StagedBatch, pipeline: Pipeline = PIPELINE, **options) -> PublishedBatch:
+    return merge_queue(world.build_ports(pipeline, **options), [batch]).total
 
 
 def test_rows_position_and_counts_are_those_of_a_staged_batch_and_nothing_is_staged(world: World) -> None:
@@ -38,25 +38,27 @@ def test_rows_position_and_counts_are_those_of_a_staged_batch_and_nothing_is_sta
     for changes in ((), (("a", None), ("c", "1"), ("b", "2"))):
         send_orders(world, *changes)
         send_orders(orders, *changes)
-        one, two = flush(world.build_ports(PIPELINE)), flush(orders.build_ports(build_pipeline()))
+        batch, two = flush(world.build_ports(PIPELINE)), flush(orders.build_ports(build_pipeline()))
         assert read_orders(world) == read_orders(orders)
-        assert [(p.inserted, p.updated, p.deleted, p.staged) for p in one.published] == [
+        assert [(p.inserted, p.updated, p.deleted, p.staged) for p in batch.published] == [
             (p.inserted, p.updated, p.deleted, p.staged) for p in two.published
         ]
     assert read_orders(world) == {"b": "2", "c": "1"}
     assert INTERMEDIATE not in world.destination.tables
     assert (len(world.engine.direct), world.engine.stages) == (2, [])
-    table, same = world.destination.tables[NAME], orders.destination.tables[NAME]
-    found = Position.from_properties("shop", table.properties)
-    assert found == Position.from_properties("shop", table.snapshots[table.refs["main"]].summary)
-    assert found is not None
-    assert found.offsets == {"orders": {0: 2, 1: 4}}
-    assert found.timestamps.keys() == {"orders"}
-    assert found.valid_through_ms is not None
+    table, other_table = world.destination.tables[NAME], orders.destination.tables[NAME]
+    properties = Position.from_properties("shop", table.properties)
+    assert properties == Position.from_properties("shop", table.snapshots[table.refs["main"]].summary)
+    assert properties is not None
+    assert properties.offsets == {"orders": {0: 2, 1: 4}}
+    assert properties.timestamps.keys() == {"orders"}
+    assert properties.valid_through_ms is not None
     words = ("span", "read", "staged", "superseded", "batch")
-    told, expected = (list(w.destination.control["lake.shop.tidegate_shop_batches"]) for w in (world, orders))
-    assert [[row[word] for word in words] for row in told] == [[row[word] for word in words] for row in expected]
-    assert set(table.refs) == set(same.refs) == {"main", "tidegate_shop"}
+    history_rows, expected = (list(w.destination.control["lake.shop.tidegate_shop_batches"]) for w in (world, orders))
+    assert [[row[word] for word in words] for row in history_rows] == [
+        [row[word] for word in words] for row in expected
+    ]
+    assert set(table.refs) == set(other_table.refs) == {"main", "tidegate_shop"}
 
 
 def test_record_in_an_unusual_spelling_has_the_batch_staged_and_the_next_fifty(world: World) -> None:
@@ -111,9 +113,9 @@ def test_retry_after_the_publish_publishes_nothing_twice(world: World, stages: b
     batch = plan_direct_batch(world)
     first = publish(world, batch)
     snapshots = len(world.destination.tables[NAME].snapshots)
-    again = publish(world, batch)
-    assert (first.outcome, again.outcome) == ("published", "already published")
-    assert again.snapshot_id == first.snapshot_id
+    result = publish(world, batch)
+    assert (first.outcome, result.outcome) == ("published", "already published")
+    assert result.snapshot_id == first.snapshot_id
     assert len(world.destination.tables[NAME].snapshots) == snapshots
     assert len(world.destination.control["lake.shop.tidegate_shop_batches"]) == 1
     assert read_orders(world) == {"a": "2", "b": "1"}
@@ -122,10 +124,10 @@ def test_retry_after_the_publish_publishes_nothing_twice(world: World, stages: b
 def test_of_two_runners_one_publishes(world: World) -> None:
     flush(world.build_ports(PIPELINE))
     send_orders(world, ("c", "1"), ("a", None))
-    direct_batch, other = plan_direct_batch(world), plan_direct_batch(world)
+    direct_batch, other_batch = plan_direct_batch(world), plan_direct_batch(world)
     publish(world, direct_batch)
     with pytest.raises(PublishedElsewhere):
-        publish(world, other)
+        publish(world, other_batch)
     assert read_orders(world) == {"b": "1", "c": "1"}
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
     assert [row["batch"] for row in world.destination.control["lake.shop.tidegate_shop_batches"]] == [1, 2]
@@ -139,11 +141,11 @@ MOMENTS = ("engine.run_direct", "commits.reparent", "commits.publish")
 def test_whoever_comes_between_loses_no_row_and_doubles_none(world: World, moment: str, own: bool) -> None:
     flush(world.build_ports(PIPELINE))
     send_orders(world, ("c", "1"), ("a", None))
-    met: list[str] = []
+    calls: list[str] = []
 
-    def meet(call: str, when: str) -> None:
-        if (call, when) == (moment, "before") and not met:
-            met.append(call)
+    def meet(call: str, call_moment: str) -> None:
+        if (call, call_moment) == (moment, "before") and not calls:
+            calls.append(call)
             if own:
                 flush(world.build_ports(PIPELINE))
             else:
@@ -156,7 +158,7 @@ def test_whoever_comes_between_loses_no_row_and_doubles_none(world: World, momen
             _ = merge_queue(ports, [batch]).total
     else:
         _ = merge_queue(ports, [batch]).total
-    assert met == [moment]
+    assert calls == [moment]
     assert read_orders(world) == {"b": "1", "c": "1"} | ({} if own else {"z": "theirs"})
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
     with pytest.raises(NothingToDo):

@@ -30,8 +30,8 @@ def stage_next(world: World, pipeline: Pipeline = PIPELINE) -> StagedBatch:
     return batch
 
 
-def publish(world: World, batch: StagedBatch, pipeline: Pipeline = PIPELINE, **instead: Any) -> None:
-    _ = merge_queue(world.build_ports(pipeline, **instead), [batch]).total
+def publish(world: World, batch: StagedBatch, pipeline: Pipeline = PIPELINE, **options: Any) -> None:
+    _ = merge_queue(world.build_ports(pipeline, **options), [batch]).total
 
 
 @BOTH
@@ -39,36 +39,36 @@ def test_table_that_is_replaced_during_the_merge_gets_no_middle_of_the_log(world
     pipeline = build_pipeline(direct=direct)
     flush(world.build_ports(pipeline))
     send_orders(world, ("c", "odd"))
-    batch, met = stage_next(world, pipeline), list[str]()
+    batch, calls = stage_next(world, pipeline), list[str]()
     world.engine.unusual = lambda _: True
     name = "run_direct" if direct else "run"
     run = getattr(world.engine, name)
 
     def replace_table(job: Any) -> Any:
         outcome = run(job)
-        if not met:
-            met.append(name)
+        if not calls:
+            calls.append(name)
             world.destination.replace(NAME)
         return outcome
 
     setattr(world.engine, name, replace_table)
     with pytest.raises(TidegateError):
         publish(world, batch, pipeline)
-    assert (met, read_orders(world)) == ([name], {})
+    assert (calls, read_orders(world)) == ([name], {})
 
 
 def test_of_two_runners_that_begin_a_table_one_publishes(world: World) -> None:
-    met: list[str] = []
+    calls: list[str] = []
 
-    def meet(call: str, when: str) -> None:
-        if (call, when) == ("commits.seed", "before") and not met:
-            met.append(call)
+    def meet(call: str, call_moment: str) -> None:
+        if (call, call_moment) == ("commits.seed", "before") and not calls:
+            calls.append(call)
             flush(world.build_ports(PIPELINE))
 
     batch = stage_next(world)
     with pytest.raises(PublishedElsewhere):
         _ = merge_queue(world.build_ports(PIPELINE, meet), [batch]).total
-    assert met == ["commits.seed"]
+    assert calls == ["commits.seed"]
     assert read_orders(world) == {"a": "2", "b": "1"}
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
 
@@ -108,19 +108,19 @@ def test_topic_that_is_created_again_before_the_merge_is_not_taken_for_the_old_o
 def test_topic_that_is_created_again_while_the_batch_is_staged_after_all_is_refused(world: World) -> None:
     flush(world.build_ports(PIPELINE))
     send_orders(world, ("c", "odd"))
-    batch, met = stage_next(world), list[str]()
+    batch, calls = stage_next(world), list[str]()
     world.engine.unusual = lambda _: True
 
-    def create_again(call: str, when: str) -> None:
-        if (call, when) == ("engine.run", "before") and not met:
-            met.append(call)
+    def create_again(call: str, moment: str) -> None:
+        if (call, moment) == ("engine.run", "before") and not calls:
+            calls.append(call)
             world.broker.delete("orders")
             world.broker.create("orders", 2)
             send_orders(world, *((key, "new") for key in "abcdefgh"))
 
     with pytest.raises(PositionLost, match="a topic was created again"):
         _ = merge_queue(world.build_ports(PIPELINE, create_again), [batch]).total
-    assert met == ["engine.run"]
+    assert calls == ["engine.run"]
     assert read_orders(world) == {"a": "2", "b": "1"}
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
 
@@ -198,8 +198,8 @@ def test_writer_that_never_rests_costs_an_appending_batch_no_second_read(world: 
     publish(world, batch, pipeline)
     assert (len(count), read_orders(world)) == (1, {"a": "2", "b": "1", "c": "1", "z": "1"})
     table = world.destination.tables[NAME]
-    told = table.snapshots[table.refs["main"]].summary
-    assert told["tidegate.shop.timestamps"] == table.properties["tidegate.shop.timestamps"]
+    summary = table.snapshots[table.refs["main"]].summary
+    assert summary["tidegate.shop.timestamps"] == table.properties["tidegate.shop.timestamps"]
 
 
 def test_counts_that_are_lost_are_asked_for_again_and_the_next_batches_stay_direct(world: World) -> None:
@@ -222,14 +222,14 @@ def test_counts_that_are_lost_are_asked_for_again_and_the_next_batches_stay_dire
     assert set(world.destination.tables[NAME].refs) == {"main", "tidegate_shop"}
 
 
-@pytest.mark.parametrize(("counted", "way"), [(0, APPEND), (1, MERGE), (None, MERGE)])
+@pytest.mark.parametrize(("row_count", "way"), [(0, APPEND), (1, MERGE), (None, MERGE)])
 def test_table_is_taken_for_empty_by_its_files_and_not_by_what_a_snapshot_tells(
-    world: World, counted: int | None, way: str
+    world: World, row_count: int | None, way: str
 ) -> None:
     world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
     ports = world.build_ports(PIPELINE)
     state = world.destination.read_state(NAME, "shop")
     assert state is not None
     assert state.total_records == 0
-    world.destination.count_rows = lambda _: counted  # type: ignore[method-assign]
+    world.destination.count_rows = lambda _: row_count  # type: ignore[method-assign]
     assert choose_direct_write(ports, PIPELINE.tables[0], state).written_as == way

@@ -39,7 +39,7 @@ def test_first_batch_reads_the_whole_log_as_number_one(world: World) -> None:
 
 
 def test_plan_changes_nothing(world: World) -> None:
-    def refuse_writes(call: str, when: str) -> None:
+    def refuse_writes(call: str, moment: str) -> None:
         assert call.split(".")[1] in {
             "read_log",
             "read_state",
@@ -93,12 +93,12 @@ def test_staged_batch_that_is_published_is_not_resumed(world: World) -> None:
 
 def _crash_before(call: str) -> CrashAt:
     class Named(CrashAt):
-        def __call__(self, now: str, when: str) -> None:
+        def __call__(self, now: str, moment: str) -> None:
             self.calls += 1
-            if (now, when) == (call, "before"):
+            if (now, moment) == (call, "before"):
                 self.number = self.calls
                 self.calls -= 1
-                super().__call__(now, when)
+                super().__call__(now, moment)
 
     return Named(-1)
 
@@ -113,9 +113,9 @@ def test_job_that_wakes_up_after_another_took_its_number_for_other_ranges_change
     name = resource_names.name_staged_property(slow.attempt)
     counts = intermediate.properties.pop(name)  # its job sleeps before it writes them
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "late"}, 0)
-    again = plan(ports)
-    assert [(batch.batch, batch.is_resumed, batch.ranges.span) for batch in again.tables] == [(2, False, 2)]
-    staged = stage(ports, again)
+    second_plan = plan(ports)
+    assert [(batch.batch, batch.is_resumed, batch.ranges.span) for batch in second_plan.tables] == [(2, False, 2)]
+    staged = stage(ports, second_plan)
     overwritten = intermediate.snapshots[slow.snapshot_id]
     intermediate.properties[name] = counts
     world.destination.add_snapshot(f"{table}_shop_tmp", "main", overwritten.rows, overwritten.summary)
@@ -135,8 +135,8 @@ def test_batch_number_is_not_reused_after_a_rewind(world: World) -> None:
     flush(world.build_ports(PIPELINE))
     world.destination.rollback("lake.shop.orders", first)
     rewinding = build_pipeline(on_rollback="rewind")
-    again = plan_batch(world, rewinding)
-    assert (again.batch, again.ranges) == (3, Ranges({"orders": {0: (3, 4), 1: (3, 3)}}))
+    batch = plan_batch(world, rewinding)
+    assert (batch.batch, batch.ranges) == (3, Ranges({"orders": {0: (3, 4), 1: (3, 3)}}))
 
 
 def test_rolled_back_table_is_not_planned_by_default(world: World) -> None:
@@ -280,8 +280,8 @@ def test_missing_topic_is_named(world: World) -> None:
         plan(world.build_ports(build_pipeline(build_table(topics=("nowhere",)))))
 
 
-def start(kind: str, **more) -> dict:
-    return {"source": {"start": Start(kind, **more)}}
+def start(kind: str, **options) -> dict:
+    return {"source": {"start": Start(kind, **options)}}
 
 
 def test_start_latest_skips_what_is_there(world: World) -> None:
@@ -314,30 +314,30 @@ def test_start_latest_reads_what_is_added_behind_the_first_look_from_its_begin(w
         heartbeat(world.build_ports(pipeline))
         assert world.broker.groups[pipeline.source.group] == begin
     world.broker.produce("orders", {"id": "old"}, {"id": "old", "name": "x"}, 0)
-    chosen = plan_batch(world, pipeline).ranges
-    assert (chosen.start, chosen.span) == (begin, 3)
+    ranges = plan_batch(world, pipeline).ranges
+    assert (ranges.start, ranges.span) == (begin, 3)
     flush(world.build_ports(pipeline))
     assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["old", "orders", "orders_new"]
 
 
 def test_start_at_offsets_leaves_other_partitions_at_their_begin(world: World) -> None:
-    chosen = plan_batch(world, build_pipeline(**start("offsets", offsets={"orders": {1: 2}, "other": {0: 1}})))
-    assert chosen.ranges == Ranges({"orders": {0: (0, 3), 1: (2, 3)}})
+    batch = plan_batch(world, build_pipeline(**start("offsets", offsets={"orders": {1: 2}, "other": {0: 1}})))
+    assert batch.ranges == Ranges({"orders": {0: (0, 3), 1: (2, 3)}})
 
 
-@pytest.mark.parametrize(("asked", "begins"), [(0, 1), (99, 3)])
-def test_start_outside_the_log_is_moved_into_it_where_that_is_accepted(world: World, asked: int, begins: int) -> None:
+@pytest.mark.parametrize(("offset", "begins"), [(0, 1), (99, 3)])
+def test_start_outside_the_log_is_moved_into_it_where_that_is_accepted(world: World, offset: int, begins: int) -> None:
     world.broker.retain_from("orders", 1, partition=0)
-    chosen = plan_batch(
-        world, build_pipeline(**start("offsets", offsets={"orders": {0: asked}}), on_incomplete_start="accept")
+    batch = plan_batch(
+        world, build_pipeline(**start("offsets", offsets={"orders": {0: offset}}), on_incomplete_start="accept")
     )
-    assert chosen.ranges.by_topic["orders"][0] == (begins, 3)
+    assert batch.ranges.by_topic["orders"][0] == (begins, 3)
 
 
 def test_start_at_a_time_takes_the_first_record_at_or_after_it(world: World) -> None:
     at = world.broker.partitions["orders"][0].records[1].timestamp
-    chosen = plan_batch(world, build_pipeline(**start("timestamp", timestamp_ms=at)))
-    assert chosen.ranges == Ranges({"orders": {0: (1, 3), 1: (1, 3)}})
+    batch = plan_batch(world, build_pipeline(**start("timestamp", timestamp_ms=at)))
+    assert batch.ranges == Ranges({"orders": {0: (1, 3), 1: (1, 3)}})
 
 
 def test_start_at_the_group_reads_what_it_committed(world: World) -> None:
@@ -387,8 +387,8 @@ def test_tables_get_the_ranges_of_their_own_topics_and_one_batch_number(world: W
     world.broker.create("lines")
     world.broker.produce("lines", {"id": "l"}, {"id": "l", "name": "x"})
     pipeline = build_pipeline(build_table(), build_table("lake.shop.lines", topics=("lines",)))
-    found = plan(world.build_ports(pipeline))
-    assert [(t.batch, set(t.ranges.by_topic)) for t in found.tables] == [(1, {"orders"}), (1, {"lines"})]
+    flush_plan = plan(world.build_ports(pipeline))
+    assert [(t.batch, set(t.ranges.by_topic)) for t in flush_plan.tables] == [(1, {"orders"}), (1, {"lines"})]
 
 
 def test_table_that_failed_is_resumed_while_the_other_goes_on(world: World) -> None:
@@ -406,8 +406,8 @@ def test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log
     """The log is read after the positions: else the newer position would lie beyond the older end."""
     flush(world.build_ports(PIPELINE))
 
-    def other_run(call: str, when: str) -> None:
-        if (call, when) == ("tables.read_state", "before"):
+    def other_run(call: str, moment: str) -> None:
+        if (call, moment) == ("tables.read_state", "before"):
             world.broker.produce("orders", {"id": "n"}, {"id": "n", "name": "x"})
             flush(world.build_ports(PIPELINE))
 
@@ -433,8 +433,8 @@ def test_what_a_capped_batch_leaves_behind_is_counted(world: World) -> None:
 def test_a_resumed_batch_counts_what_came_after_it(world: World) -> None:
     stage(world.build_ports(PIPELINE), plan(world.build_ports(PIPELINE)))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"})
-    found = plan(world.build_ports(PIPELINE))
-    assert ([batch.is_resumed for batch in found.tables], found.offsets_left) == ([True], 1)
+    flush_plan = plan(world.build_ports(PIPELINE))
+    assert ([batch.is_resumed for batch in flush_plan.tables], flush_plan.offsets_left) == ([True], 1)
 
 
 def test_while_more_than_a_batch_waits_the_larger_cap_holds(world: World) -> None:

@@ -54,12 +54,12 @@ def test_rebase_of_another_partition_hides_no_cut(world: World) -> None:
     assert [batch.ranges.to_dict() for batch in plan(ports).tables] == [{"orders": {"0": [1, 5], "1": [1, 3]}}]
 
 
-@pytest.mark.parametrize("grown", [0, 1, 3])
+@pytest.mark.parametrize("record_count", [0, 1, 3])
 def test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown_again_or_not(
-    world: World, grown: int
+    world: World, record_count: int
 ) -> None:
     world.broker.elect("orders", partition=0, has=1)
-    produce(world, grown, partition=0)
+    produce(world, record_count, partition=0)
     produce(world, 1, partition=1)
     with pytest.raises(PositionLost) as error_info:
         plan(world.build_ports(PIPELINE))

@@ -104,9 +104,9 @@ def test_way_out_that_a_table_is_told_leaves_what_another_one_has_staged(
 ) -> None:
     leave_staged(world, TWO, COPY)
     damage(world)
-    broken = FailsToMerge(world.engine, COPY)
+    engine = FailsToMerge(world.engine, COPY)
     with pytest.raises(TidegateError) as error_info:
-        flush(world.build_ports(TWO, engine=broken))
+        flush(world.build_ports(TWO, engine=engine))
     match = re.search(
         rf"table={ORDERS}: .*tidegate rebase shop --table ({ORDERS}) --to '?([^'\n;]*)", str(error_info.value)
     )

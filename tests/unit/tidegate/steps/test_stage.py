@@ -36,8 +36,8 @@ def world() -> World:
     return world
 
 
-def run(world: World, *tables, engine=None, **given):
-    ports = world.build_ports(build_pipeline(*tables, **given), engine=engine or world.engine)
+def run(world: World, *tables, engine=None, **options):
+    ports = world.build_ports(build_pipeline(*tables, **options), engine=engine or world.engine)
     return stage(ports, plan(ports))
 
 
@@ -57,16 +57,16 @@ def test_tables_with_ranges_of_their_own_are_read_apart(world: World) -> None:
 
 
 def test_staged_batch_says_where_its_records_went(world: World) -> None:
-    both, upsert = run(world, *TWO)
-    assert both.counts == Counts(span=3, read=3, staged=2, superseded=1)
+    direct_batch, upsert = run(world, *TWO)
+    assert direct_batch.counts == Counts(span=3, read=3, staged=2, superseded=1)
     assert upsert.counts == Counts(span=3, read=3, staged=2, ignored=1)
 
 
 def test_staged_batch_is_pinned_by_its_snapshot(world: World) -> None:
     (staged,) = run(world)
-    (again,) = world.destination.list_staged("lake.shop.orders_shop_tmp", "lake.shop.orders")
+    (later_batches,) = world.destination.list_staged("lake.shop.orders_shop_tmp", "lake.shop.orders")
     world.destination.append_foreign_rows("lake.shop.orders_shop_tmp", {"batch_number": 99})
-    assert staged == again
+    assert staged == later_batches
     assert len(world.destination.tables["lake.shop.orders_shop_tmp"].snapshots[staged.snapshot_id].rows) == 2
 
 
@@ -92,8 +92,8 @@ def test_batch_remembers_the_ids_of_its_own_topics_alone(world: World) -> None:
 
 def test_staged_batch_is_resumed_without_reading_kafka_again(world: World) -> None:
     (first,) = run(world)
-    (again,) = run(world)
-    assert (again, len(world.engine.stages)) == (first, 1)
+    (result,) = run(world)
+    assert (result, len(world.engine.stages)) == (first, 1)
 
 
 def test_retry_of_stage_leaves_no_second_copy_of_the_batch(world: World) -> None:
@@ -210,8 +210,8 @@ def test_job_behind_a_queue_that_fails_is_tried_again_though_the_table_stands_be
     with pytest.raises(TidegateError, match=r"lake\.shop\.copy"):
         flush(world.build_ports(build_pipeline(*TWO), engine=FailsToMerge(world.engine, "lake.shop.copy")))
     world.broker.produce("orders", {"id": "d"}, {"id": "d", "name": "z"})
-    waiting = [batch for batch in plan(world.build_ports(build_pipeline(*TWO))).tables if batch.follows]
-    assert [batch.table for batch in waiting] == ["lake.shop.copy"]
+    tables = [batch for batch in plan(world.build_ports(build_pipeline(*TWO))).tables if batch.follows]
+    assert [batch.table for batch in tables] == ["lake.shop.copy"]
     with pytest.raises(RetryLater, match="Spark failed in stage"):
         run(world, *TWO, engine=_FailsToStage(world, lambda: None))
 
@@ -290,8 +290,8 @@ def test_worker_that_dies_before_it_has_compared_the_ids_leaves_no_batch_either(
         flush(world.build_ports(pipeline))
         world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
 
-    def die_behind_the_job(call: str, when: str) -> None:
-        if (call, when) == ("engine.run", "after"):
+    def die_behind_the_job(call: str, moment: str) -> None:
+        if (call, moment) == ("engine.run", "after"):
             raise Crash
 
     with pytest.raises(Crash):
@@ -321,12 +321,12 @@ def test_rows_of_a_topic_that_is_created_again_behind_the_stage_are_good(world: 
 
 
 def test_brokers_that_do_not_answer_behind_the_job_leave_a_batch_that_is_read_again(world: World) -> None:
-    asked = list[str]()
+    calls = list[str]()
 
-    def answer_once(call: str, when: str) -> None:
-        if (call, when) == ("broker.read_topic_ids", "before"):
-            asked.append(call)
-            if len(asked) == 2:
+    def answer_once(call: str, moment: str) -> None:
+        if (call, moment) == ("broker.read_topic_ids", "before"):
+            calls.append(call)
+            if len(calls) == 2:
                 raise RetryLater("the brokers do not answer")
 
     ports = world.build_ports(build_pipeline())
@@ -341,7 +341,7 @@ def test_brokers_that_do_not_answer_behind_the_job_leave_a_batch_that_is_read_ag
 def read_staged(world: World) -> list[int]:
     """The numbers of all batches that can be merged."""
     names = ("lake.shop.orders", "lake.shop.copy")
-    return [one.batch for name in names for one in world.destination.list_staged(f"{name}_shop_tmp", name)]
+    return [batch.batch for name in names for batch in world.destination.list_staged(f"{name}_shop_tmp", name)]
 
 
 def list_kept_counts(world: World) -> list[str]:

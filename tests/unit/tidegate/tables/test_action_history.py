@@ -20,12 +20,14 @@ def test_hundred_long_actions_leave_the_last_ones_and_a_few_kilobytes() -> None:
     flush(ports)
     state: Any = world.destination.read_state(TABLE, "shop")
     for number in range(100):
-        told = f"{number}: {'because we said so, ' * 10_000}"
-        state = replace(state, marks=add_action(ports, state, "discard", "ann" * 1000, told))
+        details = f"{number}: {'because we said so, ' * 10_000}"
+        state = replace(state, marks=add_action(ports, state, "discard", "ann" * 1000, details))
     (text,) = state.marks.values()
     assert len(text) < 50_000
     actions = list_actions("shop", state)
-    assert [one.details.partition(":")[0] for one in actions] == [str(n) for n in range(100 - MAX_KEPT_ACTIONS, 100)]
+    assert [action.details.partition(":")[0] for action in actions] == [
+        str(n) for n in range(100 - MAX_KEPT_ACTIONS, 100)
+    ]
     assert actions[-1].details.startswith("99: because we said so, because")
     assert actions[-1].details.endswith("... (200004 characters)")
     assert list(state.marks) == [resource_names.name_pipeline_property("shop", "actions")]
@@ -33,8 +35,8 @@ def test_hundred_long_actions_leave_the_last_ones_and_a_few_kilobytes() -> None:
 
 def test_what_an_older_version_kept_whole_is_cut_with_the_next_action() -> None:
     ports = World().build_ports(PIPELINE)
-    one = {"at_ms": 1, "by": "ann", "action": "rebase", "details": "x" * 100_000}
-    state: Any = type("State", (), {"marks": {"tidegate.shop.actions": json.dumps([one])}})()
+    action = {"at_ms": 1, "by": "ann", "action": "rebase", "details": "x" * 100_000}
+    state: Any = type("State", (), {"marks": {"tidegate.shop.actions": json.dumps([action])}})()
     (text,) = add_action(ports, state, "skip", "ann", "short").values()
     assert len(text) < 5_000
     assert json.loads(text)[-1]["details"] == "short"

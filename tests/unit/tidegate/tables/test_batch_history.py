@@ -46,9 +46,9 @@ SETTINGS = {
 }
 
 
-def build_history_pipeline(timed: bool = True, **more: Any) -> Pipeline:
-    given = {"sequence_by": ("at", "sub"), "delete_when": "gone"} if timed else {}
-    return build_pipeline(build_table(NAME, columns=COLUMNS, history=History(), **given, **more))
+def build_history_pipeline(timed: bool = True, **options: Any) -> Pipeline:
+    table_options = {"sequence_by": ("at", "sub"), "delete_when": "gone"} if timed else {}
+    return build_pipeline(build_table(NAME, columns=COLUMNS, history=History(), **table_options, **options))
 
 
 class Runner:

@@ -47,13 +47,15 @@ def test_column_of_another_type_is_refused_with_the_first_offset_before_anything
 
 
 def test_incompatible_table_of_several_does_not_hold_the_others(world: World) -> None:
-    other = "lake.shop.copy"
-    flush(world.build_ports(build_pipeline(build_table(), build_table(other))))
+    other_name = "lake.shop.copy"
+    flush(world.build_ports(build_pipeline(build_table(), build_table(other_name))))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
-    changed = replace(build_table(other), value=ValueFormat(columns=(Column("id", "STRING"), Column("name", "INT"))))
+    changed = replace(
+        build_table(other_name), value=ValueFormat(columns=(Column("id", "STRING"), Column("name", "INT")))
+    )
     with pytest.raises(SomeTablesFailed, match="column=name: incompatible change"):
         flush(world.build_ports(build_pipeline(build_table(), changed)))
-    assert [len(world.read_rows(name)) for name in (TABLE, other)] == [2, 1]
+    assert [len(world.read_rows(name)) for name in (TABLE, other_name)] == [2, 1]
 
 
 ALLOWED = [
@@ -82,14 +84,14 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after", "why"), REFUSED)
+@pytest.mark.parametrize(("before", "after", "message"), REFUSED)
 def test_any_other_change_of_the_key_is_refused_and_nothing_is_staged(
-    world: World, before: tuple[Column, ...], after: tuple[Column, ...], why: str
+    world: World, before: tuple[Column, ...], after: tuple[Column, ...], message: str
 ) -> None:
     flush(world.build_ports(build_keyed_pipeline(*before)))
     world.broker.produce("orders", {"id": "b"}, {"name": "y"})
     rows, jobs = world.read_rows(TABLE), len(world.engine.jobs)
-    with pytest.raises(IncompatibleSchema, match=why):
+    with pytest.raises(IncompatibleSchema, match=message):
         flush(world.build_ports(build_keyed_pipeline(*after)))
     assert (world.read_rows(TABLE), len(world.engine.jobs)) == (rows, jobs)
 
@@ -115,24 +117,24 @@ def test_renamed_key_column_still_finds_its_rows(world: World) -> None:
 def test_table_without_a_declared_schema_takes_a_renamed_column_under_both_names(world: World) -> None:
     flush(world.build_ports(build_pipeline()))
     world.destination.rename_column(TABLE, "name", "full_name")
-    given = replace(build_table(), value=ValueFormat(), key=KeyFormat(fields=("id",)))
+    changed_table = replace(build_table(), value=ValueFormat(), key=KeyFormat(fields=("id",)))
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "old"})
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "full_name": "new"})
-    flush(world.build_ports(build_pipeline(given)))
+    flush(world.build_ports(build_pipeline(changed_table)))
     assert [row["full_name"] for row in world.read_rows(TABLE)] == ["new", "old", "x"]
 
 
 def test_renamed_sequence_column_is_refused_with_its_old_name(world: World) -> None:
     columns = (Column("id", "STRING"), Column("name", "STRING"))
-    ordered = replace(build_table(columns=columns), sequence_by=("name",))
-    flush(world.build_ports(build_pipeline(ordered)))
+    sequenced_table = replace(build_table(columns=columns), sequence_by=("name",))
+    flush(world.build_ports(build_pipeline(sequenced_table)))
     world.destination.rename_column(TABLE, "name", "version")
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})
     with pytest.raises(IncompatibleSchema, match="column=version: it was called name, and with sequence_by"):
-        flush(world.build_ports(build_pipeline(ordered)))
+        flush(world.build_ports(build_pipeline(sequenced_table)))
 
 
-GONE = [
+LOST_COLUMNS = [
     (Struct((("name", TEXT),)), "column=id: its rows were written by this part of the key"),
     (Struct((("order", TEXT), ("name", TEXT))), "column=id: its rows were written by this part of the key"),
     (Struct((("id", TEXT), ("name", TEXT))), None),
@@ -140,18 +142,18 @@ GONE = [
 ]
 
 
-@pytest.mark.parametrize(("held", "message"), GONE)
+@pytest.mark.parametrize(("schema", "message"), LOST_COLUMNS)
 def test_table_that_lost_its_key_is_refused_and_one_that_was_emptied_is_not(
-    world: World, held: Struct, message: str | None
+    world: World, schema: Struct, message: str | None
 ) -> None:
-    pipeline, state = build_pipeline(), _build_changed_state(world, build_pipeline(), held)
+    pipeline, state = build_pipeline(), _build_changed_state(world, build_pipeline(), schema)
     for rows in (1, None):
-        there = replace(state, total_records=rows)
+        changed_state = replace(state, total_records=rows)
         if message is None:
-            check_key_unchanged(pipeline, pipeline.tables[0], there)
+            check_key_unchanged(pipeline, pipeline.tables[0], changed_state)
             continue
         with pytest.raises(IncompatibleSchema, match=message):
-            check_key_unchanged(pipeline, pipeline.tables[0], there)
+            check_key_unchanged(pipeline, pipeline.tables[0], changed_state)
     check_key_unchanged(pipeline, pipeline.tables[0], replace(state, total_records=0))
 
 
@@ -167,20 +169,20 @@ def test_part_of_a_key_in_one_column_that_is_gone_is_named(world: World) -> None
         check_key_unchanged(pipeline, pipeline.tables[0], state)
 
 
-RENAMED = Struct((("b", TEXT), ("first", TEXT)), aliases=(("a", "first"),))
+RENAMED_STRUCT = Struct((("b", TEXT), ("first", TEXT)), aliases=(("a", "first"),))
 
 
 @pytest.mark.parametrize(
-    ("kind", "held", "at"),
+    ("kind", "data_type", "at"),
     [
-        ("STRUCT<a: STRING, b: STRING>", RENAMED, "s.first: it was called s.a"),
-        ("ARRAY<STRUCT<a: STRING, b: STRING>>", Array(RENAMED), "s.element.first: it was called s.element.a"),
-        ("MAP<STRING, STRUCT<a: STRING>>", Map(TEXT, RENAMED), "s.value.first: it was called s.value.a"),
+        ("STRUCT<a: STRING, b: STRING>", RENAMED_STRUCT, "s.first: it was called s.a"),
+        ("ARRAY<STRUCT<a: STRING, b: STRING>>", Array(RENAMED_STRUCT), "s.element.first: it was called s.element.a"),
+        ("MAP<STRING, STRUCT<a: STRING>>", Map(TEXT, RENAMED_STRUCT), "s.value.first: it was called s.value.a"),
     ],
 )
-def test_history_keeps_the_names_of_parts_too(world: World, kind: str, held: DataType, at: str) -> None:
+def test_history_keeps_the_names_of_parts_too(world: World, kind: str, data_type: DataType, at: str) -> None:
     times = Struct((("valid_from", TIME), ("valid_to", TIME), ("is_current", Primitive("BOOLEAN"))))
-    target = Struct((("id", TEXT), ("s", held), *times.fields))
+    target = Struct((("id", TEXT), ("s", data_type), *times.fields))
     value = ValueFormat(columns=(Column("id", "STRING"), Column("s", kind)))
     table = replace(build_table(), value=value, history=History("valid_from", "valid_to", "is_current"))
     state = _build_changed_state(world, build_pipeline(), target)
@@ -189,13 +191,13 @@ def test_history_keeps_the_names_of_parts_too(world: World, kind: str, held: Dat
     check_key_unchanged(build_pipeline(), replace(table, history=None), state)
 
 
-def _build_changed_state(world: World, pipeline: Pipeline, held: Struct) -> TableState:
+def _build_changed_state(world: World, pipeline: Pipeline, schema: Struct) -> TableState:
     """The state of a table with a published batch, as if somebody had changed its columns since."""
     flush(world.build_ports(build_pipeline()))
     state = world.build_ports(build_pipeline()).tables.read_state(TABLE, pipeline.name)
     assert state is not None
     marks = {**state.marks, **build_row_properties(pipeline, pipeline.tables[0])}
-    return replace(state, marks=marks, schema=held)
+    return replace(state, marks=marks, schema=schema)
 
 
 def test_table_that_iceberg_cannot_merge_into_any_more_is_refused_before_anything_is_staged(world: World) -> None:
@@ -217,13 +219,13 @@ def test_table_with_a_column_that_iceberg_keeps_for_itself_is_refused(world: Wor
     state = _build_changed_state(world, pipeline, Struct((("id", TEXT), ("name", TEXT))))
     state = replace(state, reserved_columns=("_file", "_pos"))
     check_compatible(pipeline, pipeline.tables[0], state, ranges)
-    told = f"column={column}: Iceberg keeps this name"
-    with pytest.raises(GiveUp, match=told):
+    message = f"column={column}: Iceberg keeps this name"
+    with pytest.raises(GiveUp, match=message):
         check_compatible(pipeline, pipeline.tables[0], replace(state, columns=(Column(column, "INT"),)), ranges)
-    ours = build_keyed_pipeline(Column("id", "STRING"), values=(Column(column, "STRING"),))
-    with pytest.raises(GiveUp, match=told):
-        check_compatible(ours, ours.tables[0], state, ranges)
-    appended = replace(ours.tables[0], upsert=False, delete=False)
+    keyed_pipeline = build_keyed_pipeline(Column("id", "STRING"), values=(Column(column, "STRING"),))
+    with pytest.raises(GiveUp, match=message):
+        check_compatible(keyed_pipeline, keyed_pipeline.tables[0], state, ranges)
+    appended = replace(keyed_pipeline.tables[0], upsert=False, delete=False)
     check_compatible(build_pipeline(appended), appended, state, ranges)
 
 
@@ -235,24 +237,24 @@ DECIDING = [
 ]
 
 
-@pytest.mark.parametrize(("more", "lost"), DECIDING, ids=[lost for _, lost in DECIDING])
+@pytest.mark.parametrize(("options", "lost"), DECIDING, ids=[lost for _, lost in DECIDING])
 def test_table_that_lost_a_column_by_which_rows_are_decided_is_refused(
-    world: World, more: dict[str, Any], lost: str
+    world: World, options: dict[str, Any], lost: str
 ) -> None:
     value = ValueFormat(columns=tuple(Column(name, "STRING") for name in ("id", "name", "version")))
-    table = replace(build_table(), value=value, **more)
+    table = replace(build_table(), value=value, **options)
     pipeline = build_pipeline(table)
     names = [column.name for column in list_destination_columns(table, {})]
     whole = Struct(tuple((name, TEXT) for name in names))
     state = _build_changed_state(world, pipeline, whole)
     check_key_unchanged(pipeline, table, state)
-    without = replace(state, schema=Struct(tuple((name, TEXT) for name in names if name != lost)))
+    changed_state = replace(state, schema=Struct(tuple((name, TEXT) for name in names if name != lost)))
     with pytest.raises(IncompatibleSchema, match=f"column={lost}: existing rows were written with it"):
-        check_key_unchanged(pipeline, table, without)
-    check_key_unchanged(pipeline, table, replace(without, total_records=0))
+        check_key_unchanged(pipeline, table, changed_state)
+    check_key_unchanged(pipeline, table, replace(changed_state, total_records=0))
     if table.history is None:  # else the others of its columns are there still
         plain = replace(build_table(), value=value)  # nothing is decided by it any more
-        check_key_unchanged(build_pipeline(plain), plain, without)
+        check_key_unchanged(build_pipeline(plain), plain, changed_state)
 
 
 @pytest.mark.parametrize(("lost", "is_used"), [("id", True), ("version", True), ("name", False)])
@@ -276,24 +278,26 @@ def test_column_that_rows_were_never_decided_by_is_added(world: World) -> None:
     value = ValueFormat(columns=(Column("id", "STRING"), Column("name", "STRING")))
     state = _build_changed_state(world, build_pipeline(), Struct((("id", TEXT), ("name", TEXT))))
     columns = (*value.columns, Column("version", "STRING"))
-    ordered = replace(
+    sequenced_table = replace(
         build_table(), value=ValueFormat(columns=columns), sequence_by=("version",), deletes=DeleteMode.SOFT
     )
-    check_key_unchanged(build_pipeline(ordered), ordered, state)
+    check_key_unchanged(build_pipeline(sequenced_table), sequenced_table, state)
 
 
 @pytest.mark.parametrize(
-    ("held", "path"),
+    ("schema", "path"),
     [
         (Struct((("id", TEXT), ("strasse", TEXT), ("ort", Struct((("n", TEXT),))))), "straße"),
         (Struct((("id", TEXT), ("straße", TEXT), ("ort", Struct((("\u017f", TEXT),))))), "ort.s"),
     ],
 )
 @pytest.mark.parametrize("mode", ["upsert_delete", "append"])
-def test_name_that_is_another_one_to_spark_is_not_written_into_that_column(held: Struct, path: str, mode: str) -> None:
+def test_name_that_is_another_one_to_spark_is_not_written_into_that_column(
+    schema: Struct, path: str, mode: str
+) -> None:
     columns = (Column("id", "STRING"), Column("straße", "STRING"), Column("ort", "STRUCT<s: STRING>"))
     pipeline = build_pipeline(build_table(TABLE, mode, columns=columns))
-    state = TableState("u", 1, 0, None, 1, (), schema=held)
+    state = TableState("u", 1, 0, None, 1, (), schema=schema)
     with pytest.raises(IncompatibleSchema, match=f"column={path}: .*nothing was written; write the name alike"):
         check_compatible(pipeline, pipeline.tables[0], state, Ranges({}))
     alike = Struct((("ID", TEXT), ("STRAßE", TEXT), ("Ort", Struct((("S", TEXT),)))))

@@ -100,14 +100,14 @@ def test_marks_that_nobody_has_set_keep_nobody_from_anything(world: World) -> No
 def test_backfill_into_one_of_several_tables_is_refused_as_its_flush_is(world: World, damage: str) -> None:
     """Of several tables a flush looks at each in its merge alone."""
     columns = tuple(Column(name, "STRING") for name in ("id", "line", "name"))
-    given: dict[str, Any] = {"columns": columns, "deletes": DeleteMode.SOFT}
-    before = build_pipeline(build_table(ORDERS, **given), build_table(COPY, **given))
+    table_options: dict[str, Any] = {"columns": columns, "deletes": DeleteMode.SOFT}
+    before = build_pipeline(build_table(ORDERS, **table_options), build_table(COPY, **table_options))
     for key in ("a", "b"):
         world.broker.produce("orders", {"id": key, "line": "1"}, {"id": key, "line": "1", "name": "x"}, 0)
     flush(world.build_ports(before))
     rows = world.read_rows(ORDERS)
     changed = {"keys": ("line",)} if damage == "key" else {"deletes": DeleteMode.HARD}
-    after = build_pipeline(build_table(ORDERS, **{**given, **changed}), build_table(COPY, **given))
+    after = build_pipeline(build_table(ORDERS, **{**table_options, **changed}), build_table(COPY, **table_options))
     ports = world.build_ports(after)
     request = parse_request({"orders": {"0": [0, 2]}}, None, None, (ORDERS,))
     with pytest.raises(IncompatibleSchema, match=f"table={ORDERS}"):

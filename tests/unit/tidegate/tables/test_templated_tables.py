@@ -26,8 +26,8 @@ from tidegate.tables.lookup import find_table
 COLUMNS = (Column("id", "STRING"), Column("type", "STRING"))
 
 
-def build_template(name: str = "lake.shop.{type}", **given):
-    entry = build_table(name, columns=COLUMNS, namespaces=given.pop("namespaces", ("shop",)), **given)
+def build_template(name: str = "lake.shop.{type}", **options):
+    entry = build_table(name, columns=COLUMNS, namespaces=options.pop("namespaces", ("shop",)), **options)
     pipeline = build_pipeline(entry)
     return replace(pipeline, tables=(), template=entry)
 
@@ -183,8 +183,8 @@ def test_status_and_rebase_see_tables_that_records_named(world: World) -> None:
     produce(world, "1", "order")
     produce(world, "2", "line")
     flush(world.build_ports(build_template()))
-    shown = read_status(world.build_ports(build_template()))["tables"]
-    assert [table["table"] for table in shown] == ["lake.shop.line", "lake.shop.order"]
+    table_statuses = read_status(world.build_ports(build_template()))["tables"]
+    assert [table["table"] for table in table_statuses] == ["lake.shop.line", "lake.shop.order"]
     ports = world.build_ports(build_template())
     rebase.rebase_positions(ports, rebase.propose_moves(ports, "earliest"))
     reads = len(world.engine.stages)
@@ -201,18 +201,18 @@ def test_each_table_can_be_moved_by_the_name_that_its_refusal_has_also_the_one_t
     for key, kind in [("3", "order"), ("4", "line"), ("5", "order"), ("6", "return")]:
         produce(world, key, kind)
     world.broker.retain_from("orders", 3)
-    moved = set[str]()
+    moved_tables = set[str]()
     with suppress(NothingToDo):
         for _ in range(4):
             try:
                 flush(world.build_ports(build_template()))
-            except GiveUp as refused:
-                table, place = re.search(r"rebase shop --table (\S+) --to '([^']+)'", str(refused)).groups()
+            except GiveUp as error:
+                table, place = re.search(r"rebase shop --table (\S+) --to '([^']+)'", str(error)).groups()
                 ports = world.build_ports(build_template())
                 rebase.rebase_positions(ports, rebase.propose_moves(ports, place, table))
-                moved.add(table)
-    assert {"lake.shop.order", "lake.shop.line"} < moved
-    assert len(moved) == 3
+                moved_tables.add(table)
+    assert {"lake.shop.order", "lake.shop.line"} < moved_tables
+    assert len(moved_tables) == 3
     assert (read_keys(world, "order"), read_keys(world, "line"), read_keys(world, "return")) == (
         ["1", "5"],
         ["2", "4"],
@@ -224,14 +224,14 @@ def test_table_that_fails_holds_the_offsets_and_its_own_batches_and_no_others(wo
     produce(world, "1", "order")
     produce(world, "2", "line")
     flush(world.build_ports(build_template()))
-    broken = FailsToMerge(world.engine, "lake.shop.order")
+    engine = FailsToMerge(world.engine, "lake.shop.order")
     produce(world, "3", "order")
     produce(world, "4", "line")
     with pytest.raises(SomeTablesDelayed, match=r"lake\.shop\.order"):
-        flush(world.build_ports(build_template(), engine=broken))
+        flush(world.build_ports(build_template(), engine=engine))
     assert (read_keys(world, "line"), read_keys(world, "order"), read_committed_offset(world)) == (["2", "4"], ["1"], 2)
-    left = {name: len(world.read_rows(f"lake.shop.{name}_shop_tmp")) for name in ("line", "order")}
-    assert left == {"line": 0, "order": 1}
+    staged_counts = {name: len(world.read_rows(f"lake.shop.{name}_shop_tmp")) for name in ("line", "order")}
+    assert staged_counts == {"line": 0, "order": 1}
     flush(world.build_ports(build_template()))
     assert (read_keys(world, "order"), read_committed_offset(world), world.read_rows("lake.shop.order_shop_tmp")) == (
         ["1", "3"],

@@ -54,8 +54,8 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder, "nightly", "{interval: '30 2 * * *', records_threshold: 5}", maintenance="{compact_every: -1}")
     write(folder, "submitted", "{interval: 1h}", "{mode: submit}")
     (folder / "publications").mkdir()
-    for name, more in PUBLICATIONS.items():
-        (folder / "publications" / f"{name}.yaml").write_text(PUBLICATION.format(name=name, more=more))
+    for name, options in PUBLICATIONS.items():
+        (folder / "publications" / f"{name}.yaml").write_text(PUBLICATION.format(name=name, more=options))
     return folder
 
 
@@ -85,11 +85,11 @@ def test_task_of_a_publication_reads_its_own_file_alone(
 ) -> None:
     monkeypatch.setenv("TIDEGATE_INCLUDE", str(include))
     monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "tidegate_publish_timed")
-    read, read_document = list[str](), publication_file.read_document
+    paths, read_document = list[str](), publication_file.read_document
     for module in (pipeline_file, publication_file):
-        monkeypatch.setattr(module, "read_document", lambda path: read.append(path.stem) or read_document(path))
+        monkeypatch.setattr(module, "read_document", lambda path: paths.append(path.stem) or read_document(path))
     assert build_all_dags().keys() - {"tidegate-janitor"} == {"tidegate_publish_timed"}
-    assert read == ["timed"]
+    assert paths == ["timed"]
     assert "tidegate_publish_asset" in dag_reading["dags"]
 
 
@@ -103,7 +103,7 @@ def test_reading_the_dag_files_opens_no_connection_and_imports_nothing_that_is_s
 def test_every_pipeline_has_its_dags_and_no_other(dag_reading: dict[str, Any], include: Path) -> None:
     names = [file.stem for file in (include / "pipelines").glob("*.yaml")]
     assert {
-        f"tidegate_{name}{what}" for name in names for what in ("", "_actions", "_backfill", "_maintenance")
+        f"tidegate_{name}{suffix}" for name in names for suffix in ("", "_actions", "_backfill", "_maintenance")
     } <= set(dag_reading["dags"])
 
 
@@ -112,9 +112,9 @@ def test_every_dag_and_task_is_explained_and_has_an_owner(dag_reading: dict[str,
         assert dag["doc"], name
         assert dag["description"], name
         assert "tidegate" in dag["tags"], name
-        for task, told in dag["tasks"].items():
-            assert told["doc"], f"{name}.{task}"
-            assert told["owner"] == "tidegate", f"{name}.{task}"
+        for task, task_info in dag["tasks"].items():
+            assert task_info["doc"], f"{name}.{task}"
+            assert task_info["owner"] == "tidegate", f"{name}.{task}"
 
 
 def test_every_dag_of_a_pipeline_has_the_tags_of_its_file_beside_those_of_the_product(
@@ -161,10 +161,14 @@ def test_form_of_the_actions_asks_for_every_word_that_an_action_takes(dag_readin
 
 def test_the_tasks_of_a_flush_are_named_by_its_verbs(dag_reading: dict[str, Any]) -> None:
     tasks = ["plan", "stage", "merge", "commit_offsets", "clean_up", "compact", "heartbeat", "freshness"]
-    found = dag_reading["dags"]["tidegate_p0"]["tasks"]
-    assert sorted(found) == sorted(tasks)
-    assert {task for task in tasks if found[task]["group"] == "rows"} == {"stage", "merge"}
-    assert {task for task in tasks if found[task]["group"] == "progress"} == {"commit_offsets", "clean_up", "compact"}
+    task_group = dag_reading["dags"]["tidegate_p0"]["tasks"]
+    assert sorted(task_group) == sorted(tasks)
+    assert {task for task in tasks if task_group[task]["group"] == "rows"} == {"stage", "merge"}
+    assert {task for task in tasks if task_group[task]["group"] == "progress"} == {
+        "commit_offsets",
+        "clean_up",
+        "compact",
+    }
 
 
 def test_flushes_are_followed_by_compaction_unless_it_is_left_to_the_clock(dag_reading: dict[str, Any]) -> None:
@@ -175,18 +179,18 @@ def test_flushes_are_followed_by_compaction_unless_it_is_left_to_the_clock(dag_r
 def test_tasks_that_send_jobs_to_bigquery_link_to_them(dag_reading: dict[str, Any]) -> None:
     for dag in ("tidegate_p0", "tidegate_submitted"):
         tasks = dag_reading["dags"][dag]["tasks"]
-        assert {task for task, told in tasks.items() if told["links"]} >= {"stage", "merge"}
+        assert {task for task, task_info in tasks.items() if task_info["links"]} >= {"stage", "merge"}
         assert "BigQuery job" in tasks["merge"]["links"]
 
 
 def test_time_and_records_start_a_flush_as_the_file_says(dag_reading: dict[str, Any]) -> None:
-    p0, counted, nightly = (
+    p0, counted_dag, nightly = (
         dag_reading["dags"][f"tidegate_{name}"]["serialized"] for name in ("p0", "counted", "nightly")
     )
     assert "BacklogTrigger" not in p0
     assert '"delta": 60.0' in p0
-    assert "BacklogTrigger" in counted
-    assert '"delta": 600.0' in counted  # the heartbeat's
+    assert "BacklogTrigger" in counted_dag
+    assert '"delta": 600.0' in counted_dag  # the heartbeat's
     assert "BacklogTrigger" in nightly
     assert "30 2 * * *" in nightly
 
@@ -209,8 +213,8 @@ def test_changing_one_file_changes_the_dags_of_that_pipeline_alone(include: Path
     finally:
         write(include, "p3")
         write(include, "p4")
-    gone = {f"tidegate_p4{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")}
-    assert set(dag_reading["dags"]) - set(now) == gone
+    removed_dags = {f"tidegate_p4{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")}
+    assert set(dag_reading["dags"]) - set(now) == removed_dags
     changed = {name for name, dag in now.items() if dag["serialized"] != dag_reading["dags"][name]["serialized"]}
     assert changed == {"tidegate_p3"}
 
@@ -218,11 +222,11 @@ def test_changing_one_file_changes_the_dags_of_that_pipeline_alone(include: Path
 def find_mentions(node: Any, asset: str) -> list[dict[str, Any]]:
     """Every place of a DAG that names an asset: its schedule, and its tasks' inlets and outlets."""
     if isinstance(node, list):
-        return [mention for one in node for mention in find_mentions(one, asset)]
+        return [mention for node_value in node for mention in find_mentions(node_value, asset)]
     if not isinstance(node, dict):
         return []
-    mine = [node] if node.get("name") == asset and "uri" in node else []
-    return mine + [mention for one in node.values() for mention in find_mentions(one, asset)]
+    own_mentions = [node] if node.get("name") == asset and "uri" in node else []
+    return own_mentions + [mention for value in node.values() for mention in find_mentions(value, asset)]
 
 
 @pytest.mark.parametrize(("pipeline", "watchers"), [("counted", 1), ("nightly", 1), ("p0", 0)])

@@ -72,8 +72,8 @@ def test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others
     world.broker.produce("broken", {"id": "b"}, BAD, 1)
     results = run_of(world, monkeypatch)
     assert world.read_rows(GOOD) == [{"id": "a", "name": "good"}]
-    (refused,) = results.xcom_pull("stage", "refused")
-    assert (refused["table"], refused["kind"]) == (BROKEN, "BadRecord")
+    (refusal,) = results.xcom_pull("stage", "refused")
+    assert (refusal["table"], refusal["kind"]) == (BROKEN, "BadRecord")
     results.task = "heartbeat"
     with pytest.raises(AirflowFailException) as red:
         run_outcome.finish_run("shop")
@@ -95,7 +95,7 @@ def test_run_in_which_every_table_is_staged_is_green(world: World, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("states", "told"),
+    ("states", "message_text"),
     [
         (
             {"plan": "success", "stage": "failed", "merge": "upstream_failed", "commit_offsets": "upstream_failed"},
@@ -108,7 +108,7 @@ def test_run_in_which_every_table_is_staged_is_green(world: World, monkeypatch: 
     ],
 )
 def test_red_run_names_first_the_task_whose_log_says_why(
-    world: World, monkeypatch: pytest.MonkeyPatch, states: dict[str, str], told: str
+    world: World, monkeypatch: pytest.MonkeyPatch, states: dict[str, str], message_text: str
 ) -> None:
     """Tasks behind the failed one have no log; behind one that was marked as success by hand nothing has one."""
     results = Results()
@@ -118,4 +118,4 @@ def test_red_run_names_first_the_task_whose_log_says_why(
     monkeypatch.setattr(run_outcome, "read_run_params", lambda _: {"dry_run": False, "until_current": True})
     with pytest.raises(AirflowFailException) as red:
         run_outcome.finish_run("shop")
-    assert str(red.value).startswith(f"offsets are kept, but {told}")
+    assert str(red.value).startswith(f"offsets are kept, but {message_text}")

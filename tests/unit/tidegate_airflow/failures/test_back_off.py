@@ -129,9 +129,9 @@ class Night:
         run.task = task
         try:
             result = work()
-        except AirflowSkipException as skipped:
+        except AirflowSkipException as skip:
             run.states[task] = "skipped"
-            self.reasons.append(str(skipped))
+            self.reasons.append(str(skip))
         except AirflowException:
             run.states[task] = "failed"
         else:
@@ -181,12 +181,12 @@ def test_night_of_failed_runs_tries_a_few_times_and_tells_once(night: Night) -> 
 
 
 def test_pauses_double_and_a_run_by_hand_tries_at_once(night: Night) -> None:
-    tried = []
+    try_minutes = []
     for minute in range(40):
         before = night.stage_tries
         night.run()
-        tried += [minute] if night.stage_tries > before else []
-    assert tried == [0, 1, 2, 4, 8, 16, 32]
+        try_minutes += [minute] if night.stage_tries > before else []
+    assert try_minutes == [0, 1, 2, 4, 8, 16, 32]
     for hand in ({"run_type": "manual"}, {"run_type": "operator_triggered"}, {"try_number": 2}):
         before = night.stage_tries
         night.run(**hand)
@@ -241,8 +241,8 @@ def test_new_reason_is_told_and_the_recovery_once(night: Night) -> None:
 
 def test_failure_in_passing_is_tried_by_every_run_and_told_once(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     night.world.broker.retain_from(TOPIC, 1, 1)
-    with monkeypatch.context() as down:
-        down.setattr(night.world.engine, "run", night.fail_in_passing)
+    with monkeypatch.context() as patch:
+        patch.setattr(night.world.engine, "run", night.fail_in_passing)
         for _ in range(30):
             assert night.run().states["heartbeat"] == "failed"
     assert night.stage_tries == 30
@@ -276,8 +276,8 @@ def test_file_that_cannot_be_read_costs_no_flush(night: Night, monkeypatch: pyte
 def test_run_that_leaves_the_work_to_a_later_one_is_no_recovery(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     night.run("manual")
     assert night.run("backfill").states == {"plan": "skipped", "heartbeat": "success"}
-    with monkeypatch.context() as few:
-        few.setattr(run_outcome, "compute_min_records", lambda pipeline, context: 1000)
+    with monkeypatch.context() as patch:
+        patch.setattr(run_outcome, "compute_min_records", lambda pipeline, context: 1000)
         assert night.run().states == {"plan": "skipped", "heartbeat": "success"}
     night.run("manual")
     assert len(list_messages()) == 1
@@ -303,12 +303,12 @@ def test_heartbeat_that_is_cleared_alone_in_an_old_run_is_no_recovery(night: Nig
     assert night.run().states["plan"] == "failed", "it waits as before"
     assert len(list_messages()) == 1
     mend_last(night.world, TOPIC)
-    again = night.run("manual", clear_number=1)
-    assert again.states["heartbeat"] == "success", "all of it was cleared, so it has looked again"
+    result = night.run("manual", clear_number=1)
+    assert result.states["heartbeat"] == "success", "all of it was cleared, so it has looked again"
     assert list_messages()[1:] == ["well again after 4 runs"]
     produce(TOPIC, {"id": "d"}, BAD, 1)
     failed = night.run()
-    for run in (again, *behind):
+    for run in (result, *behind):
         run.states |= dict.fromkeys(run.states, "success")
         night.clear(run, "heartbeat", heartbeat)
         assert run.states["heartbeat"] == "success"
@@ -344,8 +344,8 @@ def test_recovery_is_told_also_after_a_first_try_that_failed_for_another_reason(
 ) -> None:
     night.run()
     night.world.broker.retain_from(TOPIC, 1, 1)
-    with monkeypatch.context() as down:
-        down.setattr(night.world.engine, "run", night.fail_in_passing)
+    with monkeypatch.context() as patch:
+        patch.setattr(night.world.engine, "run", night.fail_in_passing)
         run = night.run()
     night.context["ti"].states["merge"] = night.context["ti"].states["stage"] = "success"
     run.task = "heartbeat"
@@ -410,9 +410,9 @@ def test_table_that_no_try_mends_waits_while_the_other_goes_on(two: Night) -> No
     assert 8 <= len(with_left) <= 12, "tried at 0, 1, 2, 4, 8, 16, 32 and then each half hour"
     (message,) = list_messages()
     assert "topic=left partition=1 offset=0" in message
-    (waiting,) = run.left["plan", "return_value"]["refused"]
-    assert (waiting["table"], waiting["kind"]) == (LEFT, "Waiting")
-    assert "topic=left partition=1 offset=0" in waiting["message"]
+    (refusal,) = run.left["plan", "return_value"]["refused"]
+    assert (refusal["table"], refusal["kind"]) == (LEFT, "Waiting")
+    assert "topic=left partition=1 offset=0" in refusal["message"]
 
 
 def test_run_costs_nothing_where_only_tables_that_wait_have_work(two: Night) -> None:
@@ -443,10 +443,10 @@ def test_other_table_that_fails_meanwhile_is_told_too_and_both_wait(two: Night) 
     for _ in range(10):
         two.run()
     two.world.broker.produce("right", {"id": "bad"}, BAD, 1)
-    tried = two.stage_tries
+    tries = two.stage_tries
     for _ in range(60):
         two.run()
-    assert two.stage_tries - tried <= 9
+    assert two.stage_tries - tries <= 9
     first, second = list_messages()
     assert "topic=left" in first
     assert "topic=right" not in first
@@ -480,8 +480,8 @@ def test_table_whose_merge_no_try_mends_is_waited_for_while_nobody_else_has_work
 
 def test_failure_in_passing_of_one_table_makes_no_run_wait(two: Night, monkeypatch: pytest.MonkeyPatch) -> None:
     two.world.broker.retain_from("left", 1, 1)
-    with monkeypatch.context() as down:
-        down.setattr(two.world.engine, "run", two.fail_in_passing)
+    with monkeypatch.context() as patch:
+        patch.setattr(two.world.engine, "run", two.fail_in_passing)
         for _ in range(30):
             assert two.run().states["heartbeat"] == "failed"
     assert two.stage_tries == 30

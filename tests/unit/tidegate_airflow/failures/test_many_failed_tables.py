@@ -14,7 +14,7 @@ TABLES = [f"lake.shop.t{number}" for number in range(50)]
 
 def test_last_task_pulls_the_queues_of_all_tables_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are about a megabyte for thousands of partitions."""
-    pulled, kept = list[tuple[str, str]](), dict[str, Any]()
+    pulled, results = list[tuple[str, str]](), dict[str, Any]()
     planned = {"tables": [{"table": name} for name in TABLES], "refused": []}
     queues = [{"table": name, "batches": []} for name in TABLES]
 
@@ -26,7 +26,7 @@ def test_last_task_pulls_the_queues_of_all_tables_once(monkeypatch: pytest.Monke
 
     pipeline = replace(build_pipeline(*(build_table(name) for name in TABLES)), on_failure=())
     monkeypatch.setattr(tasks, "read_pipeline", lambda name: pipeline)
-    store = SimpleNamespace(get=kept.get, set=kept.__setitem__, delete=kept.pop)
+    store = SimpleNamespace(get=results.get, set=results.__setitem__, delete=results.pop)
     context: Any = {
         "ti": SimpleNamespace(xcom_pull=xcom_pull, xcom_push=lambda key, value: None),
         "dag_run": SimpleNamespace(run_id="r1"),
@@ -35,5 +35,5 @@ def test_last_task_pulls_the_queues_of_all_tables_once(monkeypatch: pytest.Monke
     states = {"plan": "success", "stage": "success", **{f"merge_{n}": "failed" for n in range(len(TABLES))}}
     back_off.remember_failure("shop", context, "tasks failed", states)
     assert pulled.count(("stage", "return_value")) == 1
-    failed = {tuple(one["tables"]) for one in kept[back_off.FLUSH_KEY]["failed"]}
+    failed = {tuple(entry["tables"]) for entry in results[back_off.FLUSH_KEY]["failed"]}
     assert failed == {(name,) for name in TABLES}, "each failure is that of its own table"

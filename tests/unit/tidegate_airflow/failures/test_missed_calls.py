@@ -52,11 +52,11 @@ class Processor:
 
 @pytest.fixture
 def processor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Processor]:
-    made = Processor()
-    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", made, raising=False)
+    processor = Processor()
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", processor, raising=False)
     BrokenNotifier.kept.clear()
     BrokenNotifier.broken.clear()
-    yield made
+    yield processor
     BrokenNotifier.broken.clear()
 
 
@@ -127,9 +127,11 @@ def test_new_reason_is_told_to_all_and_settles_what_was_missed(processor: Proces
     assert fail_run({"reason": "worse", "is_new": False}) == []
 
 
-@pytest.mark.parametrize("left", ["", "no JSON", "[1]", '{"": 3}'])
-def test_variable_that_somebody_has_changed_keeps_nobody_from_being_told(processor: Processor, left: str) -> None:
-    processor.variables[VARIABLE] = left
+@pytest.mark.parametrize("variable_text", ["", "no JSON", "[1]", '{"": 3}'])
+def test_variable_that_somebody_has_changed_keeps_nobody_from_being_told(
+    processor: Processor, variable_text: str
+) -> None:
+    processor.variables[VARIABLE] = variable_text
     assert fail_run(FIRST) == [("chat", "bad"), ("mail", "bad")]
     assert fail_run(LATER) == []
     assert processor.variables == {}
@@ -145,8 +147,8 @@ def test_variable_holds_no_argument_of_a_notifier(processor: Processor) -> None:
     BrokenNotifier.broken.add("chat")
     secret = Notifier("fakes.notifier.BrokenNotifier", {"name": "chat", "text": "token-4711"})
     fail_run(FIRST, replace(SHOP, on_failure=(secret,)))
-    ((_, kept),) = json.loads(processor.variables[VARIABLE]).items()
-    assert list(kept.values()) == [False]
+    ((_, notes),) = json.loads(processor.variables[VARIABLE]).items()
+    assert list(notes.values()) == [False]
     assert "token" not in processor.variables[VARIABLE]
 
 
@@ -157,9 +159,9 @@ def test_members_of_a_fleet_miss_calls_each_for_itself(processor: Processor) -> 
     BrokenNotifier.broken.clear()
     assert fail_fleet(users) == [("chat", "users bad"), ("mail", "users bad")]
     assert list(processor.variables) == ["tidegate_fleet_all_missed_calls"]
-    again = [{**one, "is_new": False} for one in (carts, users)]
-    assert fail_fleet(*again) == [("mail", "carts bad")]
-    assert fail_fleet(*again) == []
+    repeated_failures = [{**failure, "is_new": False} for failure in (carts, users)]
+    assert fail_fleet(*repeated_failures) == [("mail", "carts bad")]
+    assert fail_fleet(*repeated_failures) == []
     assert processor.variables == {}
 
 

@@ -31,13 +31,13 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 def build_context(user: str | None = "ann", clear_number: int = 0, **words: Any) -> tuple[Any, dict[str, Any]]:
     """A task's context of a run that somebody has started, and the results that it leaves."""
-    left: dict[str, Any] = {}
+    results: dict[str, Any] = {}
 
     def xcom_push(key: str, value: Any) -> None:
-        left[key] = value
+        results[key] = value
 
     run = SimpleNamespace(triggering_user_name=user, clear_number=clear_number)
-    return {"params": {**EMPTY, **words}, "dag_run": run, "ti": SimpleNamespace(xcom_push=xcom_push)}, left
+    return {"params": {**EMPTY, **words}, "dag_run": run, "ti": SimpleNamespace(xcom_push=xcom_push)}, results
 
 
 def read_position_and_actors(world: World) -> tuple[Any, list[str]]:
@@ -46,25 +46,25 @@ def read_position_and_actors(world: World) -> tuple[Any, list[str]]:
 
 
 def test_preview_shows_and_changes_nothing_and_what_it_showed_is_done_by_who_asked(world: World) -> None:
-    context, left = build_context(action="rebase", to="earliest")
+    context, results = build_context(action="rebase", to="earliest")
     assert run_action(context, "shop")["done"] == "only a preview: nothing was changed"
-    assert f"{ORDERS}  orders 1: 1 -> 0, reads again 1 offsets" in left["preview"]["text"]
+    assert f"{ORDERS}  orders 1: 1 -> 0, reads again 1 offsets" in results["preview"]["text"]
     assert read_position_and_actors(world) == ({"orders": {0: 1, 1: 1}}, [])
 
     context, _ = build_context(
-        action="rebase", preview=False, previewed=left["preview"]["digest"], **left["preview"]["pins"]
+        action="rebase", preview=False, previewed=results["preview"]["digest"], **results["preview"]["pins"]
     )
-    done = run_action(context, "shop")
-    assert done == {"action": "rebase", "done": "the position was moved", "by": "ann"}
+    action = run_action(context, "shop")
+    assert action == {"action": "rebase", "done": "the position was moved", "by": "ann"}
     assert read_position_and_actors(world) == ({"orders": {0: 0, 1: 0}}, ["ann"])
 
 
 def test_nothing_else_is_done_than_what_was_shown(world: World) -> None:
-    context, left = build_context(action="rebase", to="earliest")
+    context, results = build_context(action="rebase", to="earliest")
     run_action(context, "shop")
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "c"}, 0)
     flush(world.build_ports(PIPELINE))
-    context, _ = build_context(action="rebase", to="earliest", preview=False, previewed=left["preview"]["digest"])
+    context, _ = build_context(action="rebase", to="earliest", preview=False, previewed=results["preview"]["digest"])
     with pytest.raises(AirflowFailException, match="something else would be done now"):
         run_action(context, "shop")
     assert read_position_and_actors(world) == ({"orders": {0: 2, 1: 1}}, [])
@@ -75,21 +75,21 @@ def test_run_that_is_cleared_does_nothing_that_no_preview_has_shown(world: World
     """Months later: `latest` would skip what waits, and `earliest` would read all again."""
     context, _ = build_context(action="rebase", preview=False, **words)
     run_action(context, "shop")
-    done = read_position_and_actors(world)
+    position_and_actors = read_position_and_actors(world)
     for partition in (0, 1):
         world.broker.produce("orders", {"id": "w"}, {"id": "w", "name": "waits"}, partition)
-    context, left = build_context(action="rebase", preview=False, clear_number=1, **words)
+    context, results = build_context(action="rebase", preview=False, clear_number=1, **words)
     with pytest.raises(AirflowFailException, match="this run was cleared, and it names no preview"):
         run_action(context, "shop")
-    assert read_position_and_actors(world) == done
-    assert "-> " in left["preview"]["text"], "what it would do by now"
+    assert read_position_and_actors(world) == position_and_actors
+    assert "-> " in results["preview"]["text"], "what it would do by now"
 
 
 def test_run_that_is_cleared_does_what_its_preview_has_shown_once(world: World) -> None:
     words = {"action": "rebase", "to": "earliest"}
-    context, shown = build_context(clear_number=2, **words)
+    context, results = build_context(clear_number=2, **words)
     run_action(context, "shop")
-    confirmed = {"preview": False, "previewed": shown["preview"]["digest"], **shown["preview"]["pins"]}
+    confirmed = {"preview": False, "previewed": results["preview"]["digest"], **results["preview"]["pins"]}
     for cleared in (1, 2):  # its first try was killed before it did anything; the second has done it
         context, _ = build_context(**{**words, **confirmed}, clear_number=cleared)
         if cleared == 1:
@@ -102,10 +102,10 @@ def test_run_that_is_cleared_does_what_its_preview_has_shown_once(world: World) 
 
 
 def test_nothing_to_do_is_a_skip_that_says_why(world: World) -> None:
-    context, left = build_context(action="undo-rollback", preview=False)
+    context, results = build_context(action="undo-rollback", preview=False)
     with pytest.raises(AirflowSkipException, match="none was rolled back"):
         run_action(context, "shop")
-    assert "none was rolled back" in left["preview"]["text"]
+    assert "none was rolled back" in results["preview"]["text"]
 
 
 def test_run_of_nobody_is_airflows_own(world: World) -> None:
@@ -117,7 +117,7 @@ def test_run_of_nobody_is_airflows_own(world: World) -> None:
 def test_long_preview_is_cut_and_says_where_the_rest_stands(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "c"}, 0)
     monkeypatch.setattr("tidegate_airflow.operators.action.MAX_PREVIEW_CHARACTERS", 10)
-    context, left = build_context(action="rebase", to="latest")
+    context, results = build_context(action="rebase", to="latest")
     run_action(context, "shop")
-    assert left["preview"]["text"] == f"{ORDERS[:10]}\n... the rest stands in the log of this task"
+    assert results["preview"]["text"] == f"{ORDERS[:10]}\n... the rest stands in the log of this task"
     assert MAX_PREVIEW_CHARACTERS == 20_000

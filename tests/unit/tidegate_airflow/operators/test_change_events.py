@@ -99,7 +99,7 @@ def mend(world: World) -> None:
 
 def test_replay_that_brings_dead_letters_in_is_an_event_of_their_table_alone(world: World) -> None:
     context = build_context()
-    assert [one["still_bad"] for one in run_replay_form(context, "shop")] == [1]
+    assert [entry["still_bad"] for entry in run_replay_form(context, "shop")] == [1]
     assert context["outlet_events"].told == {}
     mend(world)
     (result,) = run_replay_form(context, "shop")
@@ -133,11 +133,13 @@ def test_table_whose_letters_came_in_before_another_one_failed_is_an_event_of_th
     assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b", "c"]
     snapshot = read_main(world, ORDERS)
     monkeypatch.setattr(world.destination, "publish", publish)
-    again = build_context(task_state_store=store)
-    run_replay_form(again, "shop")
-    told = {table: [one["snapshot_id"] for one in events] for table, events in again["outlet_events"].told.items()}
-    assert told == {ORDERS: [snapshot], USERS: [read_main(world, USERS)]}
-    assert again["outlet_events"].told[ORDERS][0]["inserted"] == 1
+    context = build_context(task_state_store=store)
+    run_replay_form(context, "shop")
+    snapshot_ids = {
+        table: [event["snapshot_id"] for event in events] for table, events in context["outlet_events"].told.items()
+    }
+    assert snapshot_ids == {ORDERS: [snapshot], USERS: [read_main(world, USERS)]}
+    assert context["outlet_events"].told[ORDERS][0]["inserted"] == 1
     assert store == {}, "a run that is cleared later tells nothing twice"
 
 
@@ -157,16 +159,16 @@ def test_store_of_a_tasks_state_that_does_not_answer_fails_no_replay(world: Worl
 def test_slice_of_a_backfill_is_an_event_of_each_table_that_got_rows_also_in_a_second_try(world: World) -> None:
     words = {"ranges": {"users": {"0": [0, 1], "1": [0, 1]}}, "from": None, "to": None, "tables": [USERS]}
     proposal = tasks.run_backfill_plan("shop", {**words, "dry_run": False})
-    (given,) = proposal["batches"]
-    operator = SliceOperator(task_id="batch", pipeline="shop", given=given, backfill=proposal["backfill"])
-    told = []
+    (batch_input,) = proposal["batches"]
+    operator = SliceOperator(task_id="batch", pipeline="shop", given=batch_input, backfill=proposal["backfill"])
+    snapshot_ids = []
     for _ in range(2):
         context = build_context()
         operator.execute(context)
         ((table, [event]),) = context["outlet_events"].told.items()
         assert (table, event["batch"], event["cause"]) == (USERS, None, "backfill")
-        told.append(event["snapshot_id"])
-    assert told == [read_main(world, USERS), None], "the second try finds it applied"
+        snapshot_ids.append(event["snapshot_id"])
+    assert snapshot_ids == [read_main(world, USERS), None], "the second try finds it applied"
 
 
 def test_rollback_that_is_undone_is_an_event_and_its_preview_is_none(world: World) -> None:

@@ -112,16 +112,16 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "PYTHONPATH": os.pathsep.join(str(ROOT / part) for part in ("plugins", "jobs", "tests")),
     }
     words = [sys.executable, "-c", RUNS, str(folder / "dags"), json.dumps(LOOKS)]
-    done = subprocess.run(words, env={**os.environ, **own}, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    [line] = [line for line in done.stdout.splitlines() if line.startswith("SEEN ")]
+    process = subprocess.run(words, env={**os.environ, **own}, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr[-3000:]
+    [line] = [line for line in process.stdout.splitlines() if line.startswith("SEEN ")]
     report: dict[str, Any] = json.loads(line.removeprefix("SEEN "))
     return report
 
 
 def test_each_hour_is_one_event_and_a_run_without_one_makes_none(events: dict[str, Any]) -> None:
-    told = [(name, key) for name, key, _ in events["told"]]
-    assert sorted(told) == [
+    event_keys = [(name, key) for name, key, _ in events["told"]]
+    assert sorted(event_keys) == [
         ("lake.shop.customers/hour", "2026-01-01T10"),
         ("lake.shop.orders/hour", "2026-01-01T02"),
         ("lake.shop.orders/hour", "2026-01-01T03"),
@@ -180,5 +180,5 @@ def test_named_branch_has_an_asset_of_its_own() -> None:
     tables = [build_table("lake.shop.orders"), build_table("lake.shop.customers", branch="staging")]
     dag = build_flush_dag(replace(build_pipeline(*tables), complete=Period.HOUR))
     tasks = [dag.get_task(name) for name in ("complete_0", "complete_1")]
-    assert [one.outlets[0].name for one in tasks] == ["lake.shop.orders/hour", "lake.shop.customers/staging/hour"]
-    assert [one.inlets for one in tasks] == [one.outlets for one in tasks]
+    assert [task.outlets[0].name for task in tasks] == ["lake.shop.orders/hour", "lake.shop.customers/staging/hour"]
+    assert [task.inlets for task in tasks] == [task.outlets for task in tasks]

@@ -15,10 +15,12 @@ def test_merges_beyond_those_that_airflow_maps_are_left_to_the_next_run_and_come
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = [f"lake.shop.t{number:04}" for number in range(2 * MOST + 1)]
-    waiting = {name: [1] for name in names}
+    batch_numbers = {name: [1] for name in names}
 
     def stage(name: str, planned: Any, engine: Any = None, watcher: Any = None) -> Any:
-        return [{"table": one, "batches": [{"batch": n} for n in numbers]} for one, numbers in waiting.items()], []
+        return [
+            {"table": table, "batches": [{"batch": n} for n in numbers]} for table, numbers in batch_numbers.items()
+        ], []
 
     monkeypatch.setattr(tasks, "run_stage", stage)
     operator, merged = StepOperator(task_id="stage", verb="stage", pipeline="shop", given=None), list[str]()
@@ -28,6 +30,9 @@ def test_merges_beyond_those_that_airflow_maps_are_left_to_the_next_run_and_come
         assert len(queues) == MOST
         merged += [queue["table"] for queue in queues]
         for name in names:
-            waiting[name] = [*([] if name in {queue["table"] for queue in queues} else waiting[name]), batch]
+            batch_numbers[name] = [
+                *([] if name in {queue["table"] for queue in queues} else batch_numbers[name]),
+                batch,
+            ]
     assert set(merged) == set(names), "each has its turn, although all have a new batch in each run"
     assert step.limit_queues([{"table": "a"}] * MOST, MOST) == [{"table": "a"}] * MOST

@@ -61,13 +61,13 @@ class Merges:
 
 @pytest.fixture
 def context(monkeypatch: pytest.MonkeyPatch) -> Any:
-    made: Any = {"ti": TaskResults()}
-    monkeypatch.setattr(errors, "get_current_context", lambda: made)
+    context: Any = {"ti": TaskResults()}
+    monkeypatch.setattr(errors, "get_current_context", lambda: context)
     monkeypatch.setattr(
         member, "emit_asset_event", lambda _, published, fleet: events.append((fleet, published["table"]))
     )
     events.clear()
-    return made
+    return context
 
 
 events: list[tuple[str, str]] = []
@@ -88,10 +88,10 @@ def test_merge_that_went_to_wait_goes_on_behind_the_tables_that_are_done(
     assert memory["checkpoint"] == SECOND
     assert events == [], "an event belongs to the task's success"
     monkeypatch.setattr(tasks, "run_merge", goes_on := Merges())
-    done = merge(context, memory)
+    result = merge(context, memory)
     assert goes_on.merged == [SECOND, THIRD]
     assert (goes_on.payloads[SECOND], goes_on.payloads[THIRD]) == ({"checkpoint": SECOND}, {})
-    assert [table["table"] for table in done["tables"]] == [FIRST, SECOND, THIRD]
+    assert [table["table"] for table in result["tables"]] == [FIRST, SECOND, THIRD]
     assert events == [("fleet_night", name) for name in (FIRST, SECOND, THIRD)]
 
 
@@ -117,8 +117,8 @@ def test_table_that_fails_leaves_the_others_to_go_on_and_is_tried_again_where_th
     monkeypatch.setattr(tasks, "run_merge", merges := Merges(**outcomes))
     with pytest.raises(AirflowException) as problem:
         merge(context)
-    left = context["ti"].left["error"]
-    assert (type(problem.value), left["error"], left["tables"]) == expected
+    error_result = context["ti"].left["error"]
+    assert (type(problem.value), error_result["error"], error_result["tables"]) == expected
     assert merges.merged == [name for name in (FIRST, SECOND, THIRD) if name.rpartition(".")[2] not in outcomes]
 
 
@@ -126,8 +126,8 @@ def test_table_that_fails_leaves_the_others_to_go_on_and_is_tried_again_where_th
 def test_merge_whose_tables_another_run_published_or_the_file_names_no_more_is_skipped(
     context: Any, monkeypatch: pytest.MonkeyPatch, kind: type[TidegateError]
 ) -> None:
-    others = {name: kind("lost") for name in ("first", "second", "third")}
-    monkeypatch.setattr(tasks, "run_merge", Merges(**others))
+    errors_by_table = {name: kind("lost") for name in ("first", "second", "third")}
+    monkeypatch.setattr(tasks, "run_merge", Merges(**errors_by_table))
     with pytest.raises(AirflowSkipException):
         merge(context)
 
@@ -136,8 +136,8 @@ def test_merge_of_which_another_run_published_a_part_succeeds_and_tells_of_the_r
     context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "run_merge", Merges(second=PublishedElsewhere("batch=3")))
-    done = merge(context)
-    assert [table["table"] for table in done["tables"]] == [FIRST, THIRD]
+    result = merge(context)
+    assert [table["table"] for table in result["tables"]] == [FIRST, THIRD]
     assert events == [("fleet_night", FIRST), ("fleet_night", THIRD)]
 
 
@@ -149,8 +149,8 @@ def test_batches_that_were_published_before_their_table_failed_are_told_by_clean
     monkeypatch.setattr(tasks, "run_merge", merges)
     with pytest.raises(AirflowFailException):
         merge(context)
-    told = context["ti"].left[member.UNREPORTED_KEY]
-    assert [(table["table"], table.get("batch")) for table in told["tables"]] == [
+    unreported = context["ti"].left[member.UNREPORTED_KEY]
+    assert [(table["table"], table.get("batch")) for table in unreported["tables"]] == [
         (THIRD, None),
         (FIRST, 1),
         (SECOND, 1),
@@ -164,23 +164,23 @@ def test_stage_plans_alone_once_and_goes_on_with_that_plan_when_it_wakes(
     context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planned = {"tables": [], "refused": [], "left": 0}
-    asked: list[int | None] = []
-    monkeypatch.setattr(tasks, "run_plan", lambda name, most: asked.append(most) or planned)
-    seen: list[Any] = []
-    monkeypatch.setattr(member, "run_stage_step", lambda _, name, plan, memory: seen.append((name, plan)) or [])
-    given = {"pipeline": "shop", "plan": None, "failure": None, "max_records": 7}
-    member.run_member_stage(context, "fleet_night", given, {})
-    member.run_member_stage(context, "fleet_night", given, {"checkpoint": 1})
-    assert asked == [7]
-    assert seen == [("shop", planned)] * 2
+    limits: list[int | None] = []
+    monkeypatch.setattr(tasks, "run_plan", lambda name, most: limits.append(most) or planned)
+    stage_calls: list[Any] = []
+    monkeypatch.setattr(member, "run_stage_step", lambda _, name, plan, memory: stage_calls.append((name, plan)) or [])
+    member_input = {"pipeline": "shop", "plan": None, "failure": None, "max_records": 7}
+    member.run_member_stage(context, "fleet_night", member_input, {})
+    member.run_member_stage(context, "fleet_night", member_input, {"checkpoint": 1})
+    assert limits == [7]
+    assert stage_calls == [("shop", planned)] * 2
 
 
 def test_member_that_waits_fails_with_the_reason_and_without_a_try(context: Any) -> None:
-    waiting = {"error": "Waiting", "message": "the same failure in 3 runs", "tasks": ["stage"]}
-    given = {"pipeline": "shop", "plan": None, "failure": waiting, "max_records": None}
+    refusal = {"error": "Waiting", "message": "the same failure in 3 runs", "tasks": ["stage"]}
+    member_input = {"pipeline": "shop", "plan": None, "failure": refusal, "max_records": None}
     with pytest.raises(AirflowFailException, match="the same failure in 3 runs"):
-        member.run_member_stage(context, "fleet_night", given, {})
-    assert context["ti"].left == {"error": waiting}
+        member.run_member_stage(context, "fleet_night", member_input, {})
+    assert context["ti"].left == {"error": refusal}
 
 
 def test_operator_of_a_merge_tells_lineage_of_every_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ ORDERS = "lake.shop.orders"
 PIPELINE = build_pipeline(build_table(ORDERS))
 CATALOG = Catalog("dwh", "bigquery", {"project": "p", "location": "EU"}, "google_one")
 JOB = NamedJob(CATALOG, "p", "EU", "tidegate_shop_1")
-LONG = 60.0
+JOB_SECONDS = 60.0
 
 
 class Events:
@@ -68,14 +68,14 @@ class SlowWarehouse(_Delegating):
         table.snapshots[table_commit.head].summary["tidegate.job"] = str(JOB)
         self._wait()
 
-    def complete_attempt(self, *about: Any) -> Any:
+    def complete_attempt(self, *arguments: Any) -> Any:
         self._wait()
-        return self._port.complete_attempt(*about)
+        return self._port.complete_attempt(*arguments)
 
     def _wait(self) -> None:
         self._watcher.report_sent(JOB)
         if self._watcher.deferred_job_id != JOB.job_id:
-            self._watcher.report_running(JOB, LONG)
+            self._watcher.report_running(JOB, JOB_SECONDS)
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ def airflow(world: World, monkeypatch: pytest.MonkeyPatch) -> Any:
     return clock
 
 
-def build_operator(verb: str, given: Any) -> StepOperator:
-    return StepOperator(task_id=verb, verb=verb, pipeline="shop", given=given)
+def build_operator(verb: str, step_input: Any) -> StepOperator:
+    return StepOperator(task_id=verb, verb=verb, pipeline="shop", given=step_input)
 
 
 def defer_step(step: StepOperator, context: Any) -> tuple[TaskDeferred, dict[str, Any]]:
@@ -107,17 +107,17 @@ def defer_step(step: StepOperator, context: Any) -> tuple[TaskDeferred, dict[str
 def test_merge_that_waits_in_the_triggerer_goes_on_and_counts_its_batch_once(
     world: World, airflow: Any, context: Any
 ) -> None:
-    ((queue,), refused) = tasks.run_stage("shop", plan(world.build_ports(PIPELINE)).to_dict())
-    assert refused == []
+    ((queue,), refusals) = tasks.run_stage("shop", plan(world.build_ports(PIPELINE)).to_dict())
+    assert refusals == []
     step = build_operator("merge", queue)
-    away, memory = defer_step(step, context)
-    assert (away.method_name, away.timeout) == ("resume_step", waiting.DEFERRAL_TIMEOUT)
+    deferral, memory = defer_step(step, context)
+    assert (deferral.method_name, deferral.timeout) == ("resume_step", waiting.DEFERRAL_TIMEOUT)
     assert context["ti"].pushed[waiting.JobLink().xcom_key] == JOB.address
     assert context["outlet_events"].told == []
     airflow.now += 100
-    result = getattr(step, away.method_name)(context, memory, {"status": "success"})
+    result = getattr(step, deferral.method_name)(context, memory, {"status": "success"})
     assert (result["outcome"], result["batches"], result["staged"], result["inserted"]) == ("published", 1, 2, 2)
-    assert result["seconds"] >= LONG + 100, "what was waited for elsewhere is part of it"
+    assert result["seconds"] >= JOB_SECONDS + 100, "what was waited for elsewhere is part of it"
     assert context["outlet_events"].told == [(ORDERS, 1, 2)]
     assert [row["batch"] for row in world.destination.read_history("lake.shop.tidegate_shop_batches", 9)] == [1]
     assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b"]
@@ -167,12 +167,12 @@ def test_stage_that_the_version_before_deferred_goes_on_with_its_payload(
     world: World, airflow: Any, context: Any
 ) -> None:
     step = build_operator("stage", plan(world.build_ports(PIPELINE)).to_dict())
-    _, stored = defer_step(step, context)
+    _, stored_memory = defer_step(step, context)
     payload = {
-        "attempts": list(stored["attempts"]), "jobs": list(stored["jobs"]),
+        "attempts": list(stored_memory["attempts"]), "jobs": list(stored_memory["jobs"]),
         "job_id": "tidegate_shop_1", "job": "p:EU.tidegate_shop_1", "since": 999_940.0,
     }  # fmt: skip
-    assert stored.keys() == payload.keys()
+    assert stored_memory.keys() == payload.keys()
     (queue,) = step.resume_step(context, payload, {"status": "success"})
     assert len(world.engine.stages) == 1
     assert [batch["attempt"] for batch in queue["batches"]] == payload["attempts"]
@@ -187,8 +187,8 @@ def test_task_stays_on_the_worker_for_a_job_that_is_quick(context: Any) -> None:
 
 
 def test_link_that_cannot_be_left_fails_no_publish(caplog: pytest.LogCaptureFixture) -> None:
-    broken: Any = {"ti": None}
-    DeferringWatcher(broken, {}).report_sent(JOB)
+    empty_context: Any = {"ti": None}
+    DeferringWatcher(empty_context, {}).report_sent(JOB)
     assert "no link to the job: job=p:EU.tidegate_shop_1" in caplog.text
 
 
@@ -198,7 +198,7 @@ def test_link_that_cannot_be_left_fails_no_publish(caplog: pytest.LogCaptureFixt
 def trigger_of(context: Any) -> Any:
     """The trigger as the triggerer makes it, from what the task has left in Airflow's database."""
     with pytest.raises(TaskDeferred) as error_info:
-        DeferringWatcher(context, {}).report_running(JOB, LONG)
+        DeferringWatcher(context, {}).report_running(JOB, JOB_SECONDS)
     path, kwargs = error_info.value.trigger.serialize()
     assert path == "tidegate_airflow.triggers.bigquery_job.JobTrigger"
     return bigquery_job.JobTrigger(**json.loads(json.dumps(kwargs)))
@@ -207,14 +207,14 @@ def trigger_of(context: Any) -> Any:
 def test_trigger_asks_for_the_job_as_the_worker_does_and_never_cancels_it(
     context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trigger, asked = trigger_of(context), list[Any]()
+    trigger, requests = trigger_of(context), list[Any]()
     place = (trigger.conn_id, trigger.project_id, trigger.location, trigger.job_id, trigger.poll_interval)
     assert place == ("google_one", "p", "EU", JOB.job_id, bigquery_job.POLL_SECONDS)
     hook = trigger._get_async_hook()
     assert hook._warehouse._catalog == CATALOG
-    monkeypatch.setattr(hook._warehouse, "read_job", lambda *place: asked.append(place) or "the job")
+    monkeypatch.setattr(hook._warehouse, "read_job", lambda *place: requests.append(place) or "the job")
     assert asyncio.run(hook._get_job(JOB.job_id, "elsewhere", "US")) == "the job"
-    assert asked == [(JOB.job_id, "EU")]
+    assert requests == [(JOB.job_id, "EU")]
     monkeypatch.setattr(trigger, "_get_async_hook", lambda: pytest.fail("a publish that has begun is never cancelled"))
     asyncio.run(trigger.on_kill())
 
@@ -222,10 +222,10 @@ def test_trigger_asks_for_the_job_as_the_worker_does_and_never_cancels_it(
 def test_trigger_waits_a_while_before_its_first_look_and_fires_when_the_job_has_ended(
     context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trigger, slept, states = trigger_of(context), list[float](), ["running", "success"]
+    trigger, pauses, states = trigger_of(context), list[float](), ["running", "success"]
 
     async def sleep(seconds: float) -> None:
-        slept.append(seconds)
+        pauses.append(seconds)
 
     async def status(**_: Any) -> dict[str, str]:
         return {"status": states.pop(0), "message": "done"}
@@ -237,7 +237,7 @@ def test_trigger_waits_a_while_before_its_first_look_and_fires_when_the_job_has_
         return await anext(trigger.run())
 
     assert asyncio.run(first()).payload["status"] == "success"
-    assert slept == [bigquery_job.FIRST_POLL_SECONDS, bigquery_job.POLL_SECONDS]
+    assert pauses == [bigquery_job.FIRST_POLL_SECONDS, bigquery_job.POLL_SECONDS]
     assert states == []
 
 
@@ -254,16 +254,16 @@ def test_trigger_waits_a_while_before_its_first_look_and_fires_when_the_job_has_
         (RetryLater("it passes"), AirflowException, True),
         (OutcomeUnknown("no answer"), AirflowException, True),
     ],
-    ids=lambda given: type(given).__name__ if isinstance(given, Exception) else "",
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 def test_failure_becomes_what_airflow_does_next_and_leaves_its_reason(
     error: Exception, kind: type[Exception], is_told: bool, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
-    with pytest.raises(kind) as raised, errors.raise_airflow_errors():
+    with pytest.raises(kind) as error_info, errors.raise_airflow_errors():
         raise error
-    assert type(raised.value) is kind
-    assert (str(raised.value), raised.value.__cause__) == (str(error), error)
+    assert type(error_info.value) is kind
+    assert (str(error_info.value), error_info.value.__cause__) == (str(error), error)
     reason = {"error": type(error).__name__, "message": str(error)}
     assert context["ti"].pushed == ({"error": reason} if is_told else {})
 

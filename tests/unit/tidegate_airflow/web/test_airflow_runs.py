@@ -9,9 +9,9 @@ NOON, LATER = "2026-01-01T12:00:00.000Z", "2026-01-01T12:00:05.500Z"
 NOON_SECONDS = 1767268800.0
 
 
-def build_error(task: str, kind: str, at: str = NOON, dag: str = "tidegate_a", **more: Any) -> dict[str, Any]:
-    named = {"dag_id": dag, "run_id": "last", "task_id": task, "error": kind, "tasks": None, **more}
-    return {**named, "message": f"{task}: {kind}", "state": "failed", "at": at}
+def build_error(task: str, kind: str, at: str = NOON, dag: str = "tidegate_a", **options: Any) -> dict[str, Any]:
+    failed_task = {"dag_id": dag, "run_id": "last", "task_id": task, "error": kind, "tasks": None, **options}
+    return {**failed_task, "message": f"{task}: {kind}", "state": "failed", "at": at}
 
 
 @pytest.mark.parametrize(

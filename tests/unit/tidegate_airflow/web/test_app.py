@@ -136,43 +136,43 @@ def test_pipeline_whose_dag_one_may_not_see_does_not_exist(
 ) -> None:
     viewer = build_login(airflow, "viewer")
     assert client.get("/api/pipelines/shop", headers=viewer).status_code == 200
-    monkeypatch.setattr(airflow, "is_authorized_dag", lambda **asked: False)
+    monkeypatch.setattr(airflow, "is_authorized_dag", lambda **options: False)
     pipelines = client.get("/api/pipelines", headers=viewer).json()["pipelines"]
     assert [row["pipeline"] for row in pipelines] == ["orphan"], "a file without a DAG, for who may see import errors"
-    monkeypatch.setattr(airflow, "is_authorized_view", lambda **asked: False)
+    monkeypatch.setattr(airflow, "is_authorized_view", lambda **options: False)
     assert client.get("/api/pipelines", headers=viewer).json()["pipelines"] == []
     for name in ("shop", "orphan", "nothing", "..%2f..%2fetc"):
         assert client.get(f"/api/pipelines/{name}", headers=viewer).status_code == 404
 
 
 def test_viewer_sees_everything_and_may_trigger_nothing(client: Any, airflow: Any) -> None:
-    seen = client.get("/api/pipelines/shop", headers=build_login(airflow, "viewer")).json()
-    assert seen["pipeline"]["dead_letters"] == 1
-    assert set(seen["may"].values()) == {False}
+    details = client.get("/api/pipelines/shop", headers=build_login(airflow, "viewer")).json()
+    assert details["pipeline"]["dead_letters"] == 1
+    assert set(details["may"].values()) == {False}
     may = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()["may"]
-    others = dict.fromkeys(("actions", "backfill", "replay", "maintenance"), False)
-    assert may == {"flush": True, "pause": True, **others}, "only DAGs there are"
+    other_rights = dict.fromkeys(("actions", "backfill", "replay", "maintenance"), False)
+    assert may == {"flush": True, "pause": True, **other_rights}, "only DAGs there are"
 
 
 def test_one_pipeline_comes_with_all_of_its_parts(client: Any, airflow: Any) -> None:
-    seen = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()
-    assert seen["pipeline"]["state"] == "current"
+    details = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()
+    assert details["pipeline"]["state"] == "current"
     offsets = [
-        (offset["topic"], offset["partition"], offset["begin"], offset["committed"]) for offset in seen["offsets"]
+        (offset["topic"], offset["partition"], offset["begin"], offset["committed"]) for offset in details["offsets"]
     ]
     assert offsets == [("orders", 0, 0, 2), ("orders", 1, 0, 0)]
-    assert [batch["batch"] for batch in seen["past"]["batches"]] == [1]
-    assert seen["past"]["advances"][0]["partition"] == 0
-    assert {one["kind"] for one in seen["storage"]} >= {"destination", "staged", "dead letters"}
-    assert seen["backfills"] == []
-    assert seen["airflow"]["dags"] == {"flush": {"dag_id": "tidegate_shop", "paused": False}}
+    assert [batch["batch"] for batch in details["past"]["batches"]] == [1]
+    assert details["past"]["advances"][0]["partition"] == 0
+    assert {entry["kind"] for entry in details["storage"]} >= {"destination", "staged", "dead letters"}
+    assert details["backfills"] == []
+    assert details["airflow"]["dags"] == {"flush": {"dag_id": "tidegate_shop", "paused": False}}
 
 
 def test_list_of_all_pipelines_carries_the_worst_partitions_of_each_and_its_own_page_carries_all(
     client: Any, airflow: Any, desk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A browser asks for the list every five seconds: of 200 pipelines with 5,000 partitions it had 100 MB."""
-    read_rows, many = desk._watch.get_rows, 5000
+    read_rows, partition_count = desk._watch.get_rows, 5000
     late = {7: 12.0, 4999: 90.5, 30: None}  # seconds behind; of one nobody knows
     parts = [
         {
@@ -183,22 +183,25 @@ def test_list_of_all_pipelines_carries_the_worst_partitions_of_each_and_its_own_
             "lag": 3 * (n in late),
             "lag_seconds": late.get(n, 0.0),
         }
-        for n in range(many)
+        for n in range(partition_count)
     ]
     rows = lambda: {name: {**row, "partitions": parts} for name, row in read_rows().items()}  # noqa: E731
     monkeypatch.setattr(desk._watch, "get_rows", rows)
     admin = build_login(airflow, "admin")
     answer = client.get("/api/pipelines", headers=admin)
-    listed = answer.json()["pipelines"]
-    assert [(row["pipeline"], row["partition_count"]) for row in listed] == [("orphan", many), ("shop", many)]
-    for row in listed:
-        found = [one["partition"] for one in row["partitions"]]
-        assert (found[:3], len(found)) == ([4999, 7, 30], 20)
+    pipeline_rows = answer.json()["pipelines"]
+    assert [(row["pipeline"], row["partition_count"]) for row in pipeline_rows] == [
+        ("orphan", partition_count),
+        ("shop", partition_count),
+    ]
+    for row in pipeline_rows:
+        partitions = [partition["partition"] for partition in row["partitions"]]
+        assert (partitions[:3], len(partitions)) == ([4999, 7, 30], 20)
     assert len(answer.content) < 2 * 10_000
     own = client.get("/api/pipelines/shop", headers=admin).json()["pipeline"]
-    assert (own["partitions"], own["partition_count"]) == (parts, many)
+    assert (own["partitions"], own["partition_count"]) == (parts, partition_count)
     metrics = client.get("/metrics", headers=admin).text
-    assert metrics.count("tidegate_lag_records{") == 2 * many
+    assert metrics.count("tidegate_lag_records{") == 2 * partition_count
 
 
 def test_pipeline_whose_file_goes_while_it_is_asked_for_does_not_exist(
@@ -215,12 +218,15 @@ def test_committed_offsets_expire_as_brokers_say_or_after_seven_days_and_that_is
 ) -> None:
     from tidegate_airflow.web import airflow_runs
 
-    monkeypatch.setattr(airflow_runs, "read_last_commit", lambda *asked: datetime(2026, 1, 1, tzinfo=UTC))
-    for told, expires in ((None, "2026-01-08T00:00:00.000Z"), (7200.0, "2026-01-01T02:00:00.000Z")):
-        world.broker.group_retention_seconds = told
-        seen = client.get("/api/pipelines/shop", headers=build_login(airflow, "viewer")).json()
-        assert seen["group_retention"] == {"seconds": told or 604_800, "assumed": told is None}
-        assert seen["airflow"]["offsets_expire"] == expires
+    monkeypatch.setattr(airflow_runs, "read_last_commit", lambda *arguments: datetime(2026, 1, 1, tzinfo=UTC))
+    for retention_seconds, expires in ((None, "2026-01-08T00:00:00.000Z"), (7200.0, "2026-01-01T02:00:00.000Z")):
+        world.broker.group_retention_seconds = retention_seconds
+        details = client.get("/api/pipelines/shop", headers=build_login(airflow, "viewer")).json()
+        assert details["group_retention"] == {
+            "seconds": retention_seconds or 604_800,
+            "assumed": retention_seconds is None,
+        }
+        assert details["airflow"]["offsets_expire"] == expires
 
 
 def test_part_that_fails_says_so_and_the_others_are_there(client: Any, airflow: Any, world: World) -> None:
@@ -228,14 +234,14 @@ def test_part_that_fails_says_so_and_the_others_are_there(client: Any, airflow: 
         raise RetryLater("brokers=b gave no answer within 30 s")
 
     world.broker.read_committed = fail_to_read  # type: ignore[method-assign]
-    seen = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()
-    assert seen["offsets"] == {"error": "brokers=b gave no answer within 30 s"}
-    assert seen["storage"]
+    details = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()
+    assert details["offsets"] == {"error": "brokers=b gave no answer within 30 s"}
+    assert details["storage"]
 
 
 def test_dead_letters_are_given_page_by_page_as_people_can_read_them(client: Any, airflow: Any) -> None:
-    found = client.get("/api/pipelines/shop/dead-letters?page=7", headers=build_login(airflow, "viewer")).json()
-    assert (found["waiting"], found["pages"], found["dead_letters"]) == (1, 1, [])
+    letters_page = client.get("/api/pipelines/shop/dead-letters?page=7", headers=build_login(airflow, "viewer")).json()
+    assert (letters_page["waiting"], letters_page["pages"], letters_page["dead_letters"]) == (1, 1, [])
     [letter] = client.get("/api/pipelines/shop/dead-letters", headers=build_login(airflow, "viewer")).json()[
         "dead_letters"
     ]
@@ -268,10 +274,10 @@ def test_scraper_reads_the_metrics_of_all_with_its_token_and_users_those_of_thei
     assert everything.headers["Content-Type"].startswith("application/openmetrics-text")
     assert 'tidegate_dead_letters{pipeline="shop"} 1' in everything.text
     assert 'pipeline="orphan"' in everything.text
-    monkeypatch.setattr(airflow, "is_authorized_view", lambda **asked: False)
-    mine = client.get("/metrics", headers=build_login(airflow, "viewer")).text
-    assert 'pipeline="shop"' in mine
-    assert 'pipeline="orphan"' not in mine
+    monkeypatch.setattr(airflow, "is_authorized_view", lambda **options: False)
+    metrics_text = client.get("/metrics", headers=build_login(airflow, "viewer")).text
+    assert 'pipeline="shop"' in metrics_text
+    assert 'pipeline="orphan"' not in metrics_text
 
 
 def test_tab_on_a_dag_leads_to_its_pipeline(client: Any, airflow: Any) -> None:
@@ -320,19 +326,19 @@ def test_publication_comes_with_its_place_in_the_tables_snapshots(
     [row] = client.get("/api/pipelines", headers=admin).json()["publications"]
     assert (row["state"], row["published_snapshot_id"], row["snapshots_behind"]) == ("current", "10", 0)
     outside.table.commit(a="2")
-    seen = client.get("/api/publications/out", headers=admin).json()
-    assert [snapshot["snapshot_id"] for snapshot in seen["snapshots"]] == ["11", "10"], (
+    details = client.get("/api/publications/out", headers=admin).json()
+    assert [snapshot["snapshot_id"] for snapshot in details["snapshots"]] == ["11", "10"], (
         "as text: browsers round such numbers"
     )
-    assert (seen["may"], seen["publication"]["dag_id"]) == ({"publish": True}, "tidegate_publish_out")
+    assert (details["may"], details["publication"]["dag_id"]) == ({"publish": True}, "tidegate_publish_out")
     viewer = build_login(airflow, "viewer")
     assert client.get("/api/publications/out", headers=viewer).json()["may"] == {"publish": False}
     assert client.get("/api/publications/nothing", headers=viewer).status_code == 404
-    moved = client.get("/dags/tidegate_publish_out", headers=viewer)
-    assert moved.headers["location"].endswith("/tidegate/publications/out")
+    response = client.get("/dags/tidegate_publish_out", headers=viewer)
+    assert response.headers["location"].endswith("/tidegate/publications/out")
     metrics = client.get("/metrics", headers=viewer).text
     assert 'tidegate_publication_up{publication="out"} 1' in metrics
-    monkeypatch.setattr(airflow, "get_authorized_dag_ids", lambda **asked: set())
+    monkeypatch.setattr(airflow, "get_authorized_dag_ids", lambda **options: set())
     assert client.get("/api/pipelines", headers=viewer).json()["publications"] == []
     assert client.get("/api/publications/out", headers=viewer).status_code == 404
 
@@ -348,8 +354,8 @@ def test_publication_that_cannot_go_on_is_stuck_with_the_way_out(client: Any, ai
 
 def test_runbook_is_read_by_whoever_is_logged_in_and_nothing_else_is_read_through_it(client: Any, airflow: Any) -> None:
     viewer = build_login(airflow, "viewer")
-    shown = client.get("/api/runbook/bad-record", headers=viewer).json()
-    assert shown["text"].startswith("# A record cannot be decoded")
+    runbook_page = client.get("/api/runbook/bad-record", headers=viewer).json()
+    assert runbook_page["text"].startswith("# A record cannot be decoded")
     assert client.get("/api/runbook/bad-record").status_code == 401
     for name in ("nothing", "..%2foperations", "bad-record.md"):
         assert client.get(f"/api/runbook/{name}", headers=viewer).status_code == 404
@@ -369,11 +375,11 @@ def runs(airflow: Any) -> Iterator[None]:
              ("second", "plan", "success"), ("second", "stage", "success"), ("second", "merge", "running")]  # fmt: skip
     with create_session() as session:
         for run, state in (("first", "failed"), ("second", "running"), ("third", "queued")):
-            told = {"run_id": run, "state": state, "run_type": "scheduled", "run_after": at}
-            session.execute(insert(DagRun).values(dag_id=dag, **told))
+            run_values = {"run_id": run, "state": state, "run_type": "scheduled", "run_after": at}
+            session.execute(insert(DagRun).values(dag_id=dag, **run_values))
         for run, name, state in tasks:
-            told = {"id": uuid4(), "run_id": run, "task_id": name, "state": state}
-            session.execute(insert(TaskInstance).values(**task, **told))
+            run_values = {"id": uuid4(), "run_id": run, "task_id": name, "state": state}
+            session.execute(insert(TaskInstance).values(**task, **run_values))
     yield
     with create_session() as session:
         for table in (TaskInstance, DagRun):

@@ -22,7 +22,7 @@ RED = DagStatus(
 
 
 def build_streaks(*failed: FailedTask) -> dict[str, Any]:
-    failure = Failure("x", "\n".join(one.message for one in failed), failed_tasks=failed)
+    failure = Failure("x", "\n".join(refusal.message for refusal in failed), failed_tasks=failed)
     return {"flush_failures": extend_streak(None, failure, "r", 1.0).to_dict()}
 
 

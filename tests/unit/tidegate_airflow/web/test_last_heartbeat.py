@@ -38,13 +38,13 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             for dag, hours, state, has_committed in RUNS:
                 at = NOON + timedelta(hours=hours)
                 run = {"dag_id": dag, "run_id": f"r{hours}", "run_after": at, "run_type": "scheduled"}
-                made = session.execute(insert(DagRun).values(state=state, **run)).inserted_primary_key
+                run_id = session.execute(insert(DagRun).values(state=state, **run)).inserted_primary_key
                 place = {"dag_id": dag, "run_id": f"r{hours}", "task_id": "heartbeat"}
                 task = {"id": uuid4(), "state": state, "end_date": at, "try_number": 1, "pool": "default_pool"}
                 session.execute(insert(TaskInstance).values(pool_slots=1, **place, **task))
                 if has_committed:
-                    left = {"dag_run_id": made[0], "key": "committed", "value": True, "timestamp": at}
-                    session.execute(insert(XComModel).values(**place, **left))
+                    xcom_values = {"dag_run_id": run_id[0], "key": "committed", "value": True, "timestamp": at}
+                    session.execute(insert(XComModel).values(**place, **xcom_values))
             asset = AssetModel(name=f"{FLEET}_backlog", uri=f"{FLEET}_backlog", group="asset")
             session.add(asset)
             session.flush()

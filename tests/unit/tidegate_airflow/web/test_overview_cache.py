@@ -32,12 +32,12 @@ class Onlooker:
     def learn(self, places: Any) -> None:
         list(places)
 
-    def read_log(self, *asked: Any) -> Any:
+    def read_log(self, *arguments: Any) -> Any:
         assert self.gate.wait(60)
         self.on_read()
         if self.failure:
             raise self.failure
-        return self._broker.read_log(*asked)
+        return self._broker.read_log(*arguments)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)
@@ -46,18 +46,18 @@ class Onlooker:
 class Files:
     """Pipelines by name: a source, or what is wrong with the file."""
 
-    def __init__(self, found: dict[str, PipelineContext | Exception]) -> None:
-        self.found = found
+    def __init__(self, contexts: dict[str, PipelineContext | Exception]) -> None:
+        self.found = contexts
         self.failures: list[str] = []
 
     def list_names(self) -> list[str]:
         return sorted(self.found)
 
     def get_context(self, name: str) -> PipelineContext:
-        one = self.found[name]
-        if isinstance(one, Exception):
-            raise one
-        return one
+        value = self.found[name]
+        if isinstance(value, Exception):
+            raise value
+        return value
 
     def report_failure(self, name: str) -> None:
         self.failures.append(name)
@@ -82,8 +82,8 @@ def build_ports(world: World, broker: Any, name: str = "shop") -> Ports:
     return replace(world.build_ports(build_pipeline(build_table(f"lake.shop.{name}"), name=name)), broker=broker)
 
 
-def watch_of(**found: PipelineContext | Exception) -> OverviewCache:
-    return OverviewCache(Files(found))
+def watch_of(**context_or_error: PipelineContext | Exception) -> OverviewCache:
+    return OverviewCache(Files(context_or_error))
 
 
 def test_pipelines_of_one_cluster_are_read_with_one_look_at_its_brokers(world: World, broker: Onlooker) -> None:
@@ -188,11 +188,11 @@ def look_until_read(watch: OverviewCache, broker: Onlooker, times: int) -> None:
 def test_brokers_that_answer_slowly_are_rested_from_and_no_others(world: World, clock: SteppedTime) -> None:
     slow, fast = Onlooker(world.broker), Onlooker(world.broker)
     slow.on_read = lambda: setattr(clock, "seconds", clock.seconds + 60)
-    found = {"slow": PipelineContext(("slow",), build_ports(world, slow, "slow"))}
-    found["fast"] = PipelineContext(("fast",), build_ports(world, fast, "fast"))
-    watch = OverviewCache(Files({"slow": found["slow"]}))
+    contexts = {"slow": PipelineContext(("slow",), build_ports(world, slow, "slow"))}
+    contexts["fast"] = PipelineContext(("fast",), build_ports(world, fast, "fast"))
+    watch = OverviewCache(Files({"slow": contexts["slow"]}))
     look_until_read(watch, slow, 1)
-    watch._sources = Files(dict(found))
+    watch._sources = Files(dict(contexts))
     clock.seconds += 5
     look_until_read(watch, fast, 1)
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "y"})

@@ -69,8 +69,8 @@ def test_table_on_a_named_branch_is_healthy_beside_a_pipeline_that_was_opened_fi
     assert resource_names.name_tag("branched") in kit.load(TABLE).metadata.refs
 
 
-def get_client(found: PipelineContexts, name: str) -> Any:
-    return found.get_context(name).ports.tables.catalogs.catalog("lake")
+def get_client(contexts: PipelineContexts, name: str) -> Any:
+    return contexts.get_context(name).ports.tables.catalogs.catalog("lake")
 
 
 def test_pipelines_share_a_catalogs_client_until_its_secret_is_another(

@@ -39,17 +39,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedTime:
 
 @pytest.fixture
 def view(clock: SteppedTime) -> View:
-    made = {name: Outside(delivery="exactly-once") for name in ("left", "right")}
-    for one in made.values():
-        one.table.commit(a="1", b="1")
-        publish(one.build_ports())
-    return View(made, lambda _: pytest.fail("no connection is needed"))
+    publications = {name: Outside(delivery="exactly-once") for name in ("left", "right")}
+    for value in publications.values():
+        value.table.commit(a="1", b="1")
+        publish(value.build_ports())
+    return View(publications, lambda _: pytest.fail("no connection is needed"))
 
 
 def read_readings(view: View) -> dict[str, tuple[Any, ...]]:
     readings = view.get_readings(["left", "right"], patience=60)
     return {
-        name: (one.status and one.status.snapshots_behind, one.read_at, one.error) for name, one in readings.items()
+        name: (reading.status and reading.status.snapshots_behind, reading.read_at, reading.error)
+        for name, reading in readings.items()
     }
 
 
@@ -92,9 +93,9 @@ def test_publications_that_are_opened_again_and_again_have_their_files_read_once
     for name in names:
         text = f"table: lake.shop.orders\ntopic: {name}\nkey: {{fields: [id]}}\nkafka: {{bootstrap.servers: 'b:1'}}\n"
         (tmp_path / "publications" / f"{name}.yaml").write_text(text + "spark: {remote: 'sc://b:1'}\n")
-    view, read, load = PublicationsView(tmp_path, lambda _: {}), list[Path](), publication_file.load_publication
-    monkeypatch.setattr(publication_file, "load_publication", lambda file, *given: read.append(file) or load(file))
+    view, paths, load = PublicationsView(tmp_path, lambda _: {}), list[Path](), publication_file.load_publication
+    monkeypatch.setattr(publication_file, "load_publication", lambda file, *arguments: paths.append(file) or load(file))
     for _ in range(3):
         assert [view.get_ports(name).publication.name for name in names] == names
         clock.seconds += CONTEXT_TTL_SECONDS + 1
-    assert len(read) == len(names)
+    assert len(paths) == len(names)

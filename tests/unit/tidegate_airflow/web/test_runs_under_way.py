@@ -44,14 +44,14 @@ def statuses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any
                 session.execute(insert(DagRun).values(dag_id=dag, start_date=since, **run))
                 for task, state, pool in tasks:
                     moment = "end_date" if state == "success" else "scheduled_dttm"
-                    told: dict[str, Any] = {"task_id": task, "state": state, "pool": pool}
-                    told |= {} if state is None else {moment: since}
+                    task_values: dict[str, Any] = {"task_id": task, "state": state, "pool": pool}
+                    task_values |= {} if state is None else {moment: since}
                     if state == "deferred":
                         session.add(trigger := Trigger("a.trigger.that.is.not.There", {}, since))
                         session.flush()
-                        told["trigger_id"] = trigger.id
+                        task_values["trigger_id"] = trigger.id
                     fixed = {"id": uuid4(), "run_id": "r", "map_index": -1, "try_number": 1, "pool_slots": 1}
-                    session.execute(insert(TaskInstance).values(dag_id=dag, **told, **fixed))
+                    session.execute(insert(TaskInstance).values(dag_id=dag, **task_values, **fixed))
         yield read_dag_statuses(list(RUNS))
 
 

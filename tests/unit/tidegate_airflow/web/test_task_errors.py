@@ -33,15 +33,19 @@ def failures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             for dag in (FLEET, OWN, MAINTENANCE):
                 run = {"run_id": "r", "state": "failed", "run_type": "scheduled", "run_after": at}
                 session.execute(insert(DagRun).values(dag_id=dag, **run))
-            for dag, task, index, shown in TASKS:
-                told: dict[str, Any] = {"task_id": task, "map_index": index, "_rendered_map_index": shown}
+            for dag, task, index, rendered_index in TASKS:
+                task_values: dict[str, Any] = {
+                    "task_id": task,
+                    "map_index": index,
+                    "_rendered_map_index": rendered_index,
+                }
                 fixed = {"id": uuid4(), "run_id": "r", "state": "failed", "pool": "default_pool", "pool_slots": 1}
-                session.execute(insert(TaskInstance).values(dag_id=dag, try_number=1, **told, **fixed))
+                session.execute(insert(TaskInstance).values(dag_id=dag, try_number=1, **task_values, **fixed))
         yield
 
 
-def show(found: list[dict[str, Any]]) -> set[tuple[str, str, int]]:
-    return {(one["dag_id"], one["task_id"], one["map_index"]) for one in found}
+def show(task_rows: list[dict[str, Any]]) -> set[tuple[str, str, int]]:
+    return {(entry["dag_id"], entry["task_id"], entry["map_index"]) for entry in task_rows}
 
 
 @pytest.mark.usefixtures("failures")
@@ -83,7 +87,7 @@ def count_steps(newest: str) -> int:
         dag_statuses = read_dag_statuses([FLEET, OWN, MAINTENANCE])
     finally:
         event.remove(settings.engine, "checkout", watch)
-    assert {name: one.last and one.last["run_id"] for name, one in dag_statuses.items()} == {
+    assert {name: dag_status.last and dag_status.last["run_id"] for name, dag_status in dag_statuses.items()} == {
         FLEET: newest,
         OWN: newest,
         MAINTENANCE: "r",
@@ -104,7 +108,7 @@ def test_statuses_cost_no_more_when_dags_have_run_for_years(monkeypatch: pytest.
     for runs in (100, 5000):
         names = [*(f"{runs} {number}" for number in range(runs)), f"newest of {runs}"]
         with create_session() as session:
-            made = [{"dag_id": dag, "run_id": name, **fixed} for name in names for dag in (FLEET, OWN)]
-            session.execute(insert(DagRun.__table__), made)
+            run_rows = [{"dag_id": dag, "run_id": name, **fixed} for name in names for dag in (FLEET, OWN)]
+            session.execute(insert(DagRun.__table__), run_rows)
         steps.append(count_steps(names[-1]))
     assert steps[1] < 2 * steps[0]

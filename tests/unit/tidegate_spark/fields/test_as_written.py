@@ -10,5 +10,5 @@ from tidegate_spark.fields.json.as_written import render_is_quoted
 
 @pytest.mark.parametrize("name", ["a", "a b", "`", "`a", "a`", "a.`b", "a`.`b"])
 def test_field_is_looked_for_by_its_whole_name(name: str) -> None:
-    wanted = render_literal(re.escape(json.dumps(name)))[1:-1]
-    assert f"concat('{wanted}" in render_is_quoted("digits", f"parsed.{quote('around')}.{quote(name)}", "text")
+    pattern_text = render_literal(re.escape(json.dumps(name)))[1:-1]
+    assert f"concat('{pattern_text}" in render_is_quoted("digits", f"parsed.{quote('around')}.{quote(name)}", "text")

@@ -12,7 +12,7 @@ from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate_spark.fields.avro_lengths import compile_skip, fits_schema
 from tidegate_spark.fields.avro_limits import LENGTH_CHECK_OPTION, guard_lengths
 
-WHOLE = " ".join(f"-D{name}={value}" for name, value in AVRO_LIMITS.items())
+JVM_OPTIONS = " ".join(f"-D{name}={value}" for name, value in AVRO_LIMITS.items())
 DRIVER, EXECUTOR = JAVA_OPTIONS
 
 
@@ -32,8 +32,8 @@ def build_job(**formats: Any) -> StageJob:
 
 @pytest.mark.parametrize("missing", AVRO_LIMITS)
 def test_server_has_limits_only_with_all_of_them(missing: str) -> None:
-    assert has_limits(WHOLE)
-    assert not has_limits(WHOLE.replace(missing, "x"))
+    assert has_limits(JVM_OPTIONS)
+    assert not has_limits(JVM_OPTIONS.replace(missing, "x"))
 
 
 def test_submitted_jobs_get_the_limits_and_keep_what_the_user_states() -> None:
@@ -42,14 +42,14 @@ def test_submitted_jobs_get_the_limits_and_keep_what_the_user_states() -> None:
     assert conf["a"] == "b"
     assert conf[DRIVER].startswith(own)
     assert conf[DRIVER].count("bytes.maxLength") == 1
-    assert conf[EXECUTOR] == WHOLE
+    assert conf[EXECUTOR] == JVM_OPTIONS
 
 
 @pytest.mark.parametrize(("settings", "is_checked"), [
-    ({"spark.master": "local[2]", DRIVER: WHOLE}, False),
-    ({"spark.master": "local[2]", EXECUTOR: WHOLE}, True),
-    ({"spark.master": "spark://h:1", DRIVER: WHOLE}, True),
-    ({"spark.master": "spark://h:1", EXECUTOR: WHOLE}, False),
+    ({"spark.master": "local[2]", DRIVER: JVM_OPTIONS}, False),
+    ({"spark.master": "local[2]", EXECUTOR: JVM_OPTIONS}, True),
+    ({"spark.master": "spark://h:1", DRIVER: JVM_OPTIONS}, True),
+    ({"spark.master": "spark://h:1", EXECUTOR: JVM_OPTIONS}, False),
     ({}, True),
 ])  # fmt: skip
 def test_records_are_checked_before_decoding_where_the_decoding_jvm_has_no_limits(
@@ -82,11 +82,11 @@ def test_whole_records_of_every_type_fit_and_cut_ones_do_not() -> None:
         "a": ["x", None], "m": {"k": 1.5}, "f": b"abc", "g": b"abc", "e": "x", "r": {"b": b"12"}, "s": {"b": b""},
         "n": -(2**63), "t": 0.5, "u": True,
     }  # fmt: skip
-    out = BytesIO()
-    fastavro.schemaless_writer(out, schema, row)
+    buffer = BytesIO()
+    fastavro.schemaless_writer(buffer, schema, row)
     walks = {"": compile_skip(schema)}
-    assert fits_schema(out.getvalue(), walks)
-    assert not any(fits_schema(out.getvalue()[:end], walks) for end in range(len(out.getvalue())))
+    assert fits_schema(buffer.getvalue(), walks)
+    assert not any(fits_schema(buffer.getvalue()[:end], walks) for end in range(len(buffer.getvalue())))
     framed = {"5": walks[""]}
-    assert fits_schema(b"\0\0\0\0\5" + out.getvalue(), framed)
-    assert not fits_schema(b"\0\0\0\0\6" + out.getvalue(), framed)
+    assert fits_schema(b"\0\0\0\0\5" + buffer.getvalue(), framed)
+    assert not fits_schema(b"\0\0\0\0\6" + buffer.getvalue(), framed)

@@ -5,11 +5,11 @@ from tidegate.schema.data_types import format_type, parse_type
 from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.fields.lossless import format_parsed_type, render_conversion, render_is_lossy
 
-GUARDED = ["DECIMAL(12,2)", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TINYINT", "SMALLINT"]
+CHECKED_TYPES = ["DECIMAL(12,2)", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ", "TINYINT", "SMALLINT"]
 EXACT = ["STRING", "INT", "BIGINT", "BOOLEAN", "DOUBLE", "FLOAT", "BINARY"]
 
 
-@pytest.mark.parametrize("text", GUARDED)
+@pytest.mark.parametrize("text", CHECKED_TYPES)
 def test_type_that_the_parser_would_round_is_read_as_text(text: str) -> None:
     assert format_parsed_type(parse_type(text)) == "STRING"
     assert render_is_lossy("x", parse_type(text), None) is not None
@@ -22,11 +22,11 @@ def test_type_that_the_parser_reads_exactly_is_left_alone(text: str) -> None:
     assert render_is_lossy("x", parse_type(text), None) is None
 
 
-@pytest.mark.parametrize("text", GUARDED)
+@pytest.mark.parametrize("text", CHECKED_TYPES)
 def test_guard_reaches_leaves_inside_arrays_maps_and_structs(text: str) -> None:
     nested = parse_type(f"ARRAY<MAP<STRING, STRUCT<a: {text}, b: INT>>>")
-    parsed = format_parsed_type(parse_type(text))
-    assert format_parsed_type(nested) == f"ARRAY<MAP<STRING, STRUCT<`a`: {parsed}, `b`: INT>>>"
+    parsed_type = format_parsed_type(parse_type(text))
+    assert format_parsed_type(nested) == f"ARRAY<MAP<STRING, STRUCT<`a`: {parsed_type}, `b`: INT>>>"
     assert render_conversion("x", nested, None).startswith("transform(x, e -> transform_values(e, (k, v) -> CASE")
     assert (render_is_lossy("x", nested, None) or "").startswith(
         "exists(x, e -> coalesce(exists(map_values(e), v -> coalesce(("
@@ -54,11 +54,9 @@ def test_map_keys_are_never_converted() -> None:
     assert format_type(parse_type("MAP<DATE, STRUCT<a: DATE>>")) == "MAP<DATE, STRUCT<`a`: DATE>>"
 
 
-@pytest.mark.parametrize(
-    ("given", "sql"), [("it's", r"'it\'s'"), ("back\\slash", r"'back\\slash'"), ("\\'", r"'\\\''")]
-)
-def test_literal_cannot_be_broken_out_of(given: str, sql: str) -> None:
-    assert render_literal(given) == sql
+@pytest.mark.parametrize(("text", "sql"), [("it's", r"'it\'s'"), ("back\\slash", r"'back\\slash'"), ("\\'", r"'\\\''")])
+def test_literal_cannot_be_broken_out_of(text: str, sql: str) -> None:
+    assert render_literal(text) == sql
 
 
 def test_identifier_cannot_be_broken_out_of() -> None:

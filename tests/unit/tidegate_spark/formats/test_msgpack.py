@@ -10,8 +10,8 @@ from tidegate_spark.fields.msgpack.decoder import MapDecoder, build_decoder
 from tidegate_spark.formats.msgpack import build_shape
 
 
-def read(kind: str, value: bytes, **more: Any) -> tuple[Any, str | None] | None:
-    return MapDecoder({**build_shape(parse_type(kind)), **more}, "value").decode(value)
+def read(kind: str, value: bytes, **options: Any) -> tuple[Any, str | None] | None:
+    return MapDecoder({**build_shape(parse_type(kind)), **options}, "value").decode(value)
 
 
 def encode_msgpack(value: Any) -> bytes:
@@ -101,11 +101,11 @@ def test_record_that_claims_to_be_huge_takes_no_memory(name: str) -> None:
     kind = "STRUCT<m: MAP<STRING, INT>, l: ARRAY<INT>, s: STRING, n: INT>"
     read(kind, HUGE[name])  # what the library needs once
     tracemalloc.start()
-    found = read(kind, HUGE[name])
+    value = read(kind, HUGE[name])
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert found is not None
-    assert found[0] is None
+    assert value is not None
+    assert value[0] is None
     assert peak_bytes < 1_000_000 + 4 * len(HUGE[name])
 
 

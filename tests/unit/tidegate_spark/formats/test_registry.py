@@ -8,10 +8,10 @@ from tidegate_spark.formats.registry import find_decoder
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_format_has_a_decoder_for_what_it_reads(name: str) -> None:
-    described, module = FORMATS[name], find_decoder(name)
-    assert described.name == name
-    assert hasattr(module, "decode_key") == described.reads_keys
-    assert hasattr(module, "decode_value") == described.reads_values
+    description, module = FORMATS[name], find_decoder(name)
+    assert description.name == name
+    assert hasattr(module, "decode_key") == description.reads_keys
+    assert hasattr(module, "decode_value") == description.reads_values
 
 
 def test_words_of_the_pipeline_file_are_those_that_are_registered() -> None:

@@ -8,7 +8,7 @@ from pyspark.sql import Row
 from tidegate.jobs.maintain_job import ORPHANS, MaintainJob, MaintenanceOutcome, ProcedureOutcome
 from tidegate_spark.merge import maintain_job
 
-LISTED = [Row(orphan_file_location="s3://lake/a.parquet"), Row(orphan_file_location="s3://lake/b.parquet")]
+ORPHAN_ROWS = [Row(orphan_file_location="s3://lake/a.parquet"), Row(orphan_file_location="s3://lake/b.parquet")]
 STAYED = (
     "1 of 2 files that nothing refers to are still there, though they were deleted twice; see that the user of the "
     "catalog's connection may delete below the table's location (s3:DeleteObject)"
@@ -35,8 +35,8 @@ class Session:
     ("answers", "outcome"),
     [
         ([[]], ProcedureOutcome()),
-        ([LISTED, []], ProcedureOutcome(rows=2)),
-        ([LISTED, LISTED[1:]], ProcedureOutcome(failed=STAYED)),
+        ([ORPHAN_ROWS, []], ProcedureOutcome(rows=2)),
+        ([ORPHAN_ROWS, ORPHAN_ROWS[1:]], ProcedureOutcome(failed=STAYED)),
     ],
 )
 def test_orphans_that_are_listed_again_after_they_were_deleted_are_a_failure(
@@ -46,5 +46,5 @@ def test_orphans_that_are_listed_again_after_they_were_deleted_are_a_failure(
     job = MaintainJob(pipeline="p", table="lake.s.t", attempt="a", property="x", statements={ORPHANS: "CALL orphans"})
     maintain_job.run(session, job)
     assert session.calls == len(answers)
-    told = session.kept.partition("= ")[2].strip("')").replace("\\'", "'").replace("''", "'")
-    assert MaintenanceOutcome.from_json(told, "here").steps == {ORPHANS: outcome}
+    outcome_text = session.kept.partition("= ")[2].strip("')").replace("\\'", "'").replace("''", "'")
+    assert MaintenanceOutcome.from_json(outcome_text, "here").steps == {ORPHANS: outcome}

@@ -21,16 +21,16 @@ class Configured(Exception):
 @pytest.fixture
 def configured(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """What the next job sets; the job ends there."""
-    seen: dict[str, str] = {}
+    conf_values: dict[str, str] = {}
 
     def configure(spark: Any, conf: dict[str, str]) -> None:
-        seen.update(conf)
+        conf_values.update(conf)
         raise Configured
 
     for module in (stage_job, direct_job):
         monkeypatch.setattr(module, "configure", configure)
         monkeypatch.setattr(module, "guard_lengths", lambda spark, job: job)
-    return seen
+    return conf_values
 
 
 def build_job(span: int) -> StageJob:

@@ -38,7 +38,7 @@ class Located(Warehouse):
 
 def find_faults(location: str | None, **datasets: str) -> list[Finding]:
     warehouse = check_warehouse(Located(location, **datasets), "dwh", NEED)
-    return [one for one in warehouse if one.severity is not Severity.OK]
+    return [finding for finding in warehouse if finding.severity is not Severity.OK]
 
 
 def test_dataset_in_another_location_than_the_catalogs_is_told_with_the_way_out() -> None:
@@ -59,11 +59,11 @@ def test_dataset_in_another_location_than_the_catalogs_is_told_with_the_way_out(
 )
 def test_datasets_where_jobs_run_are_well(location: str | None, datasets: dict[str, str]) -> None:
     warehouse = check_warehouse(Located(location, **datasets), "dwh", NEED)
-    assert {one.severity for one in warehouse if one.check == "catalog.namespace"} == {Severity.OK}
+    assert {finding.severity for finding in warehouse if finding.check == "catalog.namespace"} == {Severity.OK}
 
 
 def test_server_of_ones_own_that_takes_jobs_from_everywhere_is_well() -> None:
     """The local one says US of each dataset, whatever location it is asked for."""
     warehouse = Located("EU", shop="US", other="US")
     warehouse.estimate_read_bytes = lambda _: 0  # type: ignore[method-assign]
-    assert [one.severity for one in check_warehouse(warehouse, "dwh", NEED)] == [Severity.OK] * 5
+    assert [finding.severity for finding in check_warehouse(warehouse, "dwh", NEED)] == [Severity.OK] * 5

@@ -73,8 +73,8 @@ def build_layout(
     )
 
 
-def build_values(kind: str = "upsert_delete", **more: Any) -> dict[str, Any]:
-    table = build_shaped_table(Shape(COLUMNS, more.pop("keys", ("id",)), more=more), kind)
+def build_values(kind: str = "upsert_delete", **options: Any) -> dict[str, Any]:
+    table = build_shaped_table(Shape(COLUMNS, options.pop("keys", ("id",)), more=options), kind)
     return build_merge_input(build_pipeline(table), table, build_staged_batch(table), "b")
 
 
@@ -139,26 +139,26 @@ def test_new_keys_alone_leave_a_filter_that_reads_next_to_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize("given", [{"keys": ("id", "at")}, {"create": KEPT}])
-def test_partitions_of_the_batch_are_those_of_its_keys_where_the_column_cannot_change(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [{"keys": ("id", "at")}, {"create": KEPT}])
+def test_partitions_of_the_batch_are_those_of_its_keys_where_the_column_cannot_change(options: dict[str, Any]) -> None:
     query_runner = Asked({**KEYS, "partitions": [build_time(1)], "outside": False})
-    bounds = compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values(**given))
+    bounds = compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values(**options))
     assert len(query_runner.questions) == 1
     assert bounds.conditions[-1].ranges[0][0] == "TIMESTAMP '2026-01-01 00:00:00+00:00'"
     assert bounds.guards == ()
 
 
 def test_delete_does_not_tell_its_partition_even_where_the_column_cannot_change() -> None:
-    told = {**KEYS, "partitions": [build_time(1)], "outside": True, "deletes": 2}
-    query_runner = Asked(told, {"partitions": [build_time(1)], "outside": False, "versions": 3})
+    facts = {**KEYS, "partitions": [build_time(1)], "outside": True, "deletes": 2}
+    query_runner = Asked(facts, {"partitions": [build_time(1)], "outside": False, "versions": 3})
     compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values(create=KEPT))
     assert len(query_runner.questions) == 2
 
 
 def test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition() -> None:
     """A partial update, or a placeholder: its row lies where an earlier record has put it."""
-    told = {**KEYS, "partitions": [build_time(1)], "outside": True}
-    query_runner = Asked(told, {"partitions": [build_time(1), build_time(9)], "outside": False, "versions": 3})
+    facts = {**KEYS, "partitions": [build_time(1)], "outside": True}
+    query_runner = Asked(facts, {"partitions": [build_time(1), build_time(9)], "outside": False, "versions": 3})
     bounds = compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values("partial", create=KEPT))
     assert len(query_runner.questions) == 2
     assert [low for low, _ in bounds.conditions[-1].ranges] == [
@@ -204,14 +204,18 @@ def test_dates_are_partitions_by_themselves() -> None:
 @pytest.mark.parametrize(("shape", "field", "unit"), BOUNDED)
 def test_questions_and_bounded_merges_are_ones_that_bigquery_reads(shape: str, field: str | None, unit: str) -> None:
     base = SHAPES[shape]
-    wanted = Shape((*base.columns, Column("at", "TIMESTAMP"), Column("day", "DATE"))[-99:], base.keys, base.more)
+    wanted_shape = Shape((*base.columns, Column("at", "TIMESTAMP"), Column("day", "DATE"))[-99:], base.keys, base.more)
     if shape == "odd_names":
-        wanted = Shape((*base.columns[:-1], Column("at", "TIMESTAMP"), Column("day", "DATE")), base.keys, base.more)
+        wanted_shape = Shape(
+            (*base.columns[:-1], Column("at", "TIMESTAMP"), Column("day", "DATE")), base.keys, base.more
+        )
     create = Create(partition_by=("days(_PARTITIONTIME)",))
-    table = build_shaped_table(Shape(wanted.columns, wanted.keys, {**wanted.more, "create": create}), "upsert_delete")
+    table = build_shaped_table(
+        Shape(wanted_shape.columns, wanted_shape.keys, {**wanted_shape.more, "create": create}), "upsert_delete"
+    )
     pipeline = build_pipeline(table, source={"metadata": METADATA})
     analyzer, values = (
-        build_analyzer(pipeline, table, wanted),
+        build_analyzer(pipeline, table, wanted_shape),
         build_merge_input(pipeline, table, build_staged_batch(table), "b"),
     )
     days = [date(2026, 1, 1)] if field == "day" else [build_time(1), build_time(5)]
@@ -225,22 +229,22 @@ def test_questions_and_bounded_merges_are_ones_that_bigquery_reads(shape: str, f
         analyzer.check(statement)
 
 
-def list_days(first: date, many: int) -> list[datetime]:
-    return [datetime(first.year, first.month, first.day, tzinfo=UTC) + timedelta(days=n) for n in range(many)]
+def list_days(first: date, count: int) -> list[datetime]:
+    return [datetime(first.year, first.month, first.day, tzinfo=UTC) + timedelta(days=n) for n in range(count)]
 
 
 def test_batch_of_more_partitions_than_a_job_may_change_is_merged_in_parts() -> None:
     """Eleven years of days: every day lies in one part, and what does not tell its day in the last."""
     days = list_days(date(2015, 1, 1), 4018)
-    told = {**KEYS, "partitions": days[::-1], "outside": True, "deletes": 3}
-    query_runner = Asked(told, {"partitions": days[:5], "outside": False, "versions": 3})
+    facts = {**KEYS, "partitions": days[::-1], "outside": True, "deletes": 3}
+    query_runner = Asked(facts, {"partitions": days[:5], "outside": False, "versions": 3})
     bounds = compute_bounds(build_layout(), query_runner, SQL, POSITIONS, build_values())
     assert [part.staged.nulls for part in bounds.parts] == [False, False, False, True]
     assert [part.conditions for part in bounds.parts] == [bounds.conditions] * 4
-    held = [part.staged.ranges[0] for part in bounds.parts if part.staged.ranges]
+    part_ranges = [part.staged.ranges[0] for part in bounds.parts if part.staged.ranges]
     for day in days:
         text = f"TIMESTAMP '{day.isoformat(sep=' ')}'"
-        assert sum(low <= text <= high for low, high in held) == 1
+        assert sum(low <= text <= high for low, high in part_ranges) == 1
     assert bounds.guards
 
 
@@ -292,39 +296,42 @@ def build_range_layout(needs: bool = False) -> TableLayout:
 
 def test_partitions_of_numbers_are_bounds_too() -> None:
     """The last is shorter than the others; what lies below, above or nowhere is in none of them."""
-    told = {"deletes": 4, "partitions": [700, 100], "outside": False}
-    (bound,) = compute_bounds(build_range_layout(), Asked(told), SQL, POSITIONS, build_values()).conditions
-    assert (bound.ranges, bound.nulls) == ((("100", "399"), ("700", "999")), False)
-    (bound,) = compute_bounds(
-        build_range_layout(), Asked({**told, "outside": True}), SQL, POSITIONS, build_values()
+    facts = {"deletes": 4, "partitions": [700, 100], "outside": False}
+    (key_bound,) = compute_bounds(build_range_layout(), Asked(facts), SQL, POSITIONS, build_values()).conditions
+    assert (key_bound.ranges, key_bound.nulls) == ((("100", "399"), ("700", "999")), False)
+    (key_bound,) = compute_bounds(
+        build_range_layout(), Asked({**facts, "outside": True}), SQL, POSITIONS, build_values()
     ).conditions
-    beyond = ((str(-(2**63)), "99"), ("1000", str(2**63 - 1)))
-    assert (bound.ranges, bound.nulls) == ((("100", "399"), ("700", "999"), *beyond), True)
+    outer_ranges = ((str(-(2**63)), "99"), ("1000", str(2**63 - 1)))
+    assert (key_bound.ranges, key_bound.nulls) == ((("100", "399"), ("700", "999"), *outer_ranges), True)
 
 
 def test_partitions_of_numbers_are_looked_up_with_a_filter_where_one_is_required() -> None:
     name = replace(build_range_layout(needs=True), partitioning=Partitioning("day_number", "", range(0, 10)))
     query_runner = Asked({"deletes": 0}, {"partitions": [3], "outside": False, "versions": 3})
-    (bound,) = compute_bounds(name, query_runner, SQL, POSITIONS, build_values()).conditions
-    assert bound.ranges == (("3", "3"),)
+    (key_bound,) = compute_bounds(name, query_runner, SQL, POSITIONS, build_values()).conditions
+    assert key_bound.ranges == (("3", "3"),)
     assert f"t.`day_number` BETWEEN {-(2**63)} AND {2**63 - 1} OR t.`day_number` IS NULL" in query_runner.questions[1]
 
 
 @pytest.mark.parametrize(("of", "kind"), MERGED_IN_PARTS)
 def test_parts_of_every_merge_are_ones_that_bigquery_reads(of: str, kind: str) -> None:
-    many = {"at": list_days(date(2015, 1, 1), 4001), "day": [day.date() for day in list_days(date(2015, 1, 1), 4001)]}
-    many |= {"id": [*range(0, 40010, 10)], "ingestion": many["at"]}
+    values_by_column = {
+        "at": list_days(date(2015, 1, 1), 4001),
+        "day": [day.date() for day in list_days(date(2015, 1, 1), 4001)],
+    }
+    values_by_column |= {"id": [*range(0, 40010, 10)], "ingestion": values_by_column["at"]}
     layout = build_layout(None if of == "ingestion" else of)
     if of == "id":
         layout = replace(layout, partitioning=Partitioning("id", "", range(0, 50000, 10)))
     create = Create(partition_by=("days(_PARTITIONTIME)",)) if of == "ingestion" else Create()
-    wanted = Shape(COLUMNS, more={"create": create})
-    table = build_shaped_table(wanted, kind)
+    shape = Shape(COLUMNS, more={"create": create})
+    table = build_shaped_table(shape, kind)
     pipeline = build_pipeline(table)
     staged = replace(build_staged_batch(table, 1 if kind == "unchanged" else 0), counts=Counts(5000, 5000, 5000))
     answers = (
-        {**KEYS, "partitions": many[of], "outside": True},
-        {"partitions": many[of], "outside": True, "versions": 3},
+        {**KEYS, "partitions": values_by_column[of], "outside": True},
+        {"partitions": values_by_column[of], "outside": True, "versions": 3},
     )
     query_runner = Asked(*answers)
     tables = SimpleNamespace(find_bounds=lambda _, values: compute_bounds(layout, query_runner, SQL, POSITIONS, values))
@@ -334,7 +341,7 @@ def test_parts_of_every_merge_are_ones_that_bigquery_reads(of: str, kind: str) -
         text for text in statements if writes_into(text, "`my-project`.`shop`.`orders`") and "_tidegate_part" in text
     ]
     assert len(merges) == 4
-    analyzer = build_analyzer(pipeline, table, wanted)
+    analyzer = build_analyzer(pipeline, table, shape)
     for statement in (*query_runner.questions, *statements):
         analyzer.check(statement)
 

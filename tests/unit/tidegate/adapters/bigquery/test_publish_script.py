@@ -146,10 +146,10 @@ METADATA = {"event_ts": "timestamp", "heads": "headers", "list": "header-list"}
 
 
 def build_shaped_table(shape: Shape, kind: str) -> Table:
-    given = {"mode": "upsert_delete", **shape.more, **KINDS[kind]}
-    ordered = [c.name for c in SEQUENCE] if "sequence_groups" in given else given.get("sequence_by", ())
-    columns = shape.columns + tuple(c for c in SEQUENCE if c.name in ordered)
-    table = build_table(NAME, given.pop("mode"), keys=shape.keys, columns=columns, **given)
+    options = {"mode": "upsert_delete", **shape.more, **KINDS[kind]}
+    sequence_names = [c.name for c in SEQUENCE] if "sequence_groups" in options else options.get("sequence_by", ())
+    columns = shape.columns + tuple(c for c in SEQUENCE if c.name in sequence_names)
+    table = build_table(NAME, options.pop("mode"), keys=shape.keys, columns=columns, **options)
     added = [*(c for c in columns if c not in shape.columns), *list_metadata_columns(METADATA)]
     flag = [Column("_deleted", "BOOLEAN")] if table.deletes == "soft" else list(list_version_columns(table, METADATA))
     return replace(table, target_schema=to_struct([*shape.held, *added, *flag])) if shape.held else table
@@ -159,11 +159,11 @@ def build_ports(pipeline: Pipeline) -> Ports:
     return replace(World().build_ports(pipeline), sql=SQL)
 
 
-def build_staged_batch(table: Table, kept: int = 0) -> StagedBatch:
+def build_staged_batch(table: Table, kept_rows: int = 0) -> StagedBatch:
     counts = Counts(span=9, read=9, staged=9)
     ranges = Ranges.from_dict({"orders": {"0": [0, 9]}})
     return StagedBatch(
-        table.name, 7, "0af3", 0, ranges, counts, deletes=2, unsequenced_deletes=1, kept=kept, table_uuid="1"
+        table.name, 7, "0af3", 0, ranges, counts, deletes=2, unsequenced_deletes=1, kept=kept_rows, table_uuid="1"
     )
 
 
@@ -183,11 +183,11 @@ def format_struct(columns: tuple[Column, ...]) -> str:
 
 
 def build_analyzer(
-    pipeline: Pipeline, table: Table, shape: Shape, more: Mapping[str, tuple[Column, ...]] | None = None
+    pipeline: Pipeline, table: Table, shape: Shape, more_tables: Mapping[str, tuple[Column, ...]] | None = None
 ) -> Analyzer:
     """What there is when a batch is merged: the table, what is staged, what remembers deletes, the positions."""
     parts = list_intermediate_columns(pipeline, table)
-    held = tuple(Column(n, t) for n, t in _list_types(table)) if table.target_schema else ()
+    table_columns = tuple(Column(n, t) for n, t in _list_types(table)) if table.target_schema else ()
     header = "STRUCT<`key`: STRING, `value`: BINARY>"
     texts = ", ".join(f"`{name}`: STRING" for name in ("stage", "class", "message"))
     bad = f"STRUCT<`key`: BINARY, `value`: BINARY, `headers`: ARRAY<{header}>, {texts}>"
@@ -199,7 +199,7 @@ def build_analyzer(
         Column("attempt", "STRING"),
     )  # fmt: skip
     tables = {
-        NAME: held or list_destination_columns(table, pipeline.source.metadata),
+        NAME: table_columns or list_destination_columns(table, pipeline.source.metadata),
         f"{NAME}_shop_tmp": staged,
         f"{NAME}_tidegate_position": (
             Column("pipeline", "STRING"), Column("version", "BIGINT"), Column("attempt", "STRING"),
@@ -210,7 +210,7 @@ def build_analyzer(
         tables[f"{NAME}_changes"] = list_destination_change_columns(table, pipeline.source.metadata)
     if table.remembers_deletes:
         tables[f"{NAME}_deletes"] = list_deletes_columns(table, pipeline.source.metadata)
-    tables |= more or {}
+    tables |= more_tables or {}
     pseudo = ("_PARTITIONTIME",) if table.create.partition_by else ()
     return Analyzer({name.replace("dwh", "my-project", 1): columns for name, columns in tables.items()}, pseudo)
 
@@ -310,8 +310,8 @@ def test_tables_that_are_made_are_ones_that_bigquery_reads(shape: str) -> None:
         }  # fmt: skip
         analyzer = build_analyzer(pipeline, table, SHAPES[shape])
         columns = list_destination_columns(table, METADATA)
-        made = ("create_namespace", "create_intermediate", "drop_intermediate", "create_positions", "create_names")
-        for name in made:
+        creations = ("create_namespace", "create_intermediate", "drop_intermediate", "create_positions", "create_names")
+        for name in creations:
             analyzer.check(SQL.render(name, **values))
         analyzer.check(SQL.render("create_table", **{**values, "columns": columns}))
 

@@ -35,7 +35,7 @@ CONTROL, LETTERS, DELETES, CHANGES = (
 )
 TYPES = {"INT64": "BIGINT", "STRING": "STRING", "FLOAT64": "DOUBLE"}
 TEXTS = ("topic", "stage", "error_class", "message", "attempt", "table", "topic_id", "replayed_by")
-HELD = {
+TABLE_COLUMNS = {
     CONTROL: tuple(Column(name, TYPES[kind]) for name, kind in batch_history.COLUMN_TYPES.items()),
     LETTERS: (
         *(Column(name, "STRING") for name in TEXTS),
@@ -53,12 +53,12 @@ HELD = {
 class Judged(Warehouse):
     """A project where every statement is judged instead of run, over the tables that are `held`."""
 
-    def __init__(self, *held: str, lacks: str = "") -> None:
+    def __init__(self, *row_text: str, lacks: str = "") -> None:
         super().__init__(CATALOG, lambda _: None)
-        self._lacks, self.asked, self._held, self.labels = lacks, list[str](), held, dict[str, dict[str, str]]()
+        self._lacks, self.asked, self._held, self.labels = lacks, list[str](), row_text, dict[str, dict[str, str]]()
         self.expires: dict[str, Any] = {}
         self.num_rows = 0
-        self._analyzer = Analyzer({name.replace("dwh", "my-project", 1): HELD[name] for name in HELD})
+        self._analyzer = Analyzer({name.replace("dwh", "my-project", 1): TABLE_COLUMNS[name] for name in TABLE_COLUMNS})
 
     def find_table(self, name: str) -> Any:
         if name not in self._held:
@@ -66,13 +66,13 @@ class Judged(Warehouse):
         from google.cloud.bigquery import SchemaField
         from tidegate.adapters.bigquery.type_mapping import to_bigquery_schema
 
-        columns = [field for field in to_bigquery_schema(HELD[name]) if field["name"] != self._lacks]
+        columns = [field for field in to_bigquery_schema(TABLE_COLUMNS[name]) if field["name"] != self._lacks]
         kind = "changes" if name == CHANGES else "deletes"
         labels = describe_control(name).labels if name == CONTROL else {KIND_LABEL: kind}
         labels = self.labels.get(name, labels)
         schema = [SchemaField.from_api_repr(field) for field in columns]
-        more = {"expires": self.expires.get(name), "etag": len(self.asked), "num_rows": self.num_rows}
-        return SimpleNamespace(name=name, schema=schema, labels=labels, **more)
+        table_fields = {"expires": self.expires.get(name), "etag": len(self.asked), "num_rows": self.num_rows}
+        return SimpleNamespace(name=name, schema=schema, labels=labels, **table_fields)
 
     def has_dataset(self, reference: str) -> bool:
         return False
@@ -100,9 +100,11 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize(("held", "lacks", "words"), WRITTEN.values(), ids=WRITTEN)
-def test_history_is_written_by_statements_that_bigquery_reads(held: Any, lacks: str, words: list[str]) -> None:
-    warehouse = Judged(*held, lacks=lacks)
+@pytest.mark.parametrize(("existing_tables", "lacks", "words"), WRITTEN.values(), ids=WRITTEN)
+def test_history_is_written_by_statements_that_bigquery_reads(
+    existing_tables: Any, lacks: str, words: list[str]
+) -> None:
+    warehouse = Judged(*existing_tables, lacks=lacks)
     batch_history.append_row(warehouse, CONTROL, dict.fromkeys(batch_history.COLUMN_TYPES))
     assert [statement.split()[0] for statement in warehouse.asked] == words
 
@@ -143,20 +145,20 @@ def test_letters_in_many_ranges_are_counted_by_a_short_statement(monkeypatch: py
     rows = [dict(zip(("topic", "partition", "offset"), place, strict=True)) for place in places]
     monkeypatch.setattr(warehouse, "query_rows", lambda sql: rows if warehouse.run_statement(sql) else [])
     assert dead_letters.count_letters_of_others(warehouse, LETTERS, "it's", "a", ranges) == {("it's", 7): 2}
-    (asked,) = warehouse.asked
-    assert len(asked) < 1000
-    assert "`offset` >= 0 AND `offset` < 10001" in asked
+    (statement,) = warehouse.asked
+    assert len(statement) < 1000
+    assert "`offset` >= 0 AND `offset` < 10001" in statement
 
 
 def test_memory_is_not_paid_for_again_before_the_time_has_moved_far_enough() -> None:
     warehouse = Judged(DELETES, CHANGES)
     port = build_bigquery_destination({"dwh": warehouse}, SQL)
-    sent = []
+    statement_counts = []
     for before_ms in (1_000, 1_009, 1_010, 1_019, 1_025):
         for memory in (DELETES, CHANGES):
             port.tables.forget_deletes(memory, before_ms, 10)
-        sent.append(len(warehouse.asked))
-    assert sent == [2, 2, 4, 4, 6]
+        statement_counts.append(len(warehouse.asked))
+    assert statement_counts == [2, 2, 4, 4, 6]
     assert all("MILLIS(1025)" in statement for statement in warehouse.asked[-2:])
 
 
@@ -172,7 +174,7 @@ def test_columns_are_widened_by_a_statement_that_bigquery_reads() -> None:
 def test_dead_letters_and_positions_are_written_by_statements_that_bigquery_reads() -> None:
     table = build_shaped_table(SHAPES["plain"], "upsert_delete")
     tmp, positions = f"{NAME}_shop_tmp", f"{NAME}_tidegate_position"
-    analyzer = build_analyzer(build_pipeline(table), table, SHAPES["plain"], {LETTERS: HELD[LETTERS]})
+    analyzer = build_analyzer(build_pipeline(table), table, SHAPES["plain"], {LETTERS: TABLE_COLUMNS[LETTERS]})
     values = {"table": LETTERS, "target": "dwh.shop.it's", "attempt": "it's", "source": tmp, "batch": 7}
     values |= {"ranges": [("it's", 0, 1, 3), ("b", 7, 2, 9)], "published": 6, "snapshot_id": 0}
     for name in ("create", "write", "forget", "reread", "replayed"):

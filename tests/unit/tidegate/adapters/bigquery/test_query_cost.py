@@ -47,9 +47,9 @@ def test_bytes_that_nobody_counts_are_unknown_and_not_none_at_all() -> None:
 
 
 def test_a_publish_that_would_read_too_much_is_refused_in_one_sentence_before_it_is_sent() -> None:
-    with pytest.raises(GiveUp) as raised:
+    with pytest.raises(GiveUp) as error_info:
         estimate_scan_bytes(Counting({MERGE: 11}, limit=10), "pipeline=p table=t", (MERGE,))
-    assert str(raised.value) == (
+    assert str(error_info.value) == (
         "pipeline=p table=t: the publish would read bytes=11 max_bytes_billed=10; nothing was sent; cluster the table "
         "by its key, partition it by a column of the key, let batches grow with merge.interval, or raise "
         "max_bytes_billed in catalogs.yaml"
@@ -77,8 +77,8 @@ def test_bytes_stand_in_the_result_and_add_up_over_a_queue() -> None:
     summary = {"tidegate.bytes-scanned": "7", "tidegate.bytes-billed": "20", "tidegate.job": "p:EU.j"}
     cost = read_cost(summary)
     assert cost == PublishCost(bytes_scanned=7, bytes_billed=20, job="p:EU.j")
-    none = PublishedBatch("t", 1, Ranges.from_dict({}), 0, 0, 0, 0, 0.0, 1, None)
-    one = replace(none, batch=2, **vars(cost))
-    both = none.add(one).add(replace(one, job="p:EU.k"))
-    assert (both.bytes_scanned, both.bytes_billed, both.job) == (14, 40, "p:EU.k")
-    assert none.add(none).bytes_billed is None
+    empty_batch = PublishedBatch("t", 1, Ranges.from_dict({}), 0, 0, 0, 0, 0.0, 1, None)
+    first_batch = replace(empty_batch, batch=2, **vars(cost))
+    both_batches = empty_batch.add(first_batch).add(replace(first_batch, job="p:EU.k"))
+    assert (both_batches.bytes_scanned, both_batches.bytes_billed, both_batches.job) == (14, 40, "p:EU.k")
+    assert empty_batch.add(empty_batch).bytes_billed is None

@@ -41,8 +41,8 @@ def test_field_called_element_is_no_step_into_an_array() -> None:
             {"name": "Element", "type": "RECORD", "mode": "REPEATED", "fields": build_schema()}
         ]},
     )  # fmt: skip
-    wanted = "STRUCT<a: BIGINT, b: STRING>"
-    columns = (Column("element", wanted), Column("rows", f"ARRAY<STRUCT<element: ARRAY<{wanted}>>>"))
+    type_text = "STRUCT<a: BIGINT, b: STRING>"
+    columns = (Column("element", type_text), Column("rows", f"ARRAY<STRUCT<element: ARRAY<{type_text}>>>"))
     evolve(warehouse, "dwh.shop.t", columns, EvolutionRules())
     assert warehouse.list_names() == [
         "element", "element.a", "element.b", "rows", "rows.Element", "rows.Element.a", "rows.Element.b",

@@ -59,14 +59,14 @@ def test_schema_of_the_api_and_back_is_what_is_stored() -> None:
 
 def test_table_as_the_service_spells_its_types_is_the_same() -> None:
     """The API answers INTEGER, FLOAT, BOOLEAN and RECORD whatever was asked for."""
-    answered = [
+    fields = [
         {"name": "id", "type": "INTEGER", "mode": "REQUIRED"},
         {"name": "x", "type": "FLOAT"},
         {"name": "f", "type": "BOOLEAN", "mode": "NULLABLE"},
         {"name": "n", "type": "NUMERIC"},
         {"name": "r", "type": "RECORD", "mode": "REPEATED", "fields": [{"name": "d", "type": "DATETIME"}]},
     ]
-    table_struct = read_table_struct(answered)
+    table_struct = read_table_struct(fields)
     assert table_struct.required == {"id"}
     assert format_type(table_struct) == (
         "STRUCT<`id`: BIGINT, `x`: DOUBLE, `f`: BOOLEAN, `n`: DECIMAL(38,9), `r`: ARRAY<STRUCT<`d`: TIMESTAMP_NTZ>>>"
@@ -101,7 +101,7 @@ def test_flexible_names_are_taken(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("numeric", "declared", "changes"),
+    ("numeric", "declared_type", "changes"),
     [
         ({"type": "NUMERIC"}, "DECIMAL(12,2)", []),
         ({"type": "NUMERIC"}, "DECIMAL(38,9)", []),
@@ -119,25 +119,27 @@ def test_flexible_names_are_taken(name: str) -> None:
     ],
 )  # fmt: skip
 def test_decimal_goes_into_any_that_has_room_before_and_behind_the_point(
-    numeric: dict[str, str], declared: str, changes: list[str]
+    numeric: dict[str, str], declared_type: str, changes: list[str]
 ) -> None:
     current = read_table_struct([{"name": "a", **numeric}])
-    schema_changes = find_schema_changes("t", current, to_stored_columns([Column("a", declared)]), EvolutionRules())
+    schema_changes = find_schema_changes(
+        "t", current, to_stored_columns([Column("a", declared_type)]), EvolutionRules()
+    )
     assert [str(change) for change in schema_changes] == changes
 
 
 @pytest.mark.parametrize(
-    ("numeric", "declared"),
+    ("numeric", "declared_type"),
     [
         ({"type": "NUMERIC"}, "DECIMAL(38,10)"),
         ({"type": "NUMERIC", "precision": "10", "scale": "2"}, "DECIMAL(10,4)"),
         ({"type": "NUMERIC", "precision": "10", "scale": "4"}, "DECIMAL(9,2)"),
     ],
 )
-def test_decimal_of_which_a_part_would_be_lost_is_refused(numeric: dict[str, str], declared: str) -> None:
+def test_decimal_of_which_a_part_would_be_lost_is_refused(numeric: dict[str, str], declared_type: str) -> None:
     current = read_table_struct([{"name": "a", **numeric}])
     with pytest.raises(IncompatibleSchema, match="column=a: incompatible change"):
-        find_schema_changes("t", current, to_stored_columns([Column("a", declared)]), EvolutionRules())
+        find_schema_changes("t", current, to_stored_columns([Column("a", declared_type)]), EvolutionRules())
 
 
 def test_length_that_a_column_allows_is_kept_and_is_no_other_type() -> None:
@@ -159,12 +161,17 @@ def test_length_that_a_column_allows_is_kept_and_is_no_other_type() -> None:
 
 def test_required_column_that_the_table_fills_itself_needs_no_record_and_no_null() -> None:
     """A row that does not name it gets the default; a NULL that a record holds does not."""
-    required = {"type": "STRING", "mode": "REQUIRED"}
-    fields = [{"name": "a", **required, "defaultValueExpression": "'new'"}, {"name": "b", **required}]
+    required_field = {"type": "STRING", "mode": "REQUIRED"}
+    fields = [{"name": "a", **required_field, "defaultValueExpression": "'new'"}, {"name": "b", **required_field}]
     table_struct = read_table_struct(fields)
-    b, both = Column("b", "STRING", nullable=False), (Column("a", "STRING"), Column("b", "STRING", nullable=False))
+    b, both_columns = (
+        Column("b", "STRING", nullable=False),
+        (Column("a", "STRING"), Column("b", "STRING", nullable=False)),
+    )
     assert find_schema_changes("t", table_struct, [b], EvolutionRules()) == ()
-    assert [str(change) for change in find_schema_changes("t", table_struct, both, EvolutionRules())] == ["relaxed a"]
+    assert [str(change) for change in find_schema_changes("t", table_struct, both_columns, EvolutionRules())] == [
+        "relaxed a"
+    ]
     with pytest.raises(IncompatibleSchema, match="column=b: required, and the pipeline does not fill it"):
         find_schema_changes("t", table_struct, [Column("a", "STRING", nullable=False)], EvolutionRules())
 

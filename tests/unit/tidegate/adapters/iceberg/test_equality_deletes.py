@@ -66,8 +66,8 @@ def test_manifests_that_are_merged_keep_the_ids_as_java_reads_them(table: Table)
 def test_manifest_of_a_file_that_is_replaced_keeps_the_ids_of_the_others(table: Table) -> None:
     [merged] = put_onto_newest(table)  # one manifest of all four, as Java's writers make it too
     replaced = {entry.data_file.file_path for entry in merged.fetch_manifest_entry(table.io)}
-    gone = min(path for path in replaced if "positions" in path)
-    producer = _OntoNewest(table, table.current_snapshot(), NewParent(0), WrittenFiles({}, frozenset({gone})))
+    removed_path = min(path for path in replaced if "positions" in path)
+    producer = _OntoNewest(table, table.current_snapshot(), NewParent(0), WrittenFiles({}, frozenset({removed_path})))
     kind, ids = read_as_others_do(table, producer._without_replaced(merged))
     assert kind == "int"
     assert sorted(ids, key=str) == [None, [1, 2], [1]]

@@ -49,8 +49,8 @@ def catalogs(tmp_path: Path) -> Catalogs:
     return catalogs
 
 
-def list_dropped_tables(found: PipelineLeftovers) -> list[str]:
-    return [word for word in found.remove if word.startswith("DROP TABLE")]
+def list_dropped_tables(leftovers: PipelineLeftovers) -> list[str]:
+    return [word for word in leftovers.remove if word.startswith("DROP TABLE")]
 
 
 def test_tables_and_marks_of_a_pipeline_without_a_file_are_told(catalogs: Catalogs) -> None:
@@ -158,8 +158,8 @@ def test_table_that_cannot_be_read_hides_nothing_of_the_others(catalogs: Catalog
         "lake.a.orders_shop_backfill_1f_tmp", "lake.a.tidegate_shop_batches", "lake.a.tidegate_shop_dead_letters",
     ]  # fmt: skip
     assert leftover.destinations == ["lake.a.orders"]
-    told = [(type(error), str(error).partition(":")[0]) for error in failures]
-    assert told == [(GiveUp, "table=lake.a.orders_shop_tmp"), (GiveUp, "table=lake.b.lines")]
+    messages = [(type(error), str(error).partition(":")[0]) for error in failures]
+    assert messages == [(GiveUp, "table=lake.a.orders_shop_tmp"), (GiveUp, "table=lake.b.lines")]
 
 
 CATALOGS = """
@@ -173,13 +173,16 @@ lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:///FOLDER/catalog.db'
 def test_catalogs_that_fail_hide_nothing_of_the_others_and_are_named(catalogs: Catalogs, tmp_path: Path) -> None:
     (tmp_path / "pipelines").mkdir()
     (tmp_path / "catalogs.yaml").write_text(CATALOGS.replace("FOLDER", str(tmp_path)))
-    found, failures = find_all_leftovers(tmp_path, lambda _: None)
-    assert [(one.pipeline, len(one.tables)) for one in found] == [("shop", 5), ("shop_copy", 2)]
-    silent, refused, broken = failures
+    leftovers, failures = find_all_leftovers(tmp_path, lambda _: None)
+    assert [(pipeline_leftovers.pipeline, len(pipeline_leftovers.tables)) for pipeline_leftovers in leftovers] == [
+        ("shop", 5),
+        ("shop_copy", 2),
+    ]
+    silent, refused_catalog, broken_catalog = failures
     assert type(silent) is RetryLater
     assert str(silent).startswith("catalog=silent of catalogs.yaml address=127.0.0.1:9 took no connection")
-    assert (type(refused), "nobody_knows" in str(refused)) == (ConfigurationError, True)
-    assert (type(broken), str(broken).startswith("catalog=broken: ")) == (ConfigurationError, True)
+    assert (type(refused_catalog), "nobody_knows" in str(refused_catalog)) == (ConfigurationError, True)
+    assert (type(broken_catalog), str(broken_catalog).startswith("catalog=broken: ")) == (ConfigurationError, True)
 
 
 def _quote(name: str) -> str:

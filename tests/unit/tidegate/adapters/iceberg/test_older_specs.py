@@ -50,22 +50,24 @@ def test_snapshot_without_rows_leaves_them_as_they_are(table) -> None:
 def test_rows_that_are_put_onto_a_newer_main_leave_them_as_they_are(table) -> None:
     head = table.current_snapshot()
     producer = _OntoNewest(table, head, NewParent(head.snapshot_id), WrittenFiles({}))
-    kept = [manifest.manifest_path for manifest in producer._manifests()]
-    assert sorted(kept) == sorted(manifest.manifest_path for manifest in head.manifests(table.io))
+    manifest_paths = [manifest.manifest_path for manifest in producer._manifests()]
+    assert sorted(manifest_paths) == sorted(manifest.manifest_path for manifest in head.manifests(table.io))
 
 
 def test_partition_whose_column_is_gone_is_told_and_one_that_was_taken_away_is_not(table) -> None:
     assert build_state(table, "shop").dropped_partition == "part"
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "part", StringType()))
-    other = table.catalog.create_table("shop.new", schema, partition_spec=BY_PART, properties={"format-version": "2"})
-    with other.update_spec() as update:
+    new_table = table.catalog.create_table(
+        "shop.new", schema, partition_spec=BY_PART, properties={"format-version": "2"}
+    )
+    with new_table.update_spec() as update:
         update.remove_field("part")
     assert build_state(table.catalog.load_table("shop.new"), "shop").dropped_partition == ""
 
 
-@pytest.mark.parametrize(("mode", "kept"), [("merge-on-read", False), ("copy-on-write", True)])
-def test_names_that_iceberg_keeps_for_itself_are_told_by_how_it_merges(table, mode: str, kept: bool) -> None:
+@pytest.mark.parametrize(("mode", "is_kept"), [("merge-on-read", False), ("copy-on-write", True)])
+def test_names_that_iceberg_keeps_for_itself_are_told_by_how_it_merges(table, mode: str, is_kept: bool) -> None:
     with table.transaction() as change:
         change.set_properties({"write.merge.mode": mode})
     names = build_state(table, "shop").reserved_columns
-    assert ("_pos" in names, "_deleted" in names) == (True, kept)
+    assert ("_pos" in names, "_deleted" in names) == (True, is_kept)

@@ -76,8 +76,10 @@ class Lake:
         table = self.load(TABLE)
         files = _write_files(table, added)
         deletes, replaced = _write_position_deletes(table, state.snapshot_id, deleted)
-        found = {(ManifestContent.DATA, 1): files, (ManifestContent.DELETES, 1): deletes}
-        by_spec = {(kind, table.spec().spec_id): given for (kind, _), given in found.items() if given}
+        entries = {(ManifestContent.DATA, 1): files, (ManifestContent.DELETES, 1): deletes}
+        by_spec = {
+            (kind, table.spec().spec_id): file_entries for (kind, _), file_entries in entries.items() if file_entries
+        }
         at = table.metadata.snapshot_by_id(state.snapshot_id)
         producer = _OntoNewest(table, at, NewParent(state.snapshot_id), WrittenFiles(by_spec, replaced))
         counts = {"added-data-files": len(files), "added-delete-files": len(deletes), "added-records": len(added)}
@@ -136,17 +138,17 @@ def _write_position_deletes(
     table: Table, snapshot_id: int, keys: tuple[str, ...]
 ) -> tuple[list[DataFile], frozenset[str]]:
     """One delete file for each data file that holds one of the keys, with the places of those that it replaces."""
-    made, replaced = [], set()
+    delete_files, replaced = [], set()
     for task in table.scan(snapshot_id=snapshot_id).plan_files():
         path = task.file.file_path
         ids = pq.read_table(path.removeprefix("file://"))["id"].to_pylist()
         before = {file.file_path for file in task.delete_files}
-        gone = {at for old in before for at in pq.read_table(old.removeprefix("file://"))["pos"].to_pylist()}
-        new = {place for place, key in enumerate(ids) if key in keys} - gone
+        deleted_places = {at for old in before for at in pq.read_table(old.removeprefix("file://"))["pos"].to_pylist()}
+        new = {place for place, key in enumerate(ids) if key in keys} - deleted_places
         if not new:
             continue
         replaced |= before
-        places = sorted(new | gone)
+        places = sorted(new | deleted_places)
         target = f"{table.location()}/data/deletes-{uuid.uuid4()}.parquet"
         local = target.removeprefix("file://")
         pq.write_table(pa.table([[path] * len(places), places], schema=DELETES), local)
@@ -157,8 +159,8 @@ def _write_position_deletes(
             lower_bounds=bounds, upper_bounds=bounds,
         )  # fmt: skip
         file.spec_id = task.file.spec_id
-        made.append(file)
-    return made, frozenset(replaced)
+        delete_files.append(file)
+    return delete_files, frozenset(replaced)
 
 
 @pytest.fixture
@@ -180,9 +182,9 @@ def test_appended_rows_stand_beside_whatever_others_wrote(lake: Lake) -> None:
     table_commit = lake.merge([("e", 2, "x"), ("f", 2, "z")])
     lake.append(("e", 0, "x"), ("f", 0, "y"))
     lake.load(TABLE).delete("part = 'y'")  # files that others remove are no matter to rows that are only added
-    moved = lake.onto_newest(table_commit, None)
-    assert moved is not None
-    lake.port.commits.publish(moved)
+    moved_commit = lake.onto_newest(table_commit, None)
+    assert moved_commit is not None
+    lake.port.commits.publish(moved_commit)
     assert lake.read_rows() == sorted([*THERE[:2], ("e", 0, "x"), ("e", 2, "x"), ("f", 2, "z")])
     assert lake.port.tables.read_state(TABLE, PIPELINE).position == FIRST
 
@@ -192,15 +194,15 @@ def test_replaced_and_deleted_rows_stay_so_above_files_with_other_keys(lake: Lak
     table_commit = lake.merge([("b", 2, "y"), ("e", 2, "x")], deleted=("b", "c"))
     for n in range(3):
         lake.append((f"k{n}", 0, "x"), (f"a{n}", 0, "y"))
-    moved = lake.onto_newest(table_commit, keys)
-    assert moved is not None
+    moved_commit = lake.onto_newest(table_commit, keys)
+    assert moved_commit is not None
     assert lake.load(TABLE).metadata.snapshot_by_id(table_commit.head) is None
     lake.append(("z", 0, "x"))
     with pytest.raises(CommitRefused):
-        lake.port.commits.publish(moved)  # it is a compare-and-swap as ever
-    again = lake.onto_newest(moved, keys)
-    assert again is not None
-    lake.port.commits.publish(again)
+        lake.port.commits.publish(moved_commit)  # it is a compare-and-swap as ever
+    second_commit = lake.onto_newest(moved_commit, keys)
+    assert second_commit is not None
+    lake.port.commits.publish(second_commit)
     foreign = [row for n in range(3) for row in ((f"k{n}", 0, "x"), (f"a{n}", 0, "y"))]
     assert lake.read_rows() == sorted([THERE[0], THERE[3], ("b", 2, "y"), ("e", 2, "x"), ("z", 0, "x"), *foreign])
 
@@ -210,14 +212,14 @@ def test_snapshot_says_which_files_and_rows_it_added_and_what_the_table_holds(la
     before = lake.port.commits.read_head(TABLE, table_commit.branch).summary
     lake.append(("k", 0, "x"))
     newest = lake.load(TABLE).current_snapshot()
-    moved = lake.onto_newest(table_commit, lake.stage("b", "e"))
-    assert moved is not None
+    moved_commit = lake.onto_newest(table_commit, lake.stage("b", "e"))
+    assert moved_commit is not None
     table = lake.load(TABLE)
-    snapshot = table.metadata.snapshot_by_id(moved.head)
-    own = [m for m in snapshot.manifests(table.io) if m.added_snapshot_id == moved.head]
+    snapshot = table.metadata.snapshot_by_id(moved_commit.head)
+    own = [m for m in snapshot.manifests(table.io) if m.added_snapshot_id == moved_commit.head]
     entries = [e for m in own for e in m.fetch_manifest_entry(table.io)]
     assert {(e.snapshot_id, e.sequence_number, e.status) for e in entries} == {
-        (moved.head, snapshot.sequence_number, ManifestEntryStatus.ADDED)
+        (moved_commit.head, snapshot.sequence_number, ManifestEntryStatus.ADDED)
     }
     assert sorted(m.content.name for m in own) == ["DATA", "DELETES"]
     assert snapshot.sequence_number > newest.sequence_number
@@ -230,9 +232,9 @@ def test_delete_files_that_were_replaced_are_removed_and_those_of_other_files_st
     lake.port.commits.publish(lake.merge([("e", 2, "x")], deleted=("a", "c"), attempt="m0"))
     table_commit = lake.merge([("f", 3, "y")], deleted=("b",), attempt="m1")  # the file of x has both deletes now
     lake.append(("k", 0, "x"))
-    moved = lake.onto_newest(table_commit, lake.stage("b", "f"))
-    assert moved is not None
-    lake.port.commits.publish(moved)
+    moved_commit = lake.onto_newest(table_commit, lake.stage("b", "f"))
+    assert moved_commit is not None
+    lake.port.commits.publish(moved_commit)
     assert _count_deletes(lake) == [1, 2]
     summary = lake.port.commits.read_head(TABLE, "main").summary
     assert (summary["total-delete-files"], summary["removed-delete-files"], summary["removed-position-deletes"]) == (
@@ -241,9 +243,11 @@ def test_delete_files_that_were_replaced_are_removed_and_those_of_other_files_st
         "1",
     )
     assert lake.read_rows() == sorted([THERE[3], ("e", 2, "x"), ("f", 3, "y"), ("k", 0, "x")])
-    moved = lake.port.commits.reparent(merge := lake.merge([], deleted=("d",)), merge.cut, lake.stage("d", "d"), {})
-    assert moved is not None
-    lake.port.commits.publish(TableCommit(**{**merge.__dict__, "head": moved.snapshot_id}))
+    moved_commit = lake.port.commits.reparent(
+        merge := lake.merge([], deleted=("d",)), merge.cut, lake.stage("d", "d"), {}
+    )
+    assert moved_commit is not None
+    lake.port.commits.publish(TableCommit(**{**merge.__dict__, "head": moved_commit.snapshot_id}))
     assert _count_deletes(lake) == [2, 2]
     assert lake.read_rows() == sorted([("e", 2, "x"), ("f", 3, "y"), ("k", 0, "x")])
 
@@ -252,10 +256,10 @@ def test_delete_file_that_somebody_else_replaced_meanwhile_is_not_missed(lake: L
     lake.port.commits.publish(lake.merge([], deleted=("a",), attempt="m0"))
     table_commit = lake.merge([("f", 3, "y")], deleted=("b",), attempt="m1")
     lake.port.commits.publish(lake.merge([], deleted=("b",), attempt="other"))  # a writer that keeps no position
-    moved = lake.onto_newest(table_commit, lake.stage("b", "f"))
-    assert moved is not None
-    assert "removed-delete-files" not in lake.port.commits.read_head(TABLE, moved.branch).summary
-    lake.port.commits.publish(moved)
+    moved_commit = lake.onto_newest(table_commit, lake.stage("b", "f"))
+    assert moved_commit is not None
+    assert "removed-delete-files" not in lake.port.commits.read_head(TABLE, moved_commit.branch).summary
+    lake.port.commits.publish(moved_commit)
     assert _count_deletes(lake) == [2, 2]
     assert lake.read_rows() == sorted([*THERE[2:], ("f", 3, "y")])
 
@@ -276,8 +280,8 @@ def test_manifests_stay_few_however_many_snapshots_are_written_again(lake: Lake,
     manifests = table.current_snapshot().manifests(table.io)
     assert (len(manifests) > 8, len(manifests) <= most) == (merges == "false", True)
     live = [entry for manifest in manifests for entry in manifest.fetch_manifest_entry(table.io)]
-    made = {one.snapshot_id: one.sequence_number for one in table.metadata.snapshots}
-    assert [made[entry.snapshot_id] for entry in live] == [entry.sequence_number for entry in live]
+    sequence_numbers = {snapshot.snapshot_id: snapshot.sequence_number for snapshot in table.metadata.snapshots}
+    assert [sequence_numbers[entry.snapshot_id] for entry in live] == [entry.sequence_number for entry in live]
     assert len({entry.sequence_number for entry in live}) == 13  # that of the first rows, and one for each merge
 
 
@@ -332,10 +336,10 @@ def test_deletes_without_keys_and_rewritten_files_are_merged_again(lake: Lake) -
 def test_snapshot_tells_what_it_is_given_beside_what_its_writer_counted(lake: Lake) -> None:
     table_commit, keys = lake.merge([("e", 2, "x"), ("f", 2, "x")]), lake.stage("e", "f")
     before = lake.port.commits.read_head(TABLE, table_commit.branch)
-    told = {"tidegate.shop.timestamps": '{"t":{"0":7}}', "tidegate.attempt": "other"}
-    head = lake.port.commits.reparent(table_commit, table_commit.cut, keys, told)
+    summary = {"tidegate.shop.timestamps": '{"t":{"0":7}}', "tidegate.attempt": "other"}
+    head = lake.port.commits.reparent(table_commit, table_commit.cut, keys, summary)
     assert head.parent_id == table_commit.cut
-    assert head.summary == {**before.summary, **told}
+    assert head.summary == {**before.summary, **summary}
     refs = lake.port.tables.catalogs.table(TABLE).metadata
     assert [s.snapshot_id for s in refs.snapshots if s.snapshot_id == before.snapshot_id] == []
 
@@ -345,11 +349,11 @@ def test_branch_that_moved_meanwhile_is_left_as_it_is(lake: Lake) -> None:
     lake.append(("z", 0, "x"))
     newest = lake.port.tables.read_state(TABLE, PIPELINE).snapshot_id
     lake.append(("late", 0, "x"), branch=table_commit.branch)
-    moved = lake.port.commits.read_head(TABLE, table_commit.branch)
+    head = lake.port.commits.read_head(TABLE, table_commit.branch)
     files = _list_metadata_files(lake)
     with pytest.raises(CommitRefused):
         lake.port.commits.reparent(table_commit, newest, keys)
-    assert lake.port.commits.read_head(TABLE, table_commit.branch) == moved
+    assert lake.port.commits.read_head(TABLE, table_commit.branch) == head
     assert _list_metadata_files(lake) == files  # manifests that no snapshot has are deleted
 
 
@@ -359,11 +363,11 @@ def test_named_branch_takes_the_place_of_main(lake: Lake) -> None:
     table_commit, keys = lake.merge([("f", 2, "x")]), lake.stage("f", "f")
     lake.append(("z", 0, "x"), branch="staging")
     lake.append(("f", 0, "x"))  # main is of no concern
-    moved = lake.onto_newest(table_commit, keys)
-    assert moved is not None
-    lake.port.commits.publish(moved)
-    found = lake.load(TABLE).scan().use_ref("staging").to_arrow()["id"].to_pylist()
-    assert sorted(found) == ["a", "b", "c", "d", "e", "f", "z"]
+    moved_commit = lake.onto_newest(table_commit, keys)
+    assert moved_commit is not None
+    lake.port.commits.publish(moved_commit)
+    rows = lake.load(TABLE).scan().use_ref("staging").to_arrow()["id"].to_pylist()
+    assert sorted(rows) == ["a", "b", "c", "d", "e", "f", "z"]
 
 
 def _list_metadata_files(lake: Lake) -> list[str]:

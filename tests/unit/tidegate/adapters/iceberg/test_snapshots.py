@@ -67,12 +67,12 @@ def build_file(table: Table, region: str) -> DataFile:
 
 def add_deletes(table: Table, monkeypatch: pytest.MonkeyPatch, vectors: dict[int, list[tuple[str, str, int]]]) -> None:
     """Deletion vectors by snapshot: each with its Puffin file, the region whose file it is of, and its place in it."""
-    listed = Snapshot.manifests
-    own = {snapshot: write_manifest(table, snapshot, found) for snapshot, found in vectors.items()}
+    list_manifests = Snapshot.manifests
+    own = {snapshot: write_manifest(table, snapshot, vector) for snapshot, vector in vectors.items()}
 
     def manifests(snapshot: Snapshot, io: Any) -> list[ManifestFile]:
         known = own.get(snapshot.snapshot_id)
-        return [*listed(snapshot, io), *([known] if known else [])]
+        return [*list_manifests(snapshot, io), *([known] if known else [])]
 
     monkeypatch.setattr(Snapshot, "manifests", manifests)
 
@@ -80,7 +80,7 @@ def add_deletes(table: Table, monkeypatch: pytest.MonkeyPatch, vectors: dict[int
 def write_manifest(table: Table, snapshot: int, vectors: list[tuple[str, str, int]]) -> ManifestFile:
     target = table.io.new_output(f"{table.location()}/metadata/deletes-{snapshot}.avro")
     schema = Schema(*SETTINGS.fields)
-    with AvroOutputFile[ManifestEntry](target, schema, "manifest_entry", metadata={"format-version": "3"}) as written:
+    with AvroOutputFile[ManifestEntry](target, schema, "manifest_entry", metadata={"format-version": "3"}) as avro_file:
         for puffin, region, offset in vectors:
             file = DataFile.from_args(
                 _table_format_version=3, content=DataFileContent.POSITION_DELETES, file_path=puffin,
@@ -91,7 +91,7 @@ def write_manifest(table: Table, snapshot: int, vectors: list[tuple[str, str, in
             entry = ManifestEntry.from_args(
                 _table_format_version=3, status=ManifestEntryStatus.ADDED, snapshot_id=snapshot, data_file=file
             )
-            written.write_block([entry])
+            avro_file.write_block([entry])
     return ManifestFile.from_args(
         manifest_path=target.location, manifest_length=1, partition_spec_id=1, content=ManifestContent.DELETES,
         sequence_number=3, min_sequence_number=3, added_snapshot_id=snapshot,

@@ -43,22 +43,24 @@ class Client:
         return build_future(SimpleNamespace(cluster_id=get_next_answer(self.clusters)))
 
     def describe_topics(self, names: Any, **_: Any) -> dict[str, "Future[Any]"]:
-        found = get_next_answer(self.topics)
+        answer = get_next_answer(self.topics)
         return {
             name: build_future(
                 SimpleNamespace(name=name, topic_id=uuid, partitions=[SimpleNamespace(id=p) for p in partitions])
             )
-            for name, (uuid, partitions) in found.items()
+            for name, (uuid, partitions) in answer.items()
         }
 
     def list_topics(self, **_: Any) -> Any:
         topics = {n: SimpleNamespace(partitions=dict.fromkeys(p)) for n, (_, p) in TOPICS.items()}
         return SimpleNamespace(topics=topics, brokers={})
 
-    def list_offsets(self, asked: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, "Future[Any]"]:
-        self.asked += asked.values()
-        found = get_next_answer(self.offsets[type(next(iter(asked.values())))])
-        return {tp: build_future(SimpleNamespace(offset=found[tp.topic, tp.partition], leader_epoch=7)) for tp in asked}
+    def list_offsets(self, requests: dict[TopicPartition, Any], **_: Any) -> dict[TopicPartition, "Future[Any]"]:
+        self.asked += requests.values()
+        answer = get_next_answer(self.offsets[type(next(iter(requests.values())))])
+        return {
+            tp: build_future(SimpleNamespace(offset=answer[tp.topic, tp.partition], leader_epoch=7)) for tp in requests
+        }
 
 
 def get_next_answer(answers: list[Any]) -> Any:
@@ -69,11 +71,11 @@ def get_next_answer(answers: list[Any]) -> Any:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Callable[..., KafkaBroker]:
     monkeypatch.setattr(kafka, "RETRY_PAUSE_SECONDS", 0.0)
 
-    def make(patient: bool = True, **given: Any) -> KafkaBroker:
+    def make(patient: bool = True, **options: Any) -> KafkaBroker:
         monkeypatch.setattr(kafka, "TIMEOUT_SECONDS", 60.0 if patient else 0.0)
         kafka_broker = KafkaBroker({"bootstrap.servers": "127.0.0.1:1"})
-        offsets = {EARLIEST: [BEGIN], LATEST: [END], AT_TIME: [BEGIN], **given.pop("offsets", {})}
-        kafka_broker._client = Client(offsets, **given)  # type: ignore[assignment]
+        offsets = {EARLIEST: [BEGIN], LATEST: [END], AT_TIME: [BEGIN], **options.pop("offsets", {})}
+        kafka_broker._client = Client(offsets, **options)  # type: ignore[assignment]
         return kafka_broker
 
     return make
@@ -93,7 +95,7 @@ WITHOUT_ID = {"orders": (str(Uuid(0, 0)), (0, 1)), "users": ("id-2", (0,))}
 
 
 @pytest.mark.parametrize(
-    "given",
+    "options",
     [
         {"offsets": {LATEST: [ELECTION, END]}},
         {"offsets": {EARLIEST: [BEGIN | {("orders", 1): UNKNOWN}, BEGIN]}},
@@ -105,12 +107,12 @@ WITHOUT_ID = {"orders": (str(Uuid(0, 0)), (0, 1)), "users": ("id-2", (0,))}
     ],
     ids=["end", "begin", "no end", "cluster", "partitions", "no partition", "topic id"],
 )
-def test_answer_with_a_hole_is_asked_for_again_and_never_taken_for_the_log(broker: Any, given: dict) -> None:
-    assert broker(**given).read_log(BOTH, "read_committed") == LOG
+def test_answer_with_a_hole_is_asked_for_again_and_never_taken_for_the_log(broker: Any, options: dict) -> None:
+    assert broker(**options).read_log(BOTH, "read_committed") == LOG
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("options", "message"),
     [
         ({"offsets": {LATEST: [ELECTION]}}, r"no offset is known now of topic=orders partition=0: .*in election"),
         ({"topics": [PARTIAL]}, r"topic=orders partitions=\[1\] are not all that it has"),
@@ -119,10 +121,10 @@ def test_answer_with_a_hole_is_asked_for_again_and_never_taken_for_the_log(broke
     ],
 )
 def test_hole_that_stays_is_a_passing_fault_and_no_reason_to_move_a_position(
-    broker: Any, given: dict, message: str
+    broker: Any, options: dict, message: str
 ) -> None:
     with pytest.raises(RetryLater, match=message) as error_info:
-        broker(patient=False, **given).read_log(BOTH, "read_committed")
+        broker(patient=False, **options).read_log(BOTH, "read_committed")
     assert "rebase" not in str(error_info.value)
 
 
@@ -189,10 +191,10 @@ def test_committed_offset_that_cannot_be_told_now_is_not_one_that_was_never_comm
         broker(patient=False)._read_back("shop", Member(KafkaError.UNSTABLE_OFFSET_COMMIT, times=99), places)
 
 
-@pytest.mark.parametrize("read", [{}, {"orders": {0: 3}}, {"orders": {0: 3, 1: 8}}])
-def test_commit_that_is_not_read_back_as_it_was_sent_is_not_believed(broker: Any, read: dict) -> None:
+@pytest.mark.parametrize("committed_offsets", [{}, {"orders": {0: 3}}, {"orders": {0: 3, 1: 8}}])
+def test_commit_that_is_not_read_back_as_it_was_sent_is_not_believed(broker: Any, committed_offsets: dict) -> None:
     with pytest.raises(RetryLater, match=r"committed offset=\d of topic=orders partition=\d and read back"):
-        check_read_back("shop", {"orders": {0: 3, 1: 4}}, read)
+        check_read_back("shop", {"orders": {0: 3, 1: 4}}, committed_offsets)
     check_read_back("shop", {"orders": {0: 3, 1: 4}}, {"orders": {0: 3, 1: 4, 2: 0}})
 
 
@@ -227,7 +229,7 @@ class TakesMegabytes:
         self.kept: dict[tuple[str, int], TopicPartition] = {}
 
     def committed(self, places: list[TopicPartition], timeout: float) -> list[Any]:
-        return [self.kept.get(one := (p.topic, p.partition)) or TopicPartition(*one, UNKNOWN) for p in places]
+        return [self.kept.get(place := (p.topic, p.partition)) or TopicPartition(*place, UNKNOWN) for p in places]
 
     def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
         # a record: its own fields, group, topic and partition as the key; offset, epoch, metadata and time as the value
@@ -265,11 +267,11 @@ def test_client_that_waits_for_a_broker_that_is_gone_is_replaced_by_one_that_kno
     broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offsets = {EARLIEST: [BEGIN], LATEST: [END]}
-    made: list[Client] = []
+    clients: list[Client] = []
 
     def make(settings: Any) -> Client:
-        made.append(Client(offsets))
-        return made[-1]
+        clients.append(Client(offsets))
+        return clients[-1]
 
     monkeypatch.setattr(kafka, "AdminClient", make)
     monkeypatch.setattr(kafka, "require_server", lambda _: None)
@@ -277,7 +279,7 @@ def test_client_that_waits_for_a_broker_that_is_gone_is_replaced_by_one_that_kno
     kafka_broker._client = KnocksInVain(offsets)
     assert kafka_broker.read_log(BOTH, "read_committed") == LOG
     assert kafka_broker.read_log(BOTH, "read_committed") == LOG
-    assert len(made) == 1
+    assert len(clients) == 1
     monkeypatch.setattr(kafka, "AdminClient", lambda settings: KnocksInVain(offsets))
     kafka_broker = broker(patient=False)
     kafka_broker._client = KnocksInVain(offsets)

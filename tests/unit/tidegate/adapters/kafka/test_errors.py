@@ -37,11 +37,11 @@ def test_wrong_setting_is_a_sentence_that_names_it_and_needs_a_person(settings: 
         lambda: KafkaTopics({**NOWHERE, **settings}).find_topics(type("Out", (), {"topics": ("out",)})()),  # type: ignore
     ]
     for ask in asks:
-        with pytest.raises(ConfigurationError, match=r"^brokers=127\.0\.0\.1:1: Kafka's client refuses") as raised:
+        with pytest.raises(ConfigurationError, match=r"^brokers=127\.0\.0\.1:1: Kafka's client refuses") as error_info:
             ask()
-        assert message in str(raised.value)
-        assert "hunter2" not in str(raised.value)
-        assert len(str(raised.value).splitlines()) == 1
+        assert message in str(error_info.value)
+        assert "hunter2" not in str(error_info.value)
+        assert len(str(error_info.value).splitlines()) == 1
 
 
 def test_any_other_failure_of_the_client_passes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,9 +83,9 @@ def test_client_ends_with_the_broker_that_made_it_and_waits_for_no_collector() -
         client = broker._admin
         gc.disable()
         try:
-            kept = weakref.ref(broker)
+            broker_reference = weakref.ref(broker)
             del broker
-            assert kept() is None
+            assert broker_reference() is None
             assert sys.getrefcount(client) == 2, "this name and the call's argument: nothing else keeps it"
         finally:
             gc.enable()

@@ -52,12 +52,12 @@ def ask(monkeypatch: pytest.MonkeyPatch, silent: int = 0) -> tuple[Any, float]:
 
 
 def test_leaders_that_answer_one_after_the_other_are_all_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    found, took = ask(monkeypatch)
-    assert found == {"orders": {7: 42}}
-    assert took == PARTITIONS > CUTS_TIMEOUT_SECONDS
+    offsets, seconds = ask(monkeypatch)
+    assert offsets == {"orders": {7: 42}}
+    assert seconds == PARTITIONS > CUTS_TIMEOUT_SECONDS
 
 
 def test_leader_that_says_nothing_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    error, took = ask(monkeypatch, silent=2)
+    error, seconds = ask(monkeypatch, silent=2)
     assert "topic=orders partition=98: its leader did not answer within 30 s" in str(error)
-    assert took == PARTITIONS - 2 + CUTS_TIMEOUT_SECONDS + 1
+    assert seconds == PARTITIONS - 2 + CUTS_TIMEOUT_SECONDS + 1

@@ -33,12 +33,12 @@ def test_brokers_that_are_gone_at_the_next_reading_are_named_before_they_are_ask
         shared._broker._client = client  # type: ignore[assignment]
         assert shared.list_topics("o.*") == ("orders",)
         assert shared.list_topics("u.*") == ("users",)
-    asked = client.asked
+    requests = client.asked
     shared.forget()
     for _ in range(2):
         with pytest.raises(RetryLater, match=rf"Kafka connection=kafka_default address={address} took no connection"):
             shared.list_topics("o.*")
-    assert client.asked == asked
+    assert client.asked == requests
 
 
 def build_log(*topics: str) -> Log:
@@ -144,16 +144,16 @@ def test_topic_without_a_leader_is_waited_for_once_and_hides_no_other(monkeypatc
 
 
 def test_where_a_log_was_cut_is_asked_once_for_a_position(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, shared = [], SharedBroker({"bootstrap.servers": "b:1"})
+    requests, shared = [], SharedBroker({"bootstrap.servers": "b:1"})
 
     def find_log_cuts(_: KafkaBroker, offsets: Any, epochs: Any) -> Any:
-        asked.append((offsets, epochs))
+        requests.append((offsets, epochs))
         return {"orders": {0: 2}}
 
     monkeypatch.setattr(KafkaBroker, "find_log_cuts", find_log_cuts)
     for offset in (5, 5, 7, 5):
         assert shared.find_log_cuts({"orders": {0: offset}}, {"orders": {0: 1}}) == {"orders": {0: 2}}
-    assert [offsets["orders"][0] for offsets, _ in asked] == [5, 7]
+    assert [offsets["orders"][0] for offsets, _ in requests] == [5, 7]
 
 
 def test_cut_by_a_leader_after_the_one_that_was_asked_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,10 +31,10 @@ class Producer:
 
     def poll(self, timeout: float) -> None:
         while timeout and self.waiting:
-            value, told = self.waiting.pop(0)
+            value, callback = self.waiting.pop(0)
             is_refused = len(value) > LIMIT
             self.sent += [] if is_refused else [value]
-            told(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if is_refused else None, None)
+            callback(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if is_refused else None, None)
 
     def flush(self, timeout: float) -> int:
         self.poll(timeout)

@@ -10,8 +10,8 @@ EVENTS = load_control_events()
 
 
 def test_announcement_tells_group_table_and_files_that_hold_rows() -> None:
-    written = decode_announcement("control", 1, 7, EVENTS["written"])
-    assert written == AnnouncedFiles(partition=1, offset=7, group=GROUP, table=TABLE, files=2)
+    announcement = decode_announcement("control", 1, 7, EVENTS["written"])
+    assert announcement == AnnouncedFiles(partition=1, offset=7, group=GROUP, table=TABLE, files=2)
     empty = decode_announcement("control", 1, 8, EVENTS["empty"])
     assert empty == AnnouncedFiles(partition=1, offset=8, group=GROUP, table=TABLE, files=0)
 

@@ -43,10 +43,10 @@ def test_connector_is_read(worker: str) -> None:
 
 
 def test_refusals_name_the_place_and_no_secret(worker: str) -> None:
-    with pytest.raises(ConfigurationError, match="the log-in was refused") as refused:
+    with pytest.raises(ConfigurationError, match="the log-in was refused") as error_info:
         fetch_connector(f"http://u:geheim@{worker}/connectors/secured")
     with pytest.raises(ConfigurationError, match=f"connector=http://{worker}/connectors/b: there is no such connector"):
         fetch_connector(f"http://{worker}/connectors/b")
     with pytest.raises(RetryLater, match="cannot be asked") as closed:
         fetch_connector("http://u:geheim@127.0.0.1:1/connectors/a")
-    assert "geheim" not in f"{refused.value}{closed.value}"
+    assert "geheim" not in f"{error_info.value}{closed.value}"

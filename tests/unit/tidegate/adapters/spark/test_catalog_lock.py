@@ -29,8 +29,8 @@ def conf(tmp_path: Path) -> dict[str, str]:
 def locked(conf: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """Another program writes to one of them."""
     monkeypatch.setattr(catalog_lock, "LOCK_SECONDS", 0.0)
-    with closing(sqlite3.connect(tmp_path / "pond.db", isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
+    with closing(sqlite3.connect(tmp_path / "pond.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
         yield conf
 
 
@@ -38,8 +38,8 @@ def test_free_catalogs_are_left_free_and_unchanged(conf: dict[str, str], tmp_pat
     before = (tmp_path / "lake.db").read_bytes()
     require_free_catalogs(conf)
     assert (tmp_path / "lake.db").read_bytes() == before
-    with closing(sqlite3.connect(tmp_path / "lake.db", timeout=0, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
+    with closing(sqlite3.connect(tmp_path / "lake.db", timeout=0, isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
 
 
 def test_catalog_that_lies_on_another_machine_is_not_looked_at_and_not_made(tmp_path: Path) -> None:

@@ -26,6 +26,6 @@ def test_one_thread_at_a_time_imports_what_a_job_needs(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(importlib, "import_module", import_module)
     with ThreadPoolExecutor(2) as threads:
-        loaded = threads.map(import_job_modules, [object.__new__(StageJob), object.__new__(MergeJob)])
-        assert [job for _, job, _ in loaded] == ["tidegate_spark.stage.job", "tidegate_spark.merge.job"]
+        import_results = threads.map(import_job_modules, [object.__new__(StageJob), object.__new__(MergeJob)])
+        assert [job for _, job, _ in import_results] == ["tidegate_spark.stage.job", "tidegate_spark.merge.job"]
     assert have_met == []

@@ -31,13 +31,13 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def holders(place: Path) -> Iterator[list[tuple["subprocess.Popen[str]", Path]]]:
     """Three processes, each with a folder of its own."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "plugins"), "TMPDIR": str(place)}
-    running = [
+    processes = [
         subprocess.Popen([sys.executable, "-c", HOLDER], stdin=-1, stdout=-1, text=True, env=env) for _ in range(3)
     ]
-    yield [(one, Path(one.stdout.readline().strip())) for one in running if one.stdout]
-    for one in running:
-        one.kill()
-        one.communicate()
+    yield [(holder, Path(holder.stdout.readline().strip())) for holder in processes if holder.stdout]
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 def test_folder_of_a_killed_process_goes_with_the_next_and_that_of_a_running_one_stays(

@@ -77,8 +77,8 @@ def test_session_that_the_server_did_not_release_is_not_asked_by_later_ones() ->
 
 def test_doctor_names_the_log_in_and_the_way_out() -> None:
     with run_refusing_server(*REFUSALS["unauthenticated"]) as remote:
-        found = list(check_connect(remote, "connection=spark_default", {}, False))
-    require_found("spark-token-wrong", found)
-    assert len(found) == 1
-    assert "connection=spark_default" in found[0].cause
-    assert "Invalid authentication token" in found[0].cause
+        findings = list(check_connect(remote, "connection=spark_default", {}, False))
+    require_found("spark-token-wrong", findings)
+    assert len(findings) == 1
+    assert "connection=spark_default" in findings[0].cause
+    assert "Invalid authentication token" in findings[0].cause

@@ -59,16 +59,16 @@ def test_driver_is_told_where_to_leave_its_failure() -> None:
     assert not Path(files.failure).parent.exists()
 
 
-@pytest.mark.parametrize(("given", "stack"), [("", "-Xss4m"), ("-Xss8m -Da=b", "-Xss8m")])
-def test_threads_of_driver_and_executors_have_room_for_a_plan(given: str, stack: str) -> None:
+@pytest.mark.parametrize(("options", "stack"), [("", "-Xss4m"), ("-Xss8m -Da=b", "-Xss8m")])
+def test_threads_of_driver_and_executors_have_room_for_a_plan(options: str, stack: str) -> None:
     """A plan is walked by recursion; beyond the stack a job ends without a word."""
     names = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
-    with pack_files(dict.fromkeys(names, given)) as files:
+    with pack_files(dict.fromkeys(names, options)) as files:
         lines = Path(files.properties).read_text().splitlines()
     for name in names:
         (line,) = [line for line in lines if line.startswith(f"{name} ")]
         assert [word for word in line.split() if word.startswith("-Xss")] == [stack]
-        assert all(word in line for word in given.split())
+        assert all(word in line for word in options.split())
 
 
 def test_folder_without_a_spark_submit_is_named_and_no_reason_to_try_again(
@@ -82,9 +82,9 @@ def test_folder_without_a_spark_submit_is_named_and_no_reason_to_try_again(
 def test_driver_that_left_no_failure_is_told_by_its_last_error_without_the_logs_own_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = "Lost task 1.0 in stage 0.0 (TID 1): java.lang.OutOfMemoryError: Java heap space"
+    failure_text = "Lost task 1.0 in stage 0.0 (TID 1): java.lang.OutOfMemoryError: Java heap space"
     program = tmp_path / "spark-submit"
-    program.write_text(f"#!/bin/sh\necho '26/11/23 17:11:34 WARN TaskSetManager: {said}' >&2\nexit 1\n")
+    program.write_text(f"#!/bin/sh\necho '26/11/23 17:11:34 WARN TaskSetManager: {failure_text}' >&2\nexit 1\n")
     program.chmod(0o755)
     monkeypatch.setattr("tidegate.adapters.spark.submit._find_spark_submit", lambda: program)
     with pytest.raises(

@@ -68,14 +68,14 @@ def test_jars_are_fetched_once_and_verified_each_time(source, tmp_path, capsys) 
 
 
 @pytest.mark.parametrize(
-    ("served", "problem"),
+    ("files", "problem"),
     [
         ({"org/a/one/1/one-1.jar": b"forged"}, "another checksum: org/a/one/1/one-1.jar sha256="),
         ({"org/c/three/3/three-3.jar": b"more"}, "not locked: org/c/three/3/three-3.jar"),
     ],
 )
-def test_jar_that_is_not_the_locked_one_is_refused_and_none_is_kept(source, tmp_path, capsys, served, problem) -> None:
-    serve(tmp_path, served)
+def test_jar_that_is_not_the_locked_one_is_refused_and_none_is_kept(source, tmp_path, capsys, files, problem) -> None:
+    serve(tmp_path, files)
     assert fetch(source, tmp_path / "jars") == 1
     output = capsys.readouterr()
     assert problem in output.err
@@ -114,21 +114,23 @@ def test_jars_of_this_environment_are_the_locked_ones() -> None:
     fetched = [folder.name for folder in (ROOT / ".cache" / "jars").iterdir() if (folder / jars.MARK).exists()]
     assert {"spark", "kafka"} <= set(fetched)
     for name in fetched:
-        locked = jars.flatten(jars.read_lock(ROOT / "local" / "jars" / name / "jars.sha256"))
-        assert jars.compare_jars(jars.hash_jars(ROOT / ".cache" / "jars" / name), locked) == []
+        locked_jars = jars.flatten(jars.read_lock(ROOT / "local" / "jars" / name / "jars.sha256"))
+        assert jars.compare_jars(jars.hash_jars(ROOT / ".cache" / "jars" / name), locked_jars) == []
 
 
 def test_manual_names_the_packages_that_are_locked() -> None:
     """As `spark.jars.packages` takes them: those of the POM itself."""
-    named = set(re.findall(r"[\w.]+:[\w.-]+:\d[\w.]*", (ROOT / "docs" / "install.md").read_text()))
+    package_names = set(re.findall(r"[\w.]+:[\w.-]+:\d[\w.]*", (ROOT / "docs" / "install.md").read_text()))
     pom = (SOURCE / "pom.xml").read_text()
     versions = {"${spark.version}": "4.1.1", "${scala.line}": "2.13"}
     for variable, value in versions.items():
         assert f">{value}<" in pom
         pom = pom.replace(variable, value)
-    declared = re.findall(
+    declared_packages = re.findall(
         r"<groupId>([^<]+)</groupId>\s*<artifactId>([^<]+)</artifactId>\s*<version>([^<]+)</version>",
         pom.partition("</dependencyManagement>")[2].partition("</dependencies>")[0],
     )
-    assert len(declared) == 5
-    assert {":".join(one) for one in declared} == {name for name in named if "aws-bundle" not in name}
+    assert len(declared_packages) == 5
+    assert {":".join(package) for package in declared_packages} == {
+        name for name in package_names if "aws-bundle" not in name
+    }

@@ -41,11 +41,11 @@ def run(include: Path, monkeypatch, capsys) -> Any:
 def test_partitioning_that_a_destination_cannot_have_is_left_out_and_said(run, include, table, partitions) -> None:
     path = include / "catalogs.yaml"
     path.write_text(path.read_text().replace("project: p", "project: p, staging: 'gs://b/p'"))
-    code, out, _ = run("--topic", "t", "--to", table, "--yes", span=2_000_000)
+    code, output, _ = run("--topic", "t", "--to", table, "--yes", span=2_000_000)
     text = (include / "pipelines" / "orders.yaml").read_text()
     assert (code, f"partition_by: {partitions}  # " in text) == (0, True), text
     assert ("is refused: " in text) == (partitions == "[]")
-    assert "was written" in out
+    assert "was written" in output
 
 
 def test_problem_of_a_proposal_names_the_file_that_it_would_be(include) -> None:
@@ -63,13 +63,13 @@ def test_table_that_another_pipeline_needs_for_itself_is_refused(run, include) -
 
 def test_table_that_another_pipeline_writes_is_said(run, include) -> None:
     (include / "pipelines" / "aa.yaml").write_text("source: {topics: [t]}\ntables: [{name: lake.shop.orders}]\n")
-    code, out, _ = run("--topic", "t", "--to", "lake.shop.orders", "--yes")
-    assert (code, "warning: pipeline=aa writes lake.shop.orders already" in out) == (0, True)
+    code, output, _ = run("--topic", "t", "--to", "lake.shop.orders", "--yes")
+    assert (code, "warning: pipeline=aa writes lake.shop.orders already" in output) == (0, True)
 
 
 def test_no_answer_writes_nothing_and_says_so_to_programs_too(run, include) -> None:
-    code, out, errors = run("--topic", "t", "--to", "lake.shop.orders", "--json")
-    assert (code, json.loads(out)["done"], "nothing was written" in errors) == (1, False, True)
+    code, output, errors = run("--topic", "t", "--to", "lake.shop.orders", "--json")
+    assert (code, json.loads(output)["done"], "nothing was written" in errors) == (1, False, True)
     assert not list((include / "pipelines").iterdir())
 
 

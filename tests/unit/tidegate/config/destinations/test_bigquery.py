@@ -13,8 +13,8 @@ dwh: {type: bigquery, project: p, staging: 'gs://bucket/staging'}
 VALUE = "value: {schema: 'id BIGINT, at TIMESTAMP, day DATE, n INT, x DOUBLE, tags ARRAY<STRING>'}"
 
 
-def render_file(more: str, schema: str = VALUE, name: str = "dwh.shop.orders") -> str:
-    return render_source(f"key: {{fields: [id], schema: id BIGINT}}, {schema}", tables=f"[{{name: {name}, {more}}}]")
+def render_file(options: str, schema: str = VALUE, name: str = "dwh.shop.orders") -> str:
+    return render_source(f"key: {{fields: [id], schema: id BIGINT}}, {schema}", tables=f"[{{name: {name}, {options}}}]")
 
 
 def render_layout(create: str, name: str = "dwh.shop.orders") -> str:

@@ -10,8 +10,8 @@ KEY = "key: {fields: [id], schema: id BIGINT}, value: {schema: 'id BIGINT, type 
 BACKFILL_PART = len("_orders_backfill_0123456789_tmp")
 
 
-def render_file(name: str, more: str = "") -> str:
-    return render_source(KEY, tables=f"[{{name: lake.shop.short}}, {{name: '{name}'{more}}}]")
+def render_file(name: str, options: str = "") -> str:
+    return render_source(KEY, tables=f"[{{name: lake.shop.short}}, {{name: '{name}'{options}}}]")
 
 
 def list_length_warnings(pipeline: Pipeline) -> list[str]:
@@ -19,7 +19,7 @@ def list_length_warnings(pipeline: Pipeline) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("catalog", "more", "part", "limit"),
+    ("catalog", "options", "part", "limit"),
     [
         ("lake", "", "_orders_tmp", 255),
         ("lake", ", branch: audit", "_audit_deletes", 255),
@@ -27,18 +27,18 @@ def list_length_warnings(pipeline: Pipeline) -> list[str]:
     ],
 )
 def test_name_that_is_too_long_is_refused_before_anything_is_made(
-    include: Path, catalog: str, more: str, part: str, limit: int
+    include: Path, catalog: str, options: str, part: str, limit: int
 ) -> None:
     (include / "catalogs.yaml").write_text(CATALOGS.replace("project: p", "project: p, staging: 'gs://b/p'"))
-    made = {"_orders_tmp", "_tidegate_position", "_audit_deletes" if more else "_deletes"}
-    longest = max(made, key=len)
-    fits = "t" * (limit - len(longest))
-    load(include, render_file(f"{catalog}.shop.{fits}", more))
-    (line,) = find_problems(include, render_file(f"{catalog}.shop.{fits}t", more))
+    suffixes = {"_orders_tmp", "_tidegate_position", "_audit_deletes" if options else "_deletes"}
+    longest_suffix = max(suffixes, key=len)
+    fits = "t" * (limit - len(longest_suffix))
+    load(include, render_file(f"{catalog}.shop.{fits}", options))
+    (line,) = find_problems(include, render_file(f"{catalog}.shop.{fits}t", options))
     assert line.startswith("pipelines/orders.yaml:2: tables[1].name=")
     assert f"bytes={limit + 1} in the name ttt" in line
     assert line.endswith(f"limit={limit}; shorten the table's name, the pipeline's, or merge.intermediate_suffix")
-    assert part in made
+    assert part in suffixes
 
 
 def test_bytes_are_counted_and_not_letters(include: Path) -> None:

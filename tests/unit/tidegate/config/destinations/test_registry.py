@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 from pipeline_files import find_problems, load, render_source
-from tidegate.adapters.opened_destination import OpenedDestination
+from tidegate.adapters.destination import OpenedDestination
 from tidegate.config.destinations.bigquery import BIGQUERY
 from tidegate.config.destinations.destination import DestinationType
 from tidegate.config.destinations.registry import DESTINATIONS
@@ -37,16 +37,16 @@ def describe(include: Path, monkeypatch: pytest.MonkeyPatch) -> Describe:
 
     def register(**can: Any) -> None:
         nothing = {"check_table": lambda *_: None, "check_pipeline": lambda *_: None, "partition_columns": ("_SHORE",)}
-        described: DestinationType = replace(
+        description: DestinationType = replace(
             BIGQUERY, name="pond", title="Pond", model=PondModel, **(nothing | can))  # fmt: skip
-        monkeypatch.setitem(DESTINATIONS, "pond", described)
+        monkeypatch.setitem(DESTINATIONS, "pond", description)
 
     return register
 
 
-def render_file(more: str, name: str = "pond.shop.orders") -> str:
+def render_file(options: str, name: str = "pond.shop.orders") -> str:
     key = "key: {fields: [id], schema: id BIGINT}, value: {schema: 'id BIGINT, day DATE'}"
-    return render_source(key, tables=f"[{{name: {name}, {more}}}]")
+    return render_source(key, tables=f"[{{name: {name}, {options}}}]")
 
 
 def test_table_of_a_registered_type_may_be_written(describe: Describe, include: Path) -> None:
@@ -63,7 +63,7 @@ def test_unknown_type_is_refused_with_those_that_are_registered(describe: Descri
 
 
 @pytest.mark.parametrize(
-    ("more", "name", "message"),
+    ("options", "name", "message"),
     [
         ("branch: wip", "pond.shop.orders", "not available for a pond catalog; write to an Iceberg table"),
         ("create: {partition_by: [days(_SHORE)]}", "lake.shop.orders", "Pond's own column; name one of the table's"),
@@ -73,10 +73,10 @@ def test_unknown_type_is_refused_with_those_that_are_registered(describe: Descri
     ],
 )  # fmt: skip
 def test_what_a_type_cannot_do_is_refused(
-    describe: Describe, include: Path, more: str, name: str, message: str
+    describe: Describe, include: Path, options: str, name: str, message: str
 ) -> None:
     describe()
-    problems = find_problems(include, render_file(more, name))
+    problems = find_problems(include, render_file(options, name))
     assert any(message in line for line in problems), problems
 
 
@@ -112,14 +112,20 @@ def test_publication_of_a_type_without_snapshots_is_refused(describe: Describe, 
 def test_ports_of_each_catalog_are_those_that_its_type_opens(describe: Describe, include: Path) -> None:
     ports: Any = [object() for _ in range(5)]
     engine, sql = Any, Any
-    opened = OpenedDestination(Destination(*ports), engines={"pond": engine}, dialects={"pond": sql})
+    destination = OpenedDestination(Destination(*ports), engines={"pond": engine}, dialects={"pond": sql})
     describe(
-        open=lambda *_: opened, build_spark_conf=lambda catalog, _: {"spark.pond": catalog.properties["depth"]}
+        open=lambda *_: destination, build_spark_conf=lambda catalog, _: {"spark.pond": catalog.properties["depth"]}
     )  # fmt: skip
     kafka = "kafka: {bootstrap.servers: 'localhost:1'}"
     text = render_source(f"{kafka}, key: {{fields: [id]}}, value: {{schema: id BIGINT}}", "[{name: pond.shop.orders}]")
     pipeline = load(include, text)
-    made = assemble_pipeline(include, "orders", lambda _: None, engine=engine)
-    assert [made.tables, made.commits, made.staging, made.dead_letters, made.history] == ports
-    assert made.dialects == {"pond": sql}
+    ports_of_pipeline = assemble_pipeline(include, "orders", lambda _: None, engine=engine)
+    assert [
+        ports_of_pipeline.tables,
+        ports_of_pipeline.commits,
+        ports_of_pipeline.staging,
+        ports_of_pipeline.dead_letters,
+        ports_of_pipeline.history,
+    ] == ports
+    assert ports_of_pipeline.dialects == {"pond": sql}
     assert build_spark_conf(include, pipeline, lambda _: None)["spark.pond"] == "deep"

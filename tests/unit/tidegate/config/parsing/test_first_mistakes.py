@@ -76,5 +76,5 @@ def test_key_that_is_missing_beside_a_word_unlike_it_is_told_too(include: Path) 
 
 def test_tab_in_a_value_or_a_comment_is_no_mistake(include: Path) -> None:
     text = PLAIN.replace("  topics: [t]", "  topics:\t[t]  #\ttopics\n\t# a comment")
-    broken = text.replace("interval: 30s", "interval: [")
-    assert "a tab" not in find_problems(include, broken)[0]
+    invalid_text = text.replace("interval: 30s", "interval: [")
+    assert "a tab" not in find_problems(include, invalid_text)[0]

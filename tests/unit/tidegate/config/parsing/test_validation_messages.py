@@ -14,10 +14,10 @@ from tidegate.config.checks.unsupported import SUPPORTED_VALUES
 from tidegate.errors import ConfigurationError
 
 
-def render_keyed_source(more: str, column: str = "n INT") -> str:
+def render_keyed_source(options: str, column: str = "n INT") -> str:
     schema = f"id BIGINT, lsn BIGINT, tags MAP<STRING, INT>, {column}"
     key = "key: {fields: [id], schema: id BIGINT}"
-    return render_source(f"{key}, value: {{schema: '{schema}'}}", tables=f"[{{name: lake.a.b, {more}}}]")
+    return render_source(f"{key}, value: {{schema: '{schema}'}}", tables=f"[{{name: lake.a.b, {options}}}]")
 
 
 def render_avro_source(schema: str) -> str:
@@ -774,14 +774,14 @@ def test_refused_with_value_and_way_out(include: Path, hazard: str) -> None:
 
 def test_key_in_one_struct_leaves_the_names_of_its_fields_to_the_value(include: Path) -> None:
     key = "key: {fields: [offset, lsn], schema: 'offset BIGINT, lsn BIGINT', into: k}"
-    more = "[{name: lake.a.b, sequence_by: [lsn], deletes: soft, deleted_column: offset}]"
-    (loaded,) = load(include, render_source(f"{key}, value: {{schema: lsn BIGINT}}", tables=more)).tables
-    assert (loaded.key_columns, loaded.sequence_by) == (("k",), ("lsn",))
+    options = "[{name: lake.a.b, sequence_by: [lsn], deletes: soft, deleted_column: offset}]"
+    (table,) = load(include, render_source(f"{key}, value: {{schema: lsn BIGINT}}", tables=options)).tables
+    assert (table.key_columns, table.sequence_by) == (("k",), ("lsn",))
 
 
-def render_named_source(name: str, more: str = "", of_source: str = "") -> str:
+def render_named_source(name: str, options: str = "", of_source: str = "") -> str:
     value = "value: {schema: 'id BIGINT, type STRING'}"
-    return render_source(value + of_source, tables=f"[{{name: '{name}'{more}}}]")
+    return render_source(value + of_source, tables=f"[{{name: '{name}'{options}}}]")
 
 
 WRONG_TEMPLATES = {
@@ -851,10 +851,10 @@ def test_a_secret_in_a_file_is_refused_and_never_repeated(include: Path, text: s
 
 
 def test_number_that_is_a_secret_is_not_repeated_either(include: Path) -> None:
-    told = "".join(find_problems(include, render_source("kafka: {bootstrap.servers: b, sasl.password: 0123}")))
-    assert "sasl.password: would be read as another number" in told
-    assert "0123" not in told
-    assert "83" not in told
+    messages = "".join(find_problems(include, render_source("kafka: {bootstrap.servers: b, sasl.password: 0123}")))
+    assert "sasl.password: would be read as another number" in messages
+    assert "0123" not in messages
+    assert "83" not in messages
 
 
 JUNK = st.recursive(
@@ -906,16 +906,16 @@ WITHOUT_ORDER = {
 def test_truncate_is_refused_beside_a_partition_filter_in_whatever_letters_bigquery_is_told_of_it(
     include: Path,
 ) -> None:
-    more = "create: {properties: {require_partition_filter: 'TRUE'}}"
-    problems = find_problems(include, render_source(APPLIED, tables=f"[{{name: lake.a.b, {more}}}]"))
+    options = "create: {properties: {require_partition_filter: 'TRUE'}}"
+    problems = find_problems(include, render_source(APPLIED, tables=f"[{{name: lake.a.b, {options}}}]"))
     assert any("not with require_partition_filter" in problem for problem in problems)
 
 
 @pytest.mark.parametrize("word", WITHOUT_ORDER)
 def test_truncate_is_applied_only_where_one_order_of_all_records_fills_the_table(include: Path, word: str) -> None:
     problems = find_problems(include, render_source(APPLIED, tables=f"[{{name: lake.a.b, {WITHOUT_ORDER[word]}}}]"))
-    (found,) = [problem for problem in problems if "truncate" in problem]
-    assert found == (
+    (problem,) = [problem for problem in problems if "truncate" in problem]
+    assert problem == (
         "pipelines/orders.yaml:1: source.value.truncate=apply: apply empties lake.a.b, whose rows must all come from "
         f"one topic, in the order of its offsets: not with {word}; leave it out, or use refuse or ignore"
     )
@@ -924,9 +924,9 @@ def test_truncate_is_applied_only_where_one_order_of_all_records_fills_the_table
 def test_truncate_is_applied_to_tables_of_one_topic_each(include: Path) -> None:
     assert load(include, render_source(APPLIED)).source.value.applies_truncates
     two = f"source: {{topics: [t, u], {APPLIED}}}\ntables: [{{name: lake.a.b, topics: [t]}}, {{name: lake.a.c}}]"
-    (found,) = [problem for problem in find_problems(include, two) if "truncate" in problem]
-    assert re.search("empties lake.a.c, .*: not with topics=2;", found)
+    (problem,) = [problem for problem in find_problems(include, two) if "truncate" in problem]
+    assert re.search("empties lake.a.c, .*: not with topics=2;", problem)
     pattern = f"source: {{topic_pattern: 't.*', {APPLIED}}}\ntables: [{{name: lake.a.b}}]"
     assert any("not with source.topic_pattern" in problem for problem in find_problems(include, pattern))
-    named = render_source(APPLIED, tables="[{name: 'lake.shop.{n}'}]")
-    assert any("not with a name that records fill in" in problem for problem in find_problems(include, named))
+    source = render_source(APPLIED, tables="[{name: 'lake.shop.{n}'}]")
+    assert any("not with a name that records fill in" in problem for problem in find_problems(include, source))

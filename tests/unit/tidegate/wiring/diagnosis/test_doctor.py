@@ -83,7 +83,7 @@ class House:
         catalog.create_table(f"shop.{name}", Schema(*fields))
 
     def doctor(self, *names: str, **words: Any) -> list[Any]:
-        resolve: Callable[[str], Any] = lambda one: read_connection_from_env(one, self.environment)  # noqa: E731
+        resolve: Callable[[str], Any] = lambda connection_id: read_connection_from_env(connection_id, self.environment)  # noqa: E731
         return diagnose(self.include, resolve, names, **words).findings
 
 
@@ -118,18 +118,18 @@ FILE_MISTAKES = {
 @pytest.mark.parametrize("name", FILE_MISTAKES)
 def test_mistake_in_a_file_is_found_and_hides_nothing_of_the_other_pipeline(house: House, name: str) -> None:
     house.change(*FILE_MISTAKES[name])
-    found = house.doctor(is_read_only=True)
-    require_found(name, found)
+    findings = house.doctor(is_read_only=True)
+    require_found(name, findings)
     if "catalog" not in name:
-        assert any(one.check == "catalog.login" and "two" in one.used_by for one in found)
-    assert PASSWORD not in str(found)
+        assert any(finding.check == "catalog.login" and "two" in finding.used_by for finding in findings)
+    assert PASSWORD not in str(findings)
 
 
 def test_folder_that_is_not_there_is_told_alone(house: House) -> None:
     house.include = house.folder / "nowhere"
-    found = house.doctor()
-    require_found("folder-missing", found)
-    assert len(found) == 1
+    findings = house.doctor()
+    require_found("folder-missing", findings)
+    assert len(findings) == 1
 
 
 def test_two_pipelines_that_need_one_table_are_found(house: House) -> None:
@@ -146,25 +146,25 @@ def test_secrets_in_any_file_are_found_and_not_repeated(house: House) -> None:
     house.write("notes.txt", f"Addresses\npostgresql://flush:{PASSWORD}@db/lake\n")
     house.write("client.pem", "-----BEGIN RSA PRIVATE KEY-----\nabc\n")
     house.change("catalogs.yaml", f"sqlite:///{house.folder}/pond.db", f"postgresql://u:{PASSWORD}@db/pond")
-    found = house.doctor(is_read_only=True)
+    findings = house.doctor(is_read_only=True)
     for name in ("secret-in-notes", "private-key-in-folder", "secret-in-catalogs"):
-        require_found(name, found)
-    assert PASSWORD not in str(found)
-    told = [one.cause for one in found if one.check == "files.secrets"]
-    assert len(told) == 3, told
+        require_found(name, findings)
+    assert PASSWORD not in str(findings)
+    causes = [finding.cause for finding in findings if finding.check == "files.secrets"]
+    assert len(causes) == 3, causes
 
 
 def test_connection_that_nobody_defined_is_found_with_those_who_name_it(house: House) -> None:
     house.pipeline("one", kafka="kafka_other")
-    found = require_found("connection-missing", house.doctor(is_read_only=True))
-    assert found.used_by == ("one",)
+    finding = require_found("connection-missing", house.doctor(is_read_only=True))
+    assert finding.used_by == ("one",)
 
 
 def test_connection_that_cannot_be_read_is_found_and_not_shown(house: House) -> None:
     house.environment["AIRFLOW_CONN_KAFKA_DEFAULT"] = f'{{"password": "{PASSWORD}"'
-    found = house.doctor(is_read_only=True)
-    require_found("connection-unreadable", found)
-    assert PASSWORD not in str(found)
+    findings = house.doctor(is_read_only=True)
+    require_found("connection-unreadable", findings)
+    assert PASSWORD not in str(findings)
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,15 @@ def test_mistake_in_the_kafka_connection_is_found(house: House, name: str, extra
 
 
 def test_servers_that_are_down_are_found_each_once_and_nothing_that_follows(house: House) -> None:
-    found = house.doctor(is_read_only=True)
-    require_found("kafka-down", found)
-    require_found("spark-down", found)
-    assert [one.check for one in found if one.severity is Severity.ERROR] == ["kafka.reachable", "spark.reachable"]
-    assert {one.used_by for one in found if one.check == "catalog.tables"} == {("one",), ("two",)}
-    assert not [one for one in found if one.check in ("pipeline.position", "spark.catalogs")]
+    findings = house.doctor(is_read_only=True)
+    require_found("kafka-down", findings)
+    require_found("spark-down", findings)
+    assert [finding.check for finding in findings if finding.severity is Severity.ERROR] == [
+        "kafka.reachable",
+        "spark.reachable",
+    ]
+    assert {finding.used_by for finding in findings if finding.check == "catalog.tables"} == {("one",), ("two",)}
+    assert not [finding for finding in findings if finding.check in ("pipeline.position", "spark.catalogs")]
 
 
 def test_spark_that_nobody_has_named_is_found(house: House) -> None:
@@ -215,15 +218,18 @@ def test_name_that_no_file_has_is_refused(house: House) -> None:
 
 def test_scratch_table_proves_the_rights_and_nothing_is_left(house: House) -> None:
     before = sorted(house.folder.rglob("*"))
-    found = house.doctor()
-    made = [one.cause for one in found if one.check == "catalog.commit"]
-    assert [text.partition(": made")[0] for text in made] == [
+    findings = house.doctor()
+    causes = [finding.cause for finding in findings if finding.check == "catalog.commit"]
+    assert [text.partition(": made")[0] for text in causes] == [
         "catalog=lake of catalogs.yaml namespace=shop",
         "catalog=pond of catalogs.yaml namespace=shop",
     ]
-    assert len([one for one in found if one.check == "catalog.store" and one.severity is Severity.OK]) == 2
-    left = [path for path in sorted(house.folder.rglob("*")) if path not in before and path.is_file()]
-    assert {path.name.partition(".")[0] for path in left} == {"lake", "pond"}, "the catalogs' own databases"
+    assert (
+        len([finding for finding in findings if finding.check == "catalog.store" and finding.severity is Severity.OK])
+        == 2
+    )
+    new_files = [path for path in sorted(house.folder.rglob("*")) if path not in before and path.is_file()]
+    assert {path.name.partition(".")[0] for path in new_files} == {"lake", "pond"}, "the catalogs' own databases"
     for name in ("lake", "pond"):
         with closing(sqlite3.connect(house.folder / f"{name}.db")) as database, database:
             assert database.execute("SELECT count(*) FROM iceberg_tables").fetchone() == (0,)
@@ -232,17 +238,17 @@ def test_scratch_table_proves_the_rights_and_nothing_is_left(house: House) -> No
 
 
 def test_read_only_makes_nothing(house: House) -> None:
-    found = house.doctor(is_read_only=True)
-    assert not [one for one in found if one.check in ("catalog.commit", "catalog.store")]
+    findings = house.doctor(is_read_only=True)
+    assert not [finding for finding in findings if finding.check in ("catalog.commit", "catalog.store")]
     assert not (house.folder / "w").exists()
 
 
 def test_catalog_whose_folder_is_not_mounted_is_found(house: House) -> None:
     house.change("catalogs.yaml", f"{house.folder}/lake.db", f"{house.folder}/gone/away/lake.db")
-    found = house.doctor()
-    require_found("catalog-folder-missing", found)
-    assert any(one.check == "catalog.commit" and "catalog=pond" in one.cause for one in found)
-    assert not [one for one in found if one.check == "catalog.tables" and one.used_by == ("one",)]
+    findings = house.doctor()
+    require_found("catalog-folder-missing", findings)
+    assert any(finding.check == "catalog.commit" and "catalog=pond" in finding.cause for finding in findings)
+    assert not [finding for finding in findings if finding.check == "catalog.tables" and finding.used_by == ("one",)]
 
 
 def test_warehouse_that_cannot_be_written_is_found(house: House) -> None:
@@ -276,26 +282,31 @@ def test_password_that_the_catalog_refuses_is_found(house: House) -> None:
     lake = {"type": "iceberg", "connection": "lake", "properties": properties}
     house.write("catalogs.yaml", {**house.catalogs, "lake": lake})
     try:
-        found = house.doctor()
+        findings = house.doctor()
     finally:
         server.close()
-    require_found("catalog-password-wrong", found)
-    assert "an0ther-w0rd" not in str(found)
+    require_found("catalog-password-wrong", findings)
+    assert "an0ther-w0rd" not in str(findings)
 
 
 def test_namespace_is_told_for_the_pipelines_that_write_it_and_no_others(house: House) -> None:
     house.pipeline("three", "lake", table={"name": "lake.bank.three"})
     house.pipeline("four", "lake", table={"name": "lake.bank.four"})
-    found = [one for one in house.doctor() if "catalog=lake" in one.cause and " namespace=" in one.cause]
-    users = {(one.cause.partition("namespace=")[2].partition(" ")[0].rstrip(":"), one.used_by) for one in found}
+    findings = [
+        finding for finding in house.doctor() if "catalog=lake" in finding.cause and " namespace=" in finding.cause
+    ]
+    users = {
+        (finding.cause.partition("namespace=")[2].partition(" ")[0].rstrip(":"), finding.used_by)
+        for finding in findings
+    }
     assert users == {("shop", ("one",)), ("bank", ("four", "three"))}
-    assert {one.check for one in found} == {"catalog.namespace", "catalog.commit", "catalog.store"}
+    assert {finding.check for finding in findings} == {"catalog.namespace", "catalog.commit", "catalog.store"}
 
 
 def test_namespace_that_nobody_creates_is_found(house: House) -> None:
     house.pipeline("one", table={"create": {"enabled": False}})
-    found = house.doctor()
-    require_found("namespace-missing", found)
+    findings = house.doctor()
+    require_found("namespace-missing", findings)
 
 
 def test_table_that_nobody_creates_is_found(house: House) -> None:
@@ -338,16 +349,16 @@ def build_avro_schema(*fields: tuple[str, str]) -> dict[str, Any]:
 
 def test_registry_that_is_down_is_found(house: House) -> None:
     use_registry(house, f"http://{house.closed}")
-    found = house.doctor(is_read_only=True)
-    require_found("registry-down", found)
-    assert not [one for one in found if one.check in ("registry.schema", "registry.subjects")]
+    findings = house.doctor(is_read_only=True)
+    require_found("registry-down", findings)
+    assert not [finding for finding in findings if finding.check in ("registry.schema", "registry.subjects")]
 
 
 def test_password_that_the_registry_refuses_is_found(house: House, registry: SchemaRegistry) -> None:
     use_registry(house, registry.url, "an0ther-w0rd")
-    found = house.doctor(is_read_only=True)
-    require_found("registry-password-wrong", found)
-    assert "an0ther-w0rd" not in str(found)
+    findings = house.doctor(is_read_only=True)
+    require_found("registry-password-wrong", findings)
+    assert "an0ther-w0rd" not in str(findings)
 
 
 def test_subject_that_is_missing_is_found(house: House, registry: SchemaRegistry) -> None:
@@ -370,12 +381,12 @@ def test_schema_that_lacks_a_declared_column_is_found(house: House, registry: Sc
 def test_schema_that_fits_is_told_as_right(house: House, registry: SchemaRegistry) -> None:
     registry.register("t.one-value", build_avro_schema(("id", "long"), ("name", "string")))
     use_registry(house, registry.url)
-    found = house.doctor(is_read_only=True)
-    assert [one.cause for one in found if one.check == "catalog.tables"] == [
+    findings = house.doctor(is_read_only=True)
+    assert [finding.cause for finding in findings if finding.check == "catalog.tables"] == [
         "tables=1 of pipeline=one: columns and key fit",
         "tables=1 of pipeline=two: columns and key fit",
     ]
-    assert any(one.check == "registry.login" and one.severity is Severity.OK for one in found)
+    assert any(finding.check == "registry.login" and finding.severity is Severity.OK for finding in findings)
 
 
 def test_airflow_is_looked_at_only_where_it_is_set_up(tmp_path: Path) -> None:
@@ -393,11 +404,11 @@ def test_silent_servers_are_told_as_such_long_before_the_time_of_a_probe_is_over
             stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)
         )
         place = {
-            name: f"127.0.0.1:{one.getsockname()[1]}"
-            for name, one in (("k", broker), ("r", registry), ("c", catalog), ("s", spark))
+            name: f"127.0.0.1:{server_socket.getsockname()[1]}"
+            for name, server_socket in (("k", broker), ("r", registry), ("c", catalog), ("s", spark))
         }
-        rest = {"type": "rest", "uri": f"http://{place['c']}"}
-        house.write("catalogs.yaml", house.catalogs | {"lake": {"type": "iceberg", "properties": rest}})
+        rest_properties = {"type": "rest", "uri": f"http://{place['c']}"}
+        house.write("catalogs.yaml", house.catalogs | {"lake": {"type": "iceberg", "properties": rest_properties}})
         value = {"format": "avro", "avro": {"registry": f"http://{place['r']}"}}
         house.pipeline("two", "pond", value=value)
         house.environment["AIRFLOW_CONN_KAFKA_DEFAULT"] = json.dumps({"conn_type": "kafka", "host": place["k"]})

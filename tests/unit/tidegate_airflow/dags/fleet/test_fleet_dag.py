@@ -28,14 +28,14 @@ def include(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("include")
     (folder / "pipelines").mkdir()
     (folder / "catalogs.yaml").write_text(json.dumps({"lake": {"type": "iceberg", "properties": LAKE}}))
-    written = {
+    pipeline_files = {
         "carts": ("shop", "{interval: 5s}"),
         "counted": ("shop", "{interval: -1, records_threshold: 1000}"),
         "orders": ("shop", "{interval: 60s}"),
         "nightly": ("night", "{interval: '30 2 * * *'}"),
         "alone": ("null", "{interval: 60s}"),
     }
-    for name, (fleet, merge) in written.items():
+    for name, (fleet, merge) in pipeline_files.items():
         (folder / "pipelines" / f"{name}.yaml").write_text(PIPELINE.format(name=name, fleet=fleet, merge=merge))
     return folder
 
@@ -47,11 +47,11 @@ def dag_reading(include: Path) -> dict[str, Any]:
 
 def test_members_flush_in_the_dag_of_their_fleet_and_keep_their_other_dags(dag_reading: dict[str, Any]) -> None:
     dags = {name for name in dag_reading["dags"] if name.startswith("tidegate_")}
-    others = {
+    other_dags = {
         f"tidegate_{name}_{kind}" for name in (*MEMBERS, "nightly") for kind in ("actions", "backfill", "maintenance")
     }
     alone = {f"tidegate_alone{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")}
-    assert dags == {FLEET, "tidegate_fleet_night", *others, *alone}
+    assert dags == {FLEET, "tidegate_fleet_night", *other_dags, *alone}
     assert dag_reading["opened"] == []
     assert dag_reading["imported"] == []
 
@@ -59,8 +59,8 @@ def test_members_flush_in_the_dag_of_their_fleet_and_keep_their_other_dags(dag_r
 def test_tasks_of_a_fleet_are_named_by_the_verbs_and_explained(dag_reading: dict[str, Any]) -> None:
     tasks = dag_reading["dags"][FLEET]["tasks"]
     assert sorted(tasks) == ["clean_up", "commit_offsets", "compact", "heartbeat", "merge", "plan", "stage"]
-    assert all(told["doc"] and told["owner"] == "tidegate" for told in tasks.values())
-    assert {name for name, told in tasks.items() if told["group"] == "rows"} == {"stage", "merge"}
+    assert all(task["doc"] and task["owner"] == "tidegate" for task in tasks.values())
+    assert {name for name, task in tasks.items() if task["group"] == "rows"} == {"stage", "merge"}
     assert "BigQuery job" in tasks["merge"]["links"]
     assert set(dag_reading["dags"][FLEET]["tags"]) == {
         "tidegate",

@@ -67,8 +67,8 @@ class Run:
         task = task_ids or self.task
         if map_indexes is not None:
             return self.left.get((task, map_indexes, key))
-        found = [value for (name, _, one), value in self.left.items() if (name, one) == (task, key)]
-        return found[0] if len(found) == 1 else found
+        values = [value for (name, _, map_index), value in self.left.items() if (name, map_index) == (task, key)]
+        return values[0] if len(values) == 1 else values
 
     def get_task_states(self, dag_id: str, run_ids: list[str]) -> dict[str, dict[str, str]]:
         return {run: {**self.states, "heartbeat": "running"} for run in run_ids}
@@ -120,9 +120,9 @@ class Fleet:
     def run(self, run_type: str = "scheduled", events: Any = (), **params: Any) -> Run:
         self.now += 60
         run = Run(f"r{self.now:.0f}", run_type)
-        asked = {"pipelines": [], "max_records": None, "until_current": True, "dry_run": False, **params}
+        conf = {"pipelines": [], "max_records": None, "until_current": True, "dry_run": False, **params}
         stores = {"tidegate_fleet_shop_backlog": Store(self.store)}
-        self.context = {"ti": run, "dag_run": run, "run_id": run.run_id, "params": asked, "outlet_events": Events(run)}
+        self.context = {"ti": run, "dag_run": run, "run_id": run.run_id, "params": conf, "outlet_events": Events(run)}
         self.context["asset_state_store"] = SimpleStores(stores)
         self.context["task"] = SimpleNamespace(task_id="plan", dag=SimpleNamespace(task_ids=TASKS))
         self.context["triggering_asset_events"] = {"backlog": [SimpleNamespace(extra=extra) for extra in events]}
@@ -171,8 +171,8 @@ class Fleet:
 class Store:
     """Airflow's store of one asset's state."""
 
-    def __init__(self, kept: dict[str, Any]) -> None:
-        self._kept = kept
+    def __init__(self, store: dict[str, Any]) -> None:
+        self._kept = store
 
     def get(self, key: str) -> Any:
         return self._kept.get(key)
@@ -193,8 +193,10 @@ class SimpleStores:
 
 def build_reading_pipeline(topic: str) -> Pipeline:
     """A pipeline of two tables over one topic, but users and wishes: these have one table."""
-    more = ("", "_too") if topic in ("carts", "orders") else ("",)
-    pipeline = build_pipeline(*(build_table(f"lake.shop.{topic}{one}", topics=(topic,)) for one in more), name=topic)
+    suffixes = ("", "_too") if topic in ("carts", "orders") else ("",)
+    pipeline = build_pipeline(
+        *(build_table(f"lake.shop.{topic}{suffix}", topics=(topic,)) for suffix in suffixes), name=topic
+    )
     return replace(pipeline, on_failure=(FAILED,), on_recovery=(RECOVERED,), merge=Merge(interval_seconds=60))
 
 
@@ -224,7 +226,9 @@ def test_one_member_s_failure_is_its_own_and_the_run_names_it(fleet: Fleet) -> N
     assert [run.states[f"stage_{number}"] for number in range(3)] == ["success", "success", "failed"]
     for table in ("carts", "carts_too", "orders", "orders_too"):
         assert len(fleet.world.read_rows(f"lake.shop.{table}")) == 2
-    assert sorted(run.events) == sorted(f"lake.shop.{one}" for one in ("carts", "carts_too", "orders", "orders_too"))
+    assert sorted(run.events) == sorted(
+        f"lake.shop.{suffix}" for suffix in ("carts", "carts_too", "orders", "orders_too")
+    )
     assert run.left["commit_offsets", -1, "return_value"].keys() == {"carts", "orders"}
     reason = run.left["heartbeat", -1, "error"]["message"]
     assert "pipeline=users: stage failed: " in reason
@@ -237,8 +241,10 @@ def test_one_member_s_failure_is_its_own_and_the_run_names_it(fleet: Fleet) -> N
 def test_member_that_failed_waits_and_tells_once_and_is_well_again_when_its_file_is_changed(fleet: Fleet) -> None:
     runs = [fleet.run() for _ in range(10)]
     assert all(run.states["heartbeat"] == "failed" for run in runs)
-    tried = [number for number, run in enumerate(runs) if "Waiting" not in str(run.left.get(("stage", 0, "error")))]
-    assert tried == [0, 1, 2, 4, 8], "after one try at once pauses double"
+    try_numbers = [
+        number for number, run in enumerate(runs) if "Waiting" not in str(run.left.get(("stage", 0, "error")))
+    ]
+    assert try_numbers == [0, 1, 2, 4, 8], "after one try at once pauses double"
     assert "commit_offsets" not in runs[-1].states
     assert runs[-1].states["merge_0"] == "upstream_failed"
     assert "the same failure in" in runs[-1].left["stage", 0, "error"]["message"]
@@ -293,7 +299,9 @@ def test_member_that_cannot_be_planned_fails_as_its_own_task_and_goes_on_when_it
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def look(*args: Any) -> Any:
-        return [replace(one, plan=None, error=RetryLater("a hiccup")) for one in real(*args) if one.name == "carts"]
+        return [
+            replace(column, plan=None, error=RetryLater("a hiccup")) for column in real(*args) if column.name == "carts"
+        ]
 
     from tidegate.fleet import look as look_module
 
@@ -312,11 +320,11 @@ def test_member_that_cannot_be_planned_fails_as_its_own_task_and_goes_on_when_it
 def test_table_that_fails_leaves_the_other_tables_of_its_pipeline_to_go_on(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def merge(name: str, queue: Any, **more: Any) -> Any:
+    def merge(name: str, queue: Any, **options: Any) -> Any:
         if queue["table"] == "lake.shop.orders":
             with errors.raise_airflow_errors():
                 raise AuditFailed("table=lake.shop.orders: an audit does not hold")
-        return real(name, queue, **more)
+        return real(name, queue, **options)
 
     real = tasks.run_merge
     monkeypatch.setattr(tasks, "run_merge", merge)
@@ -332,11 +340,11 @@ def test_table_that_fails_leaves_the_other_tables_of_its_pipeline_to_go_on(
 
 def test_records_that_a_batch_leaves_behind_call_for_a_run_of_these_members_alone(fleet: Fleet) -> None:
     run = fleet.run("manual", pipelines=["carts", "wishes"], max_records=1)
-    [asked] = run.asked
-    assert (asked["pipelines"], asked["max_records"]) == (["carts"], 1)
-    again = fleet.run("asset_triggered", [{"asked": asked}])
-    assert again.left["plan", -1, "look"]["looked"] == ["carts"]
-    assert again.asked == []
+    [flush_request] = run.asked
+    assert (flush_request["pipelines"], flush_request["max_records"]) == (["carts"], 1)
+    result = fleet.run("asset_triggered", [{"asked": flush_request}])
+    assert result.left["plan", -1, "look"]["looked"] == ["carts"]
+    assert result.asked == []
     backlog = {"payload": {"pipeline": "orders", "waiting": 9}, "from_trigger": True}
     assert fleet.run("asset_triggered", [backlog]).left["plan", -1, "look"]["looked"] == ["orders"]
     assert len(fleet.run("asset_triggered", [{}]).left["plan", -1, "look"]["looked"]) == 4, "somebody else's event"
@@ -348,11 +356,11 @@ def test_failure_of_one_member_keeps_no_other_from_its_next_run(fleet: Fleet) ->
         fleet.world.broker.produce("carts", {"id": f"n{number}"}, {"id": f"n{number}", "name": "x"}, number % 2)
     run = fleet.run("manual", max_records=1)
     assert run.states["heartbeat"] == "success"
-    assert [asked["pipelines"] for asked in run.asked] == [["carts", "orders", "users"]]
+    assert [flush_request["pipelines"] for flush_request in run.asked] == [["carts", "orders", "users"]]
     while run.states["heartbeat"] == "success":
         run = fleet.run("manual", max_records=1)
     assert "topic=users partition=1 offset=1" in run.left["heartbeat", -1, "error"]["message"]
-    assert [asked["pipelines"] for asked in run.asked] == [["carts"]]
+    assert [flush_request["pipelines"] for flush_request in run.asked] == [["carts"]]
 
 
 def test_member_that_is_late_is_red_and_goes_on_at_once(fleet: Fleet) -> None:
@@ -360,7 +368,7 @@ def test_member_that_is_late_is_red_and_goes_on_at_once(fleet: Fleet) -> None:
     fleet.world.clock.pause(90)
     run = fleet.run("manual", pipelines=["carts"], max_records=1)
     assert "freshness_target=60s: records wait" in run.left["heartbeat", -1, "error"]["message"]
-    assert [asked["pipelines"] for asked in run.asked] == [["carts"]]
+    assert [flush_request["pipelines"] for flush_request in run.asked] == [["carts"]]
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
@@ -374,7 +382,7 @@ def test_members_that_no_run_has_room_for_take_turns_with_those_that_always_have
             fleet.world.broker.produce(topic, {"id": f"k{number}"}, {"id": f"k{number}", "name": topic}, number % 2)
     run = fleet.run("manual", max_records=2)
     for _ in range(11):
-        run = fleet.run("asset_triggered", [{"asked": asked} for asked in run.asked])
+        run = fleet.run("asset_triggered", [{"asked": flush_request} for flush_request in run.asked])
     counts = [fleet.stages.count(name) for name in NAMES]
     assert sum(counts) == 12 * most
     assert max(counts) - min(counts) <= 1, "all are behind all the time, so each has its turn"
@@ -389,7 +397,7 @@ def test_compaction_of_more_members_than_airflow_maps_is_left_to_later_runs(
     monkeypatch.setattr(attend_members, "conf", SimpleNamespace(getint=lambda *_: 3), raising=False)
     run = fleet.run()
     due = run.left["clean_up", -1, "return_value"]
-    assert [one["pipeline"] for one in due] == ["carts", "orders", "users"], "of four"
+    assert [entry["pipeline"] for entry in due] == ["carts", "orders", "users"], "of four"
 
 
 def test_dry_run_and_airflow_s_own_backfill_read_and_write_nothing(fleet: Fleet) -> None:
@@ -403,9 +411,9 @@ def test_dry_run_and_airflow_s_own_backfill_read_and_write_nothing(fleet: Fleet)
 def test_member_keeps_its_own_interval_and_its_heartbeat(fleet: Fleet) -> None:
     hourly = replace(fleet.pipelines["orders"], merge=Merge(interval_seconds=600), heartbeat=Heartbeat(3600))
     fleet.pipelines["orders"] = hourly
-    looked = [fleet.run().left["plan", -1, "look"]["looked"] for _ in range(12)]
-    assert [number for number, names in enumerate(looked) if "orders" in names] == [0, 10]
-    assert all("carts" in names for names in looked)
+    look_names = [fleet.run().left["plan", -1, "look"]["looked"] for _ in range(12)]
+    assert [number for number, names in enumerate(look_names) if "orders" in names] == [0, 10]
+    assert all("carts" in names for names in look_names)
 
 
 def test_pipeline_whose_file_is_gone_is_forgotten(fleet: Fleet) -> None:
@@ -420,13 +428,13 @@ def test_pipeline_whose_file_is_gone_is_forgotten(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "message_text"),
     [
         ("failed", "tasks=plan failed in this run, and no pipeline was flushed; see its log"),
         ("success", "task=plan has left no result, and no pipeline was flushed: it was marked as success by hand, or "),
     ],
 )
-def test_failed_plan_is_told_to_everybody_once(fleet: Fleet, state: str, told: str) -> None:
+def test_failed_plan_is_told_to_everybody_once(fleet: Fleet, state: str, message_text: str) -> None:
     fleet.run("manual", pipelines=["wishes"])
     for number in range(3):
         run = Run(f"broken{number}", "scheduled", states={"plan": state})
@@ -436,4 +444,4 @@ def test_failed_plan_is_told_to_everybody_once(fleet: Fleet, state: str, told: s
         for tell in build_fleet_callbacks(list(fleet.pipelines.values())):
             tell(fleet.context)
     [message] = list_messages()
-    assert message.startswith(f" failed: {told}")
+    assert message.startswith(f" failed: {message_text}")

@@ -10,7 +10,9 @@ from fakes.task_instance import PushedResults
 from tidegate_airflow import errors
 from tidegate_airflow.dags.fleet import plan_members
 
-RIGHT = "lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////nowhere/c.db', warehouse: 'file:///nowhere'}}\n"
+VALID_CATALOG = (
+    "lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////nowhere/c.db', warehouse: 'file:///nowhere'}}\n"
+)
 PIPELINE = """
 source: {{topics: [{name}], key: {{fields: [id], schema: id STRING}}, value: {{format: json, schema: id STRING}}}}
 tables: [{{name: lake.shop.{name}}}]
@@ -20,7 +22,7 @@ tables: [{{name: lake.shop.{name}}}]
 @pytest.fixture
 def include(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pipelines").mkdir()
-    (tmp_path / "catalogs.yaml").write_text(RIGHT)
+    (tmp_path / "catalogs.yaml").write_text(VALID_CATALOG)
     for name in ("orders", "users"):
         (tmp_path / "pipelines" / f"{name}.yaml").write_text(PIPELINE.format(name=name) + "fleet: shop\n")
     (tmp_path / "pipelines" / "alone.yaml").write_text("colour: red\n")
@@ -49,19 +51,19 @@ def break_members(include: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "named"),
+    ("spoil", "file_names"),
     [
         (break_catalogs, ["catalogs.yaml"]),
         (break_defaults, ["defaults.yaml"]),
         (break_members, ["orders.yaml", "users.yaml"]),
     ],
 )
-def test_fleet_whose_files_are_all_wrong_is_red_and_says_why(spoil: Any, named: list[str], include: Path) -> None:
+def test_fleet_whose_files_are_all_wrong_is_red_and_says_why(spoil: Any, file_names: list[str], include: Path) -> None:
     spoil(include)
     with pytest.raises(AirflowFailException) as problem:
         plan_members.plan_fleet("shop")
     lines = str(problem.value).splitlines()
-    assert [next(file for file in named if file in line) for line in lines] == named
+    assert [next(file for file in file_names if file in line) for line in lines] == file_names
 
 
 def test_fleet_that_no_file_names_any_more_has_nothing_to_do(include: Path) -> None:

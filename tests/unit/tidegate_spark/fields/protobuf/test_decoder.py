@@ -77,45 +77,49 @@ def build_message_class() -> Any:
         build_map_entry("MarksEntry", "string", "int64"),
         build_map_entry("ByNumberEntry", "int32", ".shop.Place"),
     )
-    fields = (build_field(name, n, given[0]["kind"], **{k: v for k, v in given[0].items() if k != "kind"})
-              for n, (name, given) in enumerate(TYPES.items(), 1))  # fmt: skip
+    fields = (build_field(name, n, type_case[0]["kind"], **{k: v for k, v in type_case[0].items() if k != "kind"})
+              for n, (name, type_case) in enumerate(TYPES.items(), 1))  # fmt: skip
     return build_file(build_message("All", *fields, nested=entries), INSIDE, enums={"State": STATE})
 
 
-def encode_message(registry: SchemaRegistry, made: Any, part: str = "value") -> bytes:
+def encode_message(registry: SchemaRegistry, message: Any, part: str = "value") -> bytes:
     """As a producer writes it, registered under `orders-<part>`."""
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
     from confluent_kafka.serialization import SerializationContext
 
-    serializer = ProtobufSerializer(type(made), SchemaRegistryClient({"url": registry.url}))
-    found = serializer(made, SerializationContext("orders", part))
-    assert isinstance(found, bytes)
-    return found
+    serializer = ProtobufSerializer(type(message), SchemaRegistryClient({"url": registry.url}))
+    encoded_value = serializer(message, SerializationContext("orders", part))
+    assert isinstance(encoded_value, bytes)
+    return encoded_value
 
 
-def build_described_table(options: dict[str, Any], folder: Path = Path(), **more: Any) -> Table:
+def build_described_table(options: dict[str, Any], folder: Path = Path(), **field_options: Any) -> Table:
     table = Table("lake.shop.orders", ("orders",), KeyFormat(), ValueFormat("protobuf", options=options), True, True)
-    return RegistrySchemas(lambda _: None, folder).describe_table(replace(table, **more))
+    return RegistrySchemas(lambda _: None, folder).describe_table(replace(table, **field_options))
 
 
-def build_decoder(registry: SchemaRegistry, **more: Any) -> MessageDecoder:
-    return MessageDecoder(build_described_table({"registry": registry.url, **more}).value.options, "value")
+def build_decoder(registry: SchemaRegistry, **options: Any) -> MessageDecoder:
+    return MessageDecoder(build_described_table({"registry": registry.url, **options}).value.options, "value")
 
 
 def test_every_type_arrives_at_its_limits_and_unset_as_protobuf_says(registry: SchemaRegistry) -> None:
     import pyarrow as pa
 
-    made = build_classes(build_message_class())["shop.All"]
-    full = made(**{name: given[1] for name, given in TYPES.items() if name != "doc" and given[1] is not None})
+    message_class = build_classes(build_message_class())["shop.All"]
+    full = message_class(
+        **{name: type_case[1] for name, type_case in TYPES.items() if name != "doc" and type_case[1] is not None}
+    )
     full.doc.update(TYPES["doc"][1])
     value = encode_message(registry, full)
     table = build_described_table({"registry": registry.url})
-    assert [(c.name, c.type) for c in table.value.columns or ()] == [(n, given[2]) for n, given in TYPES.items()]
+    assert [(c.name, c.type) for c in table.value.columns or ()] == [
+        (n, type_case[2]) for n, type_case in TYPES.items()
+    ]
     reads = MessageDecoder(table.value.options, "value")
     row, reason = reads.decode(value) or ({}, "none")
-    assert (row, reason) == ({name: given[3] for name, given in TYPES.items()}, None)
-    empty, _ = reads.decode(encode_message(registry, made())) or ({}, None)
+    assert (row, reason) == ({name: type_case[3] for name, type_case in TYPES.items()}, None)
+    empty, _ = reads.decode(encode_message(registry, message_class())) or ({}, None)
     assert empty == {**dict.fromkeys(TYPES), **UNSET}
     assert len(pa.array([row, empty], to_arrow_type(table.value.options["shape"]))) == 2
 
@@ -153,13 +157,13 @@ def test_field_that_is_put_aside_is_found_where_the_sizes_agree_by_chance(regist
 def test_field_dropped_inside_lists_and_maps_keeps_the_values_of_older_records(registry: SchemaRegistry) -> None:
     def order(*fields: dict[str, Any]) -> Any:
         line = build_message("Line", *fields)
-        lines, named = (
+        lines, named_field = (
             build_map_entry("NamedEntry", "string", ".shop.Line"),
             build_field("lines", 1, ".shop.Line", repeated=True),
         )
         return build_file(
             build_message(
-                "Order", named, build_field("named", 2, ".shop.Order.NamedEntry", repeated=True), nested=(lines,)
+                "Order", named_field, build_field("named", 2, ".shop.Order.NamedEntry", repeated=True), nested=(lines,)
             ),
             line,
         )
@@ -200,8 +204,8 @@ def test_latest_version_is_the_one_registered_last_also_with_an_older_id(registr
         return Version(number, "PROTOBUF", text, {})
 
     first, second = version(1, build_field("b", 1, "string")), version(2, build_field("a", 1, "string"))
-    made = from_registry([first, second, first], None)
-    assert [f["name"] for f in made["shape"]["fields"]] == ["b"]
+    imported_registry = from_registry([first, second, first], None)
+    assert [f["name"] for f in imported_registry["shape"]["fields"]] == ["b"]
 
 
 @pytest.mark.parametrize("path", ["confluent/meta.proto", "confluent/type/decimal.proto", "google/type/money.proto"])
@@ -211,8 +215,8 @@ def test_files_that_every_producer_has_need_not_be_registered(path: str) -> None
 
     kind = {"confluent/type/decimal.proto": ".confluent.type.Decimal", "google/type/money.proto": ".google.type.Money"}
     file = build_file(build_message("Order", build_field("x", 1, kind.get(path, "int32"))), imports=(path,))
-    made = from_registry([Version(1, "PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), {})], None)
-    reads = MessageDecoder(made, "value")
+    registry = from_registry([Version(1, "PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), {})], None)
+    reads = MessageDecoder(registry, "value")
     row, reason = reads.decode(b"\x00\x00\x00\x00\x01\x00" + (b"\x08\x07" if path not in kind else b"\x0a\x00")) or (
         {},
         "",
@@ -231,8 +235,8 @@ def test_number_that_a_closed_enum_does_not_name_is_bad_and_not_missing(registry
         build_field("named", 3, ".shop.Order.NamedEntry", repeated=True),
         nested=(build_map_entry("NamedEntry", "string", enum),),
     )
-    made = build_classes(build_file(order, enums={"State": STATE}, syntax="proto2"))["shop.Order"]
-    good = encode_message(registry, made(one=1, many=[0, 1], named={"a": 1}))
+    message_class = build_classes(build_file(order, enums={"State": STATE}, syntax="proto2"))["shop.Order"]
+    good = encode_message(registry, message_class(one=1, many=[0, 1], named={"a": 1}))
     header, reads = good[:6], build_decoder(registry)
     assert reads.decode(good) == ({"one": "OPEN", "many": ["NONE", "OPEN"], "named": [("a", "OPEN")]}, None)
     for name, body in {"one": b"\x08\x07", "many": b"\x10\x07", "named": b"\x1a\x05\x0a\x01a\x10\x07"}.items():
@@ -266,10 +270,10 @@ def test_version_that_means_something_else_is_bad_records_not_other_values(
 def test_nested_message_is_found_by_its_indexes_and_another_one_is_bad(registry: SchemaRegistry) -> None:
     inner = build_message("Line", build_field("sku", 1, "string"))
     file = build_file(build_message("First", build_field("id", 1, "int32")), build_message("Order", nested=(inner,)))
-    made = build_classes(file)
+    classes = build_classes(file)
     line, first = (
-        encode_message(registry, made["shop.Order.Line"](sku="a")),
-        encode_message(registry, made["shop.First"](id=1)),
+        encode_message(registry, classes["shop.Order.Line"](sku="a")),
+        encode_message(registry, classes["shop.First"](id=1)),
     )
     reads = build_decoder(registry, message="shop.Order.Line")
     assert reads.decode(line) == ({"sku": "a"}, None)
@@ -282,19 +286,19 @@ def test_nested_message_is_found_by_its_indexes_and_another_one_is_bad(registry:
 def test_imported_files_come_from_the_registry(registry: SchemaRegistry) -> None:
     imported = build_file(build_message("Money", build_field("cents", 1, "int64")), name="money.proto")
     file = build_file(build_message("Order", build_field("price", 1, ".shop.Money")), imports=("money.proto",))
-    made = build_classes(imported, file)["shop.Order"]
-    value = encode_message(registry, made(price={"cents": 5}))
+    message_class = build_classes(imported, file)["shop.Order"]
+    value = encode_message(registry, message_class(price={"cents": 5}))
     assert build_decoder(registry).decode(value) == ({"price": {"cents": 5}}, None)
 
 
 def test_bytes_that_are_no_message_say_why(registry: SchemaRegistry) -> None:
     order = build_message("Order", build_field("name", 1, "string"), build_field("at", 2, G + "Timestamp"),
                     build_field("state", 3, "enum:.shop.State"), build_field("span", 4, G + "Duration"))  # fmt: skip
-    made = build_classes(build_file(order, enums={"State": STATE}))["shop.Order"]
-    good = encode_message(registry, made(name="a"))
+    message_class = build_classes(build_file(order, enums={"State": STATE}))["shop.Order"]
+    good = encode_message(registry, message_class(name="a"))
     header, reads = good[:6], build_decoder(registry)
     undecodable = "the value is not a Protobuf message of its schema"
-    told = {
+    reasons = {
         b"": "the value does not begin with the magic byte, a schema id and message indexes",
         b"\x01" + good[1:]: "the value does not begin with the magic byte, a schema id and message indexes",
         b"\x00\x00\x00\x00\x63" + good[5:]: "the value has schema id=99, which is no version of its subject",
@@ -302,13 +306,19 @@ def test_bytes_that_are_no_message_say_why(registry: SchemaRegistry) -> None:
         header + b"\x0a\x7f": undecodable,
         good[:5] + b"\x80": undecodable,
         good[:5] + b"\x02\x04": "the value has message indexes=[2], which schema id=1 does not",
-        encode_message(registry, made(at={"nanos": 1})): "the field at does not fit its column without loss",
-        encode_message(registry, made(at={"seconds": 2**60})): "the field at does not fit its column without loss",
-        encode_message(registry, made(span={"nanos": 1})): "the field span does not fit its column without loss",
-        encode_message(registry, made(span={"seconds": 2**62})): "the field span does not fit its column without loss",
-        encode_message(registry, made(state=7)): "the field state has number=7, which its enum does not name",
+        encode_message(registry, message_class(at={"nanos": 1})): "the field at does not fit its column without loss",
+        encode_message(
+            registry, message_class(at={"seconds": 2**60})
+        ): "the field at does not fit its column without loss",
+        encode_message(
+            registry, message_class(span={"nanos": 1})
+        ): "the field span does not fit its column without loss",
+        encode_message(
+            registry, message_class(span={"seconds": 2**62})
+        ): "the field span does not fit its column without loss",
+        encode_message(registry, message_class(state=7)): "the field state has number=7, which its enum does not name",
     }
-    assert {value: reads.decode(value) for value in told} == {value: (None, text) for value, text in told.items()}
+    assert {value: reads.decode(value) for value in reasons} == {value: (None, text) for value, text in reasons.items()}
     assert reads.decode(None) is None
 
 
@@ -320,14 +330,14 @@ def test_message_indexes_that_no_schema_has_are_bad(registry: SchemaRegistry) ->
     assert reads.decode(good) == ({"id": 5}, None)
     assert reads.decode(header + b"\x02\x00\x08\x05") == ({"id": 5}, None)
     undecodable = "the value is not a Protobuf message of its schema"
-    told = {
+    reasons = {
         b"\x01\x08\x05": "the value has a negative number of message indexes",
         b"\x02\x01\x08\x05": "the value has message indexes=[-1], which schema id=1 does not",
         b"\x80" * 11 + b"\x00": undecodable,
         b"\xfe\xff\x7f": undecodable,
     }
-    assert {indexes: reads.decode(header + indexes) for indexes in told} == {
-        indexes: (None, why) for indexes, why in told.items()
+    assert {indexes: reads.decode(header + indexes) for indexes in reasons} == {
+        indexes: (None, reason) for indexes, reason in reasons.items()
     }
 
 
@@ -335,29 +345,31 @@ def test_field_that_is_put_aside_or_cut_is_bad_wherever_it_stands_and_others_are
     registry: SchemaRegistry,
 ) -> None:
     small = build_message("Small", build_field("n", 1, "int32"))
-    many = build_field("many", 3, ".shop.Small", repeated=True)
+    field = build_field("many", 3, ".shop.Small", repeated=True)
     times = (build_field("doc", 4, G + "Struct"), build_field("at", 5, G + "Timestamp"))
-    order = build_message("Order", build_field("id", 1, "int32"), build_field("of", 2, ".shop.Small"), many, *times)
+    order = build_message("Order", build_field("id", 1, "int32"), build_field("of", 2, ".shop.Small"), field, *times)
     header = encode_message(registry, build_classes(build_file(order, small))["shop.Order"](id=1))[:6]
     large, reads = b"\x80\x80\x80\x80\x80\x01", build_decoder(registry)
-    more, other = "has a number of more bits than its type", "is not written as its type is"
-    told = {
-        b"\x12\x07\x08" + large: f"the field of.n {more}",
-        b"\x1a\x02\x08\x01\x1a\x07\x08" + large: f"the field many.n {more}",
-        b"\x1a\x03\x0a\x01a": f"the field many.n {other}",
-        b"\x22\x02\x08\x01": f"the field doc.fields {other}",
-        b"\x2a\x07\x10" + large: f"the field at.nanos {more}",
-        b"\x08\x01\x08" + large: f"the field id {more}",
+    wide_number, wrong_type = "has a number of more bits than its type", "is not written as its type is"
+    reasons = {
+        b"\x12\x07\x08" + large: f"the field of.n {wide_number}",
+        b"\x1a\x02\x08\x01\x1a\x07\x08" + large: f"the field many.n {wide_number}",
+        b"\x1a\x03\x0a\x01a": f"the field many.n {wrong_type}",
+        b"\x22\x02\x08\x01": f"the field doc.fields {wrong_type}",
+        b"\x2a\x07\x10" + large: f"the field at.nanos {wide_number}",
+        b"\x08\x01\x08" + large: f"the field id {wide_number}",
     }
-    assert {body: reads.decode(header + body) for body in told} == {body: (None, why) for body, why in told.items()}
+    assert {body: reads.decode(header + body) for body in reasons} == {
+        body: (None, reason) for body, reason in reasons.items()
+    }
     strange = b"\x08\x81\x00\x12\x00\x32\x01a\x3b\x08\x05\x3c\x45\x00\x00\x00\x00"  # a long 1, and fields 6, 7 and 8
     row, reason = reads.decode(header + strange) or ({}, "none")
     assert (row and row["id"], row and row["of"], reason) == (1, {"n": 0}, None)
-    unread = {
+    empty_schema = {
         **build_described_table({"registry": registry.url}).value.options,
         "shape": {"kind": "message", "fields": []},
     }
-    assert MessageDecoder(unread, "value").decode(header + b"\x08" + large) == ({}, None)
+    assert MessageDecoder(empty_schema, "value").decode(header + b"\x08" + large) == ({}, None)
 
 
 def test_wrapper_that_came_or_went_between_versions_is_the_value_inside(registry: SchemaRegistry) -> None:
@@ -376,32 +388,40 @@ def test_wrapper_that_came_or_went_between_versions_is_the_value_inside(registry
 
 
 def test_document_is_the_same_text_in_each_run_and_a_number_that_json_lacks_is_bad(registry: SchemaRegistry) -> None:
-    made = build_classes(build_file(build_message("Order", build_field("doc", 1, G + "Struct"))))["shop.Order"]
+    message_class = build_classes(build_file(build_message("Order", build_field("doc", 1, G + "Struct"))))["shop.Order"]
     names = [f"n{number}" for number in range(30)]
-    one, other = made(), made()
-    one.doc.update(dict.fromkeys(names, 1.5))
-    other.doc.update(dict.fromkeys(reversed(names), 1.5))
-    values, reads = [encode_message(registry, given) for given in (one, other)], build_decoder(registry)
+    first_message, second_message = message_class(), message_class()
+    first_message.doc.update(dict.fromkeys(names, 1.5))
+    second_message.doc.update(dict.fromkeys(reversed(names), 1.5))
+    values, reads = (
+        [encode_message(registry, message) for message in (first_message, second_message)],
+        build_decoder(registry),
+    )
     text = "{" + ", ".join(f'"{name}": 1.5' for name in sorted(names)) + "}"
     assert [reads.decode(value) for value in values] == [({"doc": text}, None)] * 2
-    one.doc.update({"n0": float("nan")})
-    assert reads.decode(encode_message(registry, one)) == (None, "the field doc has a number that JSON does not have")
+    first_message.doc.update({"n0": float("nan")})
+    assert reads.decode(encode_message(registry, first_message)) == (
+        None,
+        "the field doc has a number that JSON does not have",
+    )
 
 
 def test_nanoseconds_are_cut_where_that_is_asked_for(registry: SchemaRegistry) -> None:
     order = build_message("Order", build_field("at", 1, G + "Timestamp"), build_field("span", 2, G + "Duration"),
                     build_field("many", 3, G + "Timestamp", repeated=True))  # fmt: skip
-    made = build_classes(build_file(order))["shop.Order"]
+    message_class = build_classes(build_file(order))["shop.Order"]
     value = encode_message(
         registry,
-        made(at={"seconds": -1, "nanos": 999_999_999}, span={"seconds": -1, "nanos": -1}, many=[{"nanos": 1999}]),
+        message_class(
+            at={"seconds": -1, "nanos": 999_999_999}, span={"seconds": -1, "nanos": -1}, many=[{"nanos": 1999}]
+        ),
     )
     options = build_described_table({"registry": registry.url}).value.options
     assert MessageDecoder(options, "value").decode(value)[0] is None
     cut = MessageDecoder({**options, "shape": make_truncated_shape(options["shape"])}, "value")
     assert cut.decode(value) == ({"at": -1, "span": -1_000_001, "many": [1]}, None)
-    far = encode_message(registry, made(at={"seconds": 2**60, "nanos": 1}))
-    assert cut.decode(far) == (None, "the field at does not fit its column without loss")
+    message = encode_message(registry, message_class(at={"seconds": 2**60, "nanos": 1}))
+    assert cut.decode(message) == (None, "the field at does not fit its column without loss")
 
 
 def test_value_that_no_column_holds_takes_no_other_record_of_its_batch_down(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -411,22 +431,24 @@ def test_value_that_no_column_holds_takes_no_other_record_of_its_batch_down(monk
     shape = {"kind": "message", "fields": [{"name": "n", "number": 1, "shape": {"kind": "int64"}}]}
     rows = {b"a": 1, b"b": 2**63, b"c": 3}
     monkeypatch.setattr(decoder.MessageDecoder, "decode", lambda self, value: ({"n": rows[value]}, None))
-    found = decoder.build_decoder({"shape": shape}, "value")(pa.array(list(rows))).to_pylist()
-    assert [row["row"] for row in found] == [{"n": 1}, None, {"n": 3}]
-    assert [row["reason"] for row in found] == [None, "the value has a value that its column cannot hold", None]
+    row_values = decoder.build_decoder({"shape": shape}, "value")(pa.array(list(rows))).to_pylist()
+    assert [row["row"] for row in row_values] == [{"n": 1}, None, {"n": 3}]
+    assert [row["reason"] for row in row_values] == [None, "the value has a value that its column cannot hold", None]
 
 
 def test_descriptor_file_reads_bare_messages_without_a_registry(tmp_path: Path) -> None:
-    made = build_classes(file := build_file(build_message("Order", build_field("id", 1, "int64"))))["shop.Order"]
+    message_class = build_classes(file := build_file(build_message("Order", build_field("id", 1, "int64"))))[
+        "shop.Order"
+    ]
     known = FileDescriptorSet()
-    pool = made.DESCRIPTOR.file.pool
+    pool = message_class.DESCRIPTOR.file.pool
     for name in file.dependency:
         pool.FindFileByName(name).CopyToProto(known.file.add())
     known.file.append(file)
     (tmp_path / "orders.desc").write_bytes(known.SerializeToString())
     options = {"descriptor": "orders.desc", "message": "Order"}
     reads = MessageDecoder(build_described_table(options, tmp_path).value.options, "value")
-    assert reads.decode(made(id=7).SerializeToString()) == ({"id": 7}, None)
+    assert reads.decode(message_class(id=7).SerializeToString()) == ({"id": 7}, None)
     assert reads.decode(b"") == ({"id": 0}, None)
     assert reads.decode(b"\x08") == (None, "the value is not a Protobuf message of its schema")
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
@@ -450,8 +472,8 @@ def test_what_no_table_can_hold_and_schemas_of_another_type_are_refused(registry
 
 
 def test_key_is_a_message_with_the_key_fields(registry: SchemaRegistry) -> None:
-    made = build_classes(build_file(build_message("Key", build_field("id", 1, "uint64"))))["shop.Key"]
-    value = encode_message(registry, made(id=2**64 - 1), "key")
+    message_class = build_classes(build_file(build_message("Key", build_field("id", 1, "uint64"))))["shop.Key"]
+    value = encode_message(registry, message_class(id=2**64 - 1), "key")
     key = KeyFormat("protobuf", ("id",), options={"registry": registry.url})
     table = build_described_table({}, key=key, value=ValueFormat("raw"))
     assert [(c.name, c.type) for c in table.key.columns or ()] == [("id", "DECIMAL(20,0)")]

@@ -59,25 +59,25 @@ def test_every_kind_of_column_is_read_back_and_null_is_told_from_zero() -> None:
     file, name, index, is_known = build_descriptor("out_value", FIELDS, None, None)
     assert (name, index, is_known) == ("out_value", 0, False)
     encode = build_encoder(file, name, b"head")
-    (made,) = encode(pa.array([ROW], TYPE)).to_pylist()
-    assert made.startswith(b"head")
-    message = decode_message(file, name, made[4:])
+    (rows,) = encode(pa.array([ROW], TYPE)).to_pylist()
+    assert rows.startswith(b"head")
+    message = decode_message(file, name, rows[4:])
     assert (message.HasField("id"), message.id, message.at.ToMicroseconds()) == (True, 0, 1767225600000007)
     assert (list(message.tags), message.who.HasField("name"), message.who.age) == (["x", ""], False, 3)
     assert (message.more["b"].n, message.more["a"].HasField("n")) == (2.0, False)
     assert [(row.HasField("a"), row.a) for row in message.rows] == [(True, False), (False, False)]
-    turned = {**ROW, "more": ROW["more"][::-1]}
-    assert encode(pa.array([turned], TYPE)).to_pylist() == [made], "entries of maps in one order"
+    reversed_row = {**ROW, "more": ROW["more"][::-1]}
+    assert encode(pa.array([reversed_row], TYPE)).to_pylist() == [rows], "entries of maps in one order"
     (nothing,) = encode(pa.array([dict.fromkeys(ROW)], TYPE)).to_pylist()
     assert nothing == b"head"
 
 
 def test_schema_that_is_there_keeps_its_numbers_and_new_columns_get_new_ones() -> None:
     first, name, _, _ = build_descriptor("m", [build_field("a", "int32"), build_field("gone", "string")], None, None)
-    same, _, _, is_known = build_descriptor(
+    reordered_bytes, _, _, is_known = build_descriptor(
         "m", [build_field("gone", "string"), build_field("a", "int32")], first, None
     )
-    assert (same, is_known) == (first, True), "columns may come in any order"
+    assert (reordered_bytes, is_known) == (first, True), "columns may come in any order"
     second, _, _, is_known = build_descriptor("m", [build_field("b", "bool"), build_field("a", "int32")], first, None)
     numbers = {f.name: f.number for f in FileDescriptorProto.FromString(second).message_type[0].field}
     assert (numbers, is_known) == ({"a": 1, "gone": 2, "b": 3}, False)
@@ -96,21 +96,21 @@ def test_schema_of_somebody_else_is_used_as_it_is() -> None:
     )
     assert (name, index, is_known) == ("shop.Order", 1, True)
     assert decode_message(file, name, build_encoder(file, name, b"")(pa.array([{"id": -4}])).to_pylist()[0]).id == -4
-    more, *_ = build_descriptor(
+    longer_descriptor, *_ = build_descriptor(
         "m",
         [build_field("id", "int32"), build_field("n", "string")],
         file_descriptor_proto.SerializeToString(),
         "Order",
     )
-    assert FileDescriptorProto.FromString(more).message_type[1].field[1].number == 10
+    assert FileDescriptorProto.FromString(longer_descriptor).message_type[1].field[1].number == 10
     for wrong in (build_field("id", "string"), build_field("id", "int64", repeated=True), build_field("id", "message")):
         with pytest.raises(IncompatibleColumn, match="the field id is registered with another type"):
             build_descriptor("m", [wrong], file_descriptor_proto.SerializeToString(), "Order")
 
 
-def build_registered_file(*fields: dict[str, Any], **more: Any) -> FileDescriptorProto:
+def build_registered_file(*fields: dict[str, Any], **options: Any) -> FileDescriptorProto:
     """A file with one message, `shop.Row`, of these fields."""
-    file = FileDescriptorProto(name="shop.proto", package="shop", **more)
+    file = FileDescriptorProto(name="shop.proto", package="shop", **options)
     file.message_type.add(name="Row", field=fields)
     return file
 
@@ -161,16 +161,18 @@ def test_required_field_without_a_column_is_told_before_a_row_is_written() -> No
 
 
 def test_message_may_be_named_with_its_package() -> None:
-    given = build_registered_file({"name": "a", "number": 1, **INT32}, syntax="proto3")
-    given.message_type.insert(0, type(given.message_type[0])(name="First"))
+    file_bytes = build_registered_file({"name": "a", "number": 1, **INT32}, syntax="proto3")
+    file_bytes.message_type.insert(0, type(file_bytes.message_type[0])(name="First"))
     for word in ("Row", "shop.Row"):
-        _, name, index, is_known = build_descriptor("m", [build_field("a", "int32")], given.SerializeToString(), word)
+        _, name, index, is_known = build_descriptor(
+            "m", [build_field("a", "int32")], file_bytes.SerializeToString(), word
+        )
         assert (name, index, is_known) == ("shop.Row", 1, True)
     _, name, index, is_known = build_descriptor(
-        "m", [build_field("a", "int32")], given.SerializeToString(), "shop.Next"
+        "m", [build_field("a", "int32")], file_bytes.SerializeToString(), "shop.Next"
     )
     assert (name, index, is_known) == ("shop.Next", 2, False)
-    for word, registered_file in (("other.Row", given.SerializeToString()), ("shop.Row", None)):
+    for word, registered_file in (("other.Row", file_bytes.SerializeToString()), ("shop.Row", None)):
         with pytest.raises(
             IncompatibleColumn, match=rf"protobuf.message={word} is no message of the registered schema"
         ):
@@ -195,15 +197,15 @@ def test_new_field_has_no_number_that_is_kept_for_others(
         registered_file.message_type[0].reserved_range.add(start=start, end=end)
     for start, end in extensions:
         registered_file.message_type[0].extension_range.add(start=start, end=end)
-    asked = ("m", [build_field("a", "int32"), build_field("b", "int32")], registered_file.SerializeToString(), None)
+    arguments = ("m", [build_field("a", "int32"), build_field("b", "int32")], registered_file.SerializeToString(), None)
     if number is None:
         with pytest.raises(
             IncompatibleColumn, match="message=Row has no number left after its fields; add the column's"
         ):
-            build_descriptor(*asked)
+            build_descriptor(*arguments)
     else:
-        made = FileDescriptorProto.FromString(build_descriptor(*asked)[0])
-        assert [f.number for f in made.message_type[0].field] == [3, number]
+        file_descriptor = FileDescriptorProto.FromString(build_descriptor(*arguments)[0])
+        assert [f.number for f in file_descriptor.message_type[0].field] == [3, number]
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,11 @@ def test_a_test_server_is_asked_without_an_identity() -> None:
 @pytest.mark.parametrize("name", ["keyfile_dict", "extra__google_cloud_platform__keyfile_dict"])
 def test_a_connections_broken_key_is_refused_without_showing_it(name: str) -> None:
     connection = Connection("gcp", extra={name: KEY})
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError) as error_info:
         build_credentials(build_catalog("gcp"), lambda _: connection)
-    assert "connection=gcp" in str(raised.value)
-    assert "not a key" not in str(raised.value)
-    assert raised.value.__cause__ is None
+    assert "connection=gcp" in str(error_info.value)
+    assert "not a key" not in str(error_info.value)
+    assert error_info.value.__cause__ is None
 
 
 @pytest.mark.parametrize("name", ["key_secret_name", "credential_config_file", "idp_issuer_url"])
@@ -92,15 +92,15 @@ def test_a_failed_job_is_tried_again_where_that_can_help(reason: str, message: s
 
 
 def test_a_lost_answer_is_an_unknown_outcome_only_of_what_was_sent() -> None:
-    def lose(sent: bool) -> None:
-        with translate_client_errors("table=t", is_sent=sent):
+    def lose(is_sent: bool) -> None:
+        with translate_client_errors("table=t", is_sent=is_sent):
             raise ConnectionError("gone")
 
     with pytest.raises(OutcomeUnknown, match="table=t: BigQuery gave no answer"):
         lose(True)
-    with pytest.raises(RetryLater) as raised:
+    with pytest.raises(RetryLater) as error_info:
         lose(False)
-    assert not isinstance(raised.value, OutcomeUnknown)
+    assert not isinstance(error_info.value, OutcomeUnknown)
 
 
 @pytest.mark.parametrize("name", ["ServiceUnavailable", "InternalServerError", "TooManyRequests", "RetryError"])
@@ -110,13 +110,13 @@ def test_a_server_that_fails_or_is_too_busy_is_asked_again(name: str) -> None:
 
     kind = getattr(exceptions, name)
     error = kind("busy", TimeoutError()) if name == "RetryError" else kind("busy")
-    for sent, expected in ((False, RetryLater), (True, OutcomeUnknown)):
+    for is_sent, expected in ((False, RetryLater), (True, OutcomeUnknown)):
         with (
-            pytest.raises(RetryLater, match=r"table=t: BigQuery gave no answer: .*busy") as raised,
-            translate_client_errors("table=t", is_sent=sent),
+            pytest.raises(RetryLater, match=r"table=t: BigQuery gave no answer: .*busy") as error_info,
+            translate_client_errors("table=t", is_sent=is_sent),
         ):
             raise error
-        assert type(raised.value) is expected
+        assert type(error_info.value) is expected
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ def test_a_server_that_fails_or_is_too_busy_is_asked_again(name: str) -> None:
 def test_a_refused_log_in_is_no_answer_that_will_come_later(kind: str, text: str, expected: type[Exception]) -> None:
     from google.auth import exceptions
 
-    with pytest.raises(expected) as raised, translate_client_errors("table=t"):
+    with pytest.raises(expected) as error_info, translate_client_errors("table=t"):
         raise getattr(exceptions, kind)(text)
-    assert text in str(raised.value)
-    assert ("correct the catalog's connection" in str(raised.value)) == (expected is GiveUp)
+    assert text in str(error_info.value)
+    assert ("correct the catalog's connection" in str(error_info.value)) == (expected is GiveUp)
 
 
 def test_rows_in_too_many_partitions_are_refused_with_a_way_out() -> None:
@@ -147,7 +147,7 @@ def test_rows_in_too_many_partitions_are_refused_with_a_way_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "message", "expected", "told"),
+    ("reason", "message", "expected", "message_pattern"),
     [
         (
             "timeout", "Operation timed out after 6.0 hours. Consider reducing the amount of work", RetryLater,
@@ -169,10 +169,10 @@ def test_rows_in_too_many_partitions_are_refused_with_a_way_out() -> None:
     ],
 )  # fmt: skip
 def test_job_that_was_ended_tells_by_whom_and_how_the_staged_batch_gets_smaller(
-    reason: str, message: str, expected: type, told: str
+    reason: str, message: str, expected: type, message_pattern: str
 ) -> None:
     """What is staged keeps its size: a smaller `merge.max_records` alone would change nothing."""
-    with pytest.raises(expected, match=told):
+    with pytest.raises(expected, match=message_pattern):
         raise translate_job_error("table=t", JobFailed("j", reason, message))
 
 

@@ -48,8 +48,8 @@ class Job:
     error_result: dict[str, str] | None = None
 
     def reload(self, **_: Any) -> None:
-        if self.state != "DONE" and (ended := self.ends()) is not None:
-            self.state, self.error_result = "DONE", ended or None
+        if self.state != "DONE" and (end := self.ends()) is not None:
+            self.state, self.error_result = "DONE", end or None
 
 
 class Project(Warehouse):
@@ -218,14 +218,14 @@ def test_every_try_at_a_staged_batch_names_its_publish_alike_until_the_position_
     row = PositionRow(3, "m0", {}, 100, True, "")
     name = name_of(table_commit, source, row)
     assert name_of(replace(table_commit, attempt="m2", properties={"x": "y"}), source, row) == name
-    others = [
+    other_names = [
         name_of(replace(table_commit, cut=4), source, row),
         name_of(table_commit, source, replace(row, version=4)),
         name_of(table_commit, source, replace(row, changed_ms=101)),
         name_of(table_commit, replace(source, attempt="a8"), row),
         name_of(replace(table_commit, uuid="2"), source, row),
     ]
-    assert len({name, *others}) == 6
+    assert len({name, *other_names}) == 6
 
 
 def test_a_job_has_an_address_in_the_console_or_on_a_server_of_ones_own() -> None:

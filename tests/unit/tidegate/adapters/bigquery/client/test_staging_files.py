@@ -52,9 +52,9 @@ def test_a_file_that_another_run_removes_meanwhile_is_no_fault(
     folder: Any, bucket_objects: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.write(f"{ATTEMPT}/landed.json", b"{}")
-    listed = list(folder._bucket.list_blobs())
+    blobs = list(folder._bucket.list_blobs())
     bucket_objects.clear()
-    monkeypatch.setattr(folder._bucket, "list_blobs", lambda prefix: listed)
+    monkeypatch.setattr(folder._bucket, "list_blobs", lambda prefix: blobs)
     folder.delete("shop")
 
 
@@ -75,11 +75,11 @@ def test_refusal_of_the_bucket_is_told_as_cloud_storages_with_a_way_out(
     with run_bucket_server((status, message)) as (address, _):
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", address)
         folder = open_folder("gs://bucket/prefix", AnonymousCredentials, "p")
-        with pytest.raises(GiveUp) as raised:
+        with pytest.raises(GiveUp) as error_info:
             getattr(folder, verb)("shop/f", *([b"x"] if verb == "write" else []))
-    told = str(raised.value)
-    assert told.startswith("bucket=bucket file=gs://bucket/prefix/shop/f: Cloud Storage refused it: ")
-    assert (message in told, way_out in told, "BigQuery" in told) == (True, True, False)
+    error_text = str(error_info.value)
+    assert error_text.startswith("bucket=bucket file=gs://bucket/prefix/shop/f: Cloud Storage refused it: ")
+    assert (message in error_text, way_out in error_text, "BigQuery" in error_text) == (True, True, False)
 
 
 def make_local(root: Path) -> Folder:
@@ -90,23 +90,23 @@ def make_local(root: Path) -> Folder:
     return folder
 
 
-@pytest.mark.parametrize("gone", ["batch=7", "attempt=a2", "rows"])
+@pytest.mark.parametrize("lost_name", ["batch=7", "attempt=a2", "rows"])
 def test_folder_that_another_run_removes_while_it_is_listed_holds_nothing(
-    gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lost_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two runs on one machine: one lists what waits, the other removes what it has published."""
     folder, scan = make_local(tmp_path), os.scandir
 
     def scan_behind_the_other_run(place: Any) -> Any:
-        if not isinstance(place, int) and Path(place).name == gone:
+        if not isinstance(place, int) and Path(place).name == lost_name:
             shutil.rmtree(place, ignore_errors=True)
         return scan(place)
 
     monkeypatch.setattr(os, "scandir", scan_behind_the_other_run)
     paths = folder.list_paths("shop")
     assert "shop/orders_shop_tmp/batch=8/attempt=a3/landed.json" in paths
-    assert not any(gone in path for path in paths)
-    assert folder.get_load_source(f"{ATTEMPT}/rows") == ([] if gone != "attempt=a2" else [tmp_path / paths[0]])
+    assert not any(lost_name in path for path in paths)
+    assert folder.get_load_source(f"{ATTEMPT}/rows") == ([] if lost_name != "attempt=a2" else [tmp_path / paths[0]])
 
 
 def test_file_is_written_although_another_run_removes_its_folder(
@@ -114,9 +114,9 @@ def test_file_is_written_although_another_run_removes_its_folder(
 ) -> None:
     folder, make, removals = make_local(tmp_path), Path.mkdir, iter([True])
 
-    def make_before_the_other_run(place: Path, *mode: int, **how: Any) -> None:
-        make(place, *mode, **how)
-        if how.get("parents") and next(removals, False):
+    def make_before_the_other_run(place: Path, *mode: int, **options: Any) -> None:
+        make(place, *mode, **options)
+        if options.get("parents") and next(removals, False):
             shutil.rmtree(tmp_path / "shop")
 
     monkeypatch.setattr(Path, "mkdir", make_before_the_other_run)
@@ -151,8 +151,8 @@ class Loading(Warehouse):
 
     def _load(self, uri: str, into: str, job_id: str, job_config: Any, timeout: float) -> Any:
         self.asked.append((uri, into, job_config.to_api_repr()))
-        ended = {"state": "DONE", "error_result": None, "output_rows": 3, "reload": lambda **_: None}
-        return SimpleNamespace(job_id=job_id, project="p", location="EU", **ended)
+        job_fields = {"state": "DONE", "error_result": None, "output_rows": 3, "reload": lambda **_: None}
+        return SimpleNamespace(job_id=job_id, project="p", location="EU", **job_fields)
 
 
 def test_an_attempt_in_a_bucket_is_one_load_job_over_all_its_files(folder: Folder) -> None:

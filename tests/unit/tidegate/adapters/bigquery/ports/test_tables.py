@@ -22,10 +22,10 @@ FIELDS = [
 ]
 
 
-def find_bounds(*leaves: tuple[str, ...], **more: Any) -> Any:
+def find_bounds(*leaves: tuple[str, ...], **options: Any) -> Any:
     table = SimpleNamespace(to_api_repr=lambda: {"schema": {"fields": FIELDS}})
     warehouse: Any = SimpleNamespace(find_table=lambda _: table, query_rows=lambda _: pytest.fail("nothing is asked"))
-    values: Any = {**({"leaves": leaves} if leaves else {}), "staged_rows": 5, **more}
+    values: Any = {**({"leaves": leaves} if leaves else {}), "staged_rows": 5, **options}
     return BigQueryTables({"dwh": warehouse}, SqlFiles("bigquery", {"dwh": "p"})).find_bounds(TABLE, values)
 
 
@@ -49,16 +49,18 @@ def test_key_of_floating_point_is_refused_also_where_only_a_registry_tells_its_t
 
 
 @pytest.mark.parametrize(
-    ("word", "more"),
+    ("word", "options"),
     [
         ("sequence_by", {"sequence": ["Id", "Score"]}),
         ("sequence_groups", {"given": {"name": ("by_sequence", ["Score"]), "Id": ("always", [])}}),
     ],
 )
-def test_sequence_of_floating_point_is_refused_as_one_that_the_file_declares(word: str, more: dict[str, Any]) -> None:
+def test_sequence_of_floating_point_is_refused_as_one_that_the_file_declares(
+    word: str, options: dict[str, Any]
+) -> None:
     """Nothing is newer than NaN: a row of that sequence would never change again."""
     with pytest.raises(GiveUp, match=rf"table=dwh.shop.orders column=Score: .*floating point.* column for {word}, or"):
-        find_bounds(("Id",), **more)
+        find_bounds(("Id",), **options)
     assert find_bounds(("Id",), sequence=["Id"], given={"name": ("by_sequence", ["Id"])}) == UNBOUNDED
 
 
@@ -76,8 +78,11 @@ def test_what_has_a_tables_name_and_takes_no_rows_is_refused(kind: str) -> None:
 )
 def test_mark_is_of_one_pipeline_and_one_table(pipeline: str, table: str, has_mark: bool) -> None:
     labels = Ownership(TableKind.INTERMEDIATE, "shop", "shop.orders").labels
-    found = {"dwh.shop.orders_shop_tmp": SimpleNamespace(labels=labels), "dwh.shop.plain": SimpleNamespace(labels=None)}
-    warehouse: Any = SimpleNamespace(find_table=found.get)
+    tables_by_name = {
+        "dwh.shop.orders_shop_tmp": SimpleNamespace(labels=labels),
+        "dwh.shop.plain": SimpleNamespace(labels=None),
+    }
+    warehouse: Any = SimpleNamespace(find_table=tables_by_name.get)
     tables = BigQueryTables({"dwh": warehouse}, SqlFiles("bigquery", {"dwh": "p"}))
     own = Ownership(TableKind.INTERMEDIATE, pipeline, table)
     assert tables.has_mark("dwh.shop.orders_shop_tmp", own) is has_mark

@@ -52,8 +52,8 @@ class Editor(Warehouse):
         self.sent.append(sql)
         if "CREATE SCHEMA" in sql:
             raise Forbidden("User does not have bigquery.datasets.create permission in project my-project.")
-        ended = {"state": "DONE", "error_result": None, "reload": lambda **_: None, "total_bytes_processed": 0}
-        return SimpleNamespace(job_id="j", project="my-project", location="EU", **ended)
+        job_fields = {"state": "DONE", "error_result": None, "reload": lambda **_: None, "total_bytes_processed": 0}
+        return SimpleNamespace(job_id="j", project="my-project", location="EU", **job_fields)
 
 
 def render_creation(table: str) -> tuple[str, str]:
@@ -63,9 +63,9 @@ def render_creation(table: str) -> tuple[str, str]:
 
 def test_tables_are_made_in_datasets_that_are_there() -> None:
     warehouse = Editor(["my-project.shop", "my-project.letters"])
-    (first, made), (second, other) = render_creation(TABLE), render_creation(LETTERS)
-    BigQueryEngine(warehouse).run(MergeJob("shop", 1, (first, made, second, other), table=TABLE))
-    assert warehouse.sent == [made, other]
+    (first, first_creation), (second, second_creation) = render_creation(TABLE), render_creation(LETTERS)
+    BigQueryEngine(warehouse).run(MergeJob("shop", 1, (first, first_creation, second, second_creation), table=TABLE))
+    assert warehouse.sent == [first_creation, second_creation]
 
 
 @pytest.mark.parametrize("unseen", [(), ("my-project.letters",)])

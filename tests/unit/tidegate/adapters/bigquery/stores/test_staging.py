@@ -49,8 +49,8 @@ class Loading(Warehouse):
             raise Conflict("there is one")
         end = self.ends.pop(0)
         error, rows = (None, end) if isinstance(end, int) else (end, None)
-        ended = {"state": "DONE", "error_result": error, "output_rows": rows, "reload": lambda **_: None}
-        return self.jobs.setdefault(job_id, SimpleNamespace(job_id=job_id, project="p", location="EU", **ended))
+        job_fields = {"state": "DONE", "error_result": error, "output_rows": rows, "reload": lambda **_: None}
+        return self.jobs.setdefault(job_id, SimpleNamespace(job_id=job_id, project="p", location="EU", **job_fields))
 
     def _get(self, job_id: str, **_: Any) -> Any:
         from google.api_core.exceptions import NotFound
@@ -76,14 +76,14 @@ class Loading(Warehouse):
         return [(batch.batch, batch.attempt) for batch in staging.list_staged(self, STAGED, TABLE)]
 
 
-@pytest.mark.parametrize("loaded", [(2, 2), (2, 0), (4, 3)])
+@pytest.mark.parametrize("row_counts", [(2, 2), (2, 0), (4, 3)])
 def test_attempt_whose_loads_bring_in_other_rows_than_were_written_is_not_staged(
-    loaded: tuple[int, int], tmp_path: Path
+    row_counts: tuple[int, int], tmp_path: Path
 ) -> None:
     """A file that is gone, or two of another attempt in the folder: its batch is staged again, from nothing."""
-    warehouse = Loading(tmp_path, *loaded)
+    warehouse = Loading(tmp_path, *row_counts)
     warehouse.leave("a1", rows=5, files=2)
-    with pytest.raises(RetryLater, match=f"brought in rows={sum(loaded)}, and the stage job wrote rows=5"):
+    with pytest.raises(RetryLater, match=f"brought in rows={sum(row_counts)}, and the stage job wrote rows=5"):
         warehouse.land("a1")
     assert (warehouse.batches, warehouse.folder.list_paths(staging.get_folder(STAGED))) == ([], [])
 
@@ -108,8 +108,8 @@ def test_rows_whose_keys_would_be_compared_without_case_are_not_loaded(tmp_path:
         {"name": "op", "type": "STRING", "collation": "und:ci"},
     ]
     warehouse.leave("a1", rows=5)
-    told = r"column=key\.code: BigQuery compares its text without case \(collation=und:ci\).* SET DEFAULT COLLATE ''"
-    with pytest.raises(GiveUp, match=told):
+    message = r"column=key\.code: BigQuery compares its text without case \(collation=und:ci\).* SET DEFAULT COLLATE ''"
+    with pytest.raises(GiveUp, match=message):
         warehouse.land("a1")
     assert (warehouse.jobs, len(warehouse.folder.list_paths(staging.get_folder(STAGED)))) == ({}, 2)
     warehouse.schema = [{**warehouse.schema[0], "fields": [{**text, "collation": ""}]}, warehouse.schema[1]]

@@ -22,9 +22,9 @@ class OneTable(Warehouse):
 
     def __init__(self, rows: int | None) -> None:
         super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
-        made = datetime(2026, 1, 1, tzinfo=UTC)
+        create_time = datetime(2026, 1, 1, tzinfo=UTC)
         self.found = SimpleNamespace(
-            created=made, schema=[], num_rows=rows, labels={"team": "a"}, expires=None, table_type="TABLE"
+            created=create_time, schema=[], num_rows=rows, labels={"team": "a"}, expires=None, table_type="TABLE"
         )
         self.updates: list[tuple[Any, ...]] = []
 
@@ -54,14 +54,16 @@ def test_position_is_lost_where_the_pipeline_has_written_rows_that_are_still_the
 
 
 @pytest.mark.parametrize(
-    ("mine", "other"),
+    ("first_pipeline", "second_pipeline"),
     [("shop_" * 12 + "one", "shop_" * 12 + "two"), ("Shop", "shop"), ("shop-a.b", "shop-a_b")],
     ids=["too long for a label", "letters of another size", "a letter that no label has"],
 )
-def test_pipelines_whose_names_a_label_cannot_tell_apart_have_marks_of_their_own(mine: str, other: str) -> None:
+def test_pipelines_whose_names_a_label_cannot_tell_apart_have_marks_of_their_own(
+    first_pipeline: str, second_pipeline: str
+) -> None:
     warehouse = OneTable(5)
-    table_marks.mark_table(warehouse, TABLE, warehouse.found, mine)
-    assert (warehouse.is_lost(mine), warehouse.is_lost(other)) == (True, False)
+    table_marks.mark_table(warehouse, TABLE, warehouse.found, first_pipeline)
+    assert (warehouse.is_lost(first_pipeline), warehouse.is_lost(second_pipeline)) == (True, False)
     assert all(re.fullmatch(r"[a-z0-9_-]{1,63}", label) for label in warehouse.found.labels)
 
 
@@ -86,9 +88,11 @@ class TwoTables(Warehouse):
 
     def __init__(self, labels: dict[str, str], *columns: str) -> None:
         super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
-        made = datetime(2026, 1, 1, tzinfo=UTC)
+        create_time = datetime(2026, 1, 1, tzinfo=UTC)
         schema = [SimpleNamespace(name=name) for name in columns]
-        self.orders = SimpleNamespace(created=made, schema=[], num_rows=3, labels={}, expires=None, table_type="TABLE")
+        self.orders = SimpleNamespace(
+            created=create_time, schema=[], num_rows=3, labels={}, expires=None, table_type="TABLE"
+        )
         self.positions = SimpleNamespace(schema=schema, labels=labels)
         self.row = dict.fromkeys(columns, "theirs")
         self.client = SimpleNamespace(get_table=lambda *_, **__: self.positions, list_rows=self._list)

@@ -54,14 +54,14 @@ def find_overlap_now(table: Table, *ranges: KeyRange) -> Overlap | None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "near"),
+    ("low", "high", "near_files"),
     [(0, 99, 0), (0, 100, 1), (150, 160, 1), (200, 300, 1), (201, 300, 0), (0, 900, 1), (-5, -1, 0)],
 )
 def test_file_whose_keys_end_before_or_begin_after_the_batchs_is_ruled_out(
-    table: Table, low: int, high: int, near: int
+    table: Table, low: int, high: int, near_files: int
 ) -> None:
     add(table, id=encode_numbers(low, high))
-    assert find_overlap_now(table) == Overlap(near, 10 * near)
+    assert find_overlap_now(table) == Overlap(near_files, 10 * near_files)
 
 
 def test_rows_of_all_files_that_are_left_are_counted(table: Table) -> None:
@@ -90,13 +90,13 @@ def test_one_part_of_the_key_that_lies_apart_is_enough(table: Table) -> None:
 
 
 @pytest.mark.parametrize(
-    ("staged", "nulls", "near"),
+    ("staged", "nulls", "near_files"),
     [(True, {LINE: 1}, 1), (True, {}, 1), (True, {LINE: 0}, 0), (False, {LINE: 1}, 0), (False, {}, 0)],
 )
-def test_null_meets_null(table: Table, staged: bool, nulls: dict[int, int], near: int) -> None:
+def test_null_meets_null(table: Table, staged: bool, nulls: dict[int, int], near_files: int) -> None:
     add(table, nulls=nulls, line=(b"a", b"c"))
     assert find_overlap_now(table, KeyRange(("line",), StringType(), "x", "z", nulls=staged)) == Overlap(
-        near, 10 * near
+        near_files, 10 * near_files
     )
 
 
@@ -158,12 +158,12 @@ def test_uuid_is_no_text_that_leaves_files_unread(table: Table) -> None:
     with table.update_schema() as update:
         update.add_column("uuid", UUIDType())
     at_hand = (RECENT, KeyRange(("line",), StringType(), "a", "b", nulls=False))
-    kept = [
-        one.leaf
-        for one in (*at_hand, KeyRange(("uuid",), StringType(), "0", "f", nulls=False))
-        if is_comparable(table, one)
+    bounds = [
+        key_range.leaf
+        for key_range in (*at_hand, KeyRange(("uuid",), StringType(), "0", "f", nulls=False))
+        if is_comparable(table, key_range)
     ]
-    assert kept == [("id",), ("line",)]
+    assert bounds == [("id",), ("line",)]
 
 
 def is_comparable(table: Table, key_range: KeyRange) -> bool:

@@ -110,9 +110,9 @@ def test_null_in_a_key_is_inside(table: Any) -> None:
 
 def test_key_of_nulls_alone_has_no_bounds(table: Any) -> None:
     iceberg_table = table([{"id": 5, "line": None}])
-    assert [bound.path for bound in find_key_bounds(iceberg_table, build_values(iceberg_table, "id", "line"))] == [
-        ("id",)
-    ]
+    assert [
+        key_bound.path for key_bound in find_key_bounds(iceberg_table, build_values(iceberg_table, "id", "line"))
+    ] == [("id",)]
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_constants_are_exact_in_years_that_python_does_not_know(
 ) -> None:
     kind = {"at": "TIMESTAMP", "local": "TIMESTAMP_NTZ", "day": "DATE"}[name]
     iceberg_table = table([{name: value if name == "day" else value * 1_000_000}])
-    (bound,) = find_key_bounds(iceberg_table, build_values(iceberg_table, name))
-    assert bound.ranges == ((f"CAST('{constant}' AS {kind})",) * 2,)
+    (key_bound,) = find_key_bounds(iceberg_table, build_values(iceberg_table, name))
+    assert key_bound.ranges == ((f"CAST('{constant}' AS {kind})",) * 2,)
 
 
 def test_bounds_hold_the_keys_of_every_staged_file(table: Any) -> None:
@@ -188,9 +188,9 @@ def test_nulls_that_one_of_several_files_does_not_count_may_be_inside(table: Any
 def test_file_that_tells_nothing_of_a_key_leaves_it_without_bounds(table: Any, order: int, untold: list) -> None:
     files = ([{"id": 5, "line": 1}], [{"id": 6, "line": value} for value in untold])
     iceberg_table = table(files[::order])
-    assert [bound.path for bound in find_key_bounds(iceberg_table, build_values(iceberg_table, "line", "id"))] == [
-        ("id",)
-    ]
+    assert [
+        key_bound.path for key_bound in find_key_bounds(iceberg_table, build_values(iceberg_table, "line", "id"))
+    ] == [("id",)]
 
 
 @pytest.mark.parametrize(("name", "value"), [("ratio", float("nan")), ("bytes", b"x")])

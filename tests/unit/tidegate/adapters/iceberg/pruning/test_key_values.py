@@ -42,8 +42,8 @@ def read_key_values(table: Table, *with_nulls: str) -> dict[tuple[str, ...], tup
     ends = (("id", LongType(), -9, 9), ("line", StringType(), "a", "z"), ("price", DecimalType(6, 2), 1, 9))
     ranges = [KeyRange((name,), kind, low, high, name in with_nulls) for name, kind, low, high in ends]
     keys = name_keys(table, values, ranges)
-    assert [replace(bound, values=()) for bound in keys] == [known.bound for known in ranges]
-    return {bound.path: bound.values for bound in keys}
+    assert [replace(key_bound, values=()) for key_bound in keys] == [known.bound for known in ranges]
+    return {key_bound.path: key_bound.values for key_bound in keys}
 
 
 def test_every_key_of_the_attempt_is_named_once_and_no_other(staged: Table) -> None:

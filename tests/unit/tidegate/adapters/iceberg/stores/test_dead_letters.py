@@ -21,12 +21,12 @@ from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import DISCARDED_STAGE
 
 ORDERS, ITEMS = "lake.shop.orders", "lake.shop.it's"
-WHEN = pa.timestamp("us", tz="UTC")
+TIME_TYPE = pa.timestamp("us", tz="UTC")
 COLUMNS = pa.schema(
     [
         ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("attempt", pa.string()),
-        ("table", pa.string()), ("message", pa.string()), ("written_at", WHEN), ("replayed_at", WHEN),
-        ("timestamp", WHEN), ("key", pa.binary()), ("value", pa.binary()), ("batch", pa.int64()),
+        ("table", pa.string()), ("message", pa.string()), ("written_at", TIME_TYPE), ("replayed_at", TIME_TYPE),
+        ("timestamp", TIME_TYPE), ("key", pa.binary()), ("value", pa.binary()), ("batch", pa.int64()),
         ("headers", pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))), ("stage", pa.string()),
         ("error_class", pa.string()),
     ]
@@ -71,11 +71,11 @@ def write(
 
 @pytest.mark.parametrize("limit", [0, 1, 9])
 def test_letters_that_are_done_are_counted_without_being_read(letters: Table, limit: int) -> None:
-    done = write(letters, ORDERS, "old", ("a", 0, 1), ("a", 0, 2), replayed=True)
-    done += write(letters, ITEMS, "old", ("a", 1, 1), replayed=True)
+    finished_files = write(letters, ORDERS, "old", ("a", 0, 1), ("a", 0, 2), replayed=True)
+    finished_files += write(letters, ITEMS, "old", ("a", 1, 1), replayed=True)
     write(letters, ORDERS, "old", ("a", 0, 3), ("a", 0, 4))
     write(letters, ORDERS, "old", ("a", 0, 5), replayed=True, stage=DISCARDED_STAGE)
-    for file in done:
+    for file in finished_files:
         file.unlink()
     newest_letters = read_newest_letters(letters, limit)
     assert (newest_letters.waiting, newest_letters.replayed, newest_letters.discarded) == (2, 3, 1)
@@ -117,22 +117,22 @@ def test_letters_elsewhere_are_not_opened(letters: Table) -> None:
 
 
 def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table) -> None:
-    theirs = write(letters, ORDERS, "one", ("a", 0, 7))
+    other_files = write(letters, ORDERS, "one", ("a", 0, 7))
     write(letters, ITEMS, "one", ("a", 0, 9), ("a", 0, 8))
     write(letters, ITEMS, "two", ("a", 0, 1))
     write(letters, ITEMS, "one", ("a", 0, 2), replayed=True)
-    theirs[0].unlink()
+    other_files[0].unlink()
     written_at = datetime(2026, 1, 1, tzinfo=UTC)
-    waiting = [("a", 0, offset, None, "bad", written_at, None) for offset in (1, 8, 9)]
-    assert sorted(list_waiting(letters, ITEMS)) == waiting
+    waiting_letters = [("a", 0, offset, None, "bad", written_at, None) for offset in (1, 8, 9)]
+    assert sorted(list_waiting(letters, ITEMS)) == waiting_letters
     with letters.update_schema() as update:
         update.add_column("topic_id", StringType())
     row = {"topic": "a", "partition": 1, "offset": 1, "table": ITEMS, "topic_id": "t-2", "message": "x is no INT"}
     letters.append(pa.Table.from_pylist([row], schema=letters.schema().as_arrow()))
     assert sorted(list_waiting(letters, ITEMS))[-1] == ("a", 1, 1, "t-2", "x is no INT", None, None)
-    found = read_of_attempt(letters, ITEMS, "one")
-    assert [letter.offset for letter in found] == [2, 8, 9]
-    assert {(letter.table, letter.attempt, letter.message, letter.headers) for letter in found} == {
+    attempt_letters = read_of_attempt(letters, ITEMS, "one")
+    assert [letter.offset for letter in attempt_letters] == [2, 8, 9]
+    assert {(letter.table, letter.attempt, letter.message, letter.headers) for letter in attempt_letters} == {
         (ITEMS, "one", "bad", ())
     }
 

@@ -91,9 +91,9 @@ def test_merge_that_remembers_more_meanwhile_is_not_undone(table: Table, monkeyp
     remember(table, {1: 100})
     commit = remembered_deletes.commit
 
-    def late(*given: object) -> None:
+    def late(*arguments: object) -> None:
         remember(table.catalog.load_table("shop.deletes"), {2: 150})
-        commit(*given)  # type: ignore[arg-type]
+        commit(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(remembered_deletes, "commit", late)
     with pytest.raises(CommitRefused):

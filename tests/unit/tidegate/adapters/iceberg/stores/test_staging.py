@@ -69,17 +69,17 @@ def test_files_that_no_arrow_reads_are_removed_without_their_folders(kit: Kit, m
     assert kit.bytes_on_disk(STAGED) == []
 
 
-@pytest.mark.parametrize(("refused", "completes"), [(2, True), (MAX_COMMITS, False)])
+@pytest.mark.parametrize(("refusal_count", "completes"), [(2, True), (MAX_COMMITS, False)])
 def test_attempt_is_completed_behind_commits_of_others_unless_they_never_end(
-    kit: Kit, monkeypatch: pytest.MonkeyPatch, refused: int, completes: bool
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, refusal_count: int, completes: bool
 ) -> None:
     kit.stage(4, "counted", 2, finished=False)
     kit.count("counted", render_outcome(2))
-    commit, left = iceberg_commit.commit, [refused]
+    commit, refusals = iceberg_commit.commit, [refusal_count]
 
     def commit_late(*args: Any) -> None:
-        if left[0]:
-            left[0] -= 1
+        if refusals[0]:
+            refusals[0] -= 1
             raise CommitRefused("the table has changed")
         commit(*args)
 

@@ -39,9 +39,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     files: list[str] = []
     original = FromInputFile.table_metadata
 
-    def noted(file, *given):
+    def noted(file, *arguments):
         files.append(file.location)
-        return original(file, *given)
+        return original(file, *arguments)
 
     monkeypatch.setattr(FromInputFile, "table_metadata", noted)
     return files
@@ -50,19 +50,19 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_metadata_of_each_table_is_read_once_while_nobody_commits(
     catalogs: Catalogs, properties: dict[str, str], read: list[str]
 ) -> None:
-    fresh = Catalogs({"lake": properties})
-    found = [fresh.table(name) for _ in range(3) for name in NAMES]
-    assert [one.name() for one in found if one] == [("shop", "orders"), ("shop", "lines")] * 3
-    assert sorted(read) == sorted({one.metadata_location for one in found if one})
+    new_catalogs = Catalogs({"lake": properties})
+    tables = [new_catalogs.table(name) for _ in range(3) for name in NAMES]
+    assert [column.name() for column in tables if column] == [("shop", "orders"), ("shop", "lines")] * 3
+    assert sorted(read) == sorted({table.metadata_location for table in tables if table})
     assert len(read) == 2
 
 
 def test_commit_of_another_process_is_seen_by_the_next_load(catalogs: Catalogs, properties: dict[str, str]) -> None:
     before = catalogs.table(NAMES[0])
-    other = Catalogs({"lake": properties}).table(NAMES[0])
+    other_table = Catalogs({"lake": properties}).table(NAMES[0])
     assert before is not None
-    assert other is not None
-    other.transaction().set_properties(owner="somebody else").commit_transaction()
+    assert other_table is not None
+    other_table.transaction().set_properties(owner="somebody else").commit_transaction()
     after = catalogs.table(NAMES[0])
     assert after is not None
     assert (before.properties, after.properties) == ({}, {"owner": "somebody else"})
@@ -71,12 +71,12 @@ def test_commit_of_another_process_is_seen_by_the_next_load(catalogs: Catalogs, 
 
 def test_own_commits_leave_what_was_loaded_before_as_it_was(catalogs: Catalogs) -> None:
     for number in range(2 * MAX_KEPT_METADATA):
-        loaded, beside = catalogs.table(NAMES[0]), catalogs.table(NAMES[0])
-        assert loaded is not None
-        assert beside is not None
-        loaded.transaction().set_properties(round=str(number)).commit_transaction()
-        assert loaded.properties == {"round": str(number)}
-        assert beside.properties == ({"round": str(number - 1)} if number else {})
+        loaded_table, second_table = catalogs.table(NAMES[0]), catalogs.table(NAMES[0])
+        assert loaded_table is not None
+        assert second_table is not None
+        loaded_table.transaction().set_properties(round=str(number)).commit_transaction()
+        assert loaded_table.properties == {"round": str(number)}
+        assert second_table.properties == ({"round": str(number - 1)} if number else {})
 
 
 def path_of(table: Table | None) -> Path:
@@ -87,15 +87,15 @@ def path_of(table: Table | None) -> Path:
 def test_table_whose_metadata_file_is_gone_is_refused_with_its_ways_out_and_hides_no_other(
     catalogs: Catalogs, properties: dict[str, str]
 ) -> None:
-    lost, fresh = path_of(catalogs.table(NAMES[0])), Catalogs({"lake": properties})
+    lost, new_catalogs = path_of(catalogs.table(NAMES[0])), Catalogs({"lake": properties})
     lost.unlink()
-    tables = build_iceberg_destination(fresh).tables
+    tables = build_iceberg_destination(new_catalogs).tables
     with pytest.raises(
         GiveUp, match=rf"^table={NAMES[0]}: the catalog names a metadata file that is not there: .*{lost}"
     ):
         tables.read_state(NAMES[0], "p")
     assert tables.read_state(NAMES[1], "p") is not None
-    fresh.catalog("lake").drop_table("shop.orders")  # "take its name out of the catalog"
+    new_catalogs.catalog("lake").drop_table("shop.orders")  # "take its name out of the catalog"
     assert tables.read_state(NAMES[0], "p") is None
 
 
@@ -104,19 +104,19 @@ def test_metadata_file_that_a_commit_let_go_meanwhile_is_looked_for_where_it_is_
 ) -> None:
     table, original = catalogs.table(NAMES[0]), FromInputFile.table_metadata
     assert table is not None
-    read: list[str] = []
+    locations: list[str] = []
 
-    def commit_first(file: Any, *given: Any) -> Any:
-        read.append(file.location)
-        if len(read) == 1:
+    def commit_first(file: Any, *arguments: Any) -> Any:
+        locations.append(file.location)
+        if len(locations) == 1:
             table.transaction().set_properties(owner="somebody else").commit_transaction()
             Path(file.location.removeprefix("file://")).unlink()
-        return original(file, *given)
+        return original(file, *arguments)
 
     monkeypatch.setattr(FromInputFile, "table_metadata", commit_first)
-    found = Catalogs({"lake": properties}).table(NAMES[0])
-    assert found is not None
-    assert (found.properties, len(read)) == ({"owner": "somebody else"}, 2)
+    loaded_table = Catalogs({"lake": properties}).table(NAMES[0])
+    assert loaded_table is not None
+    assert (loaded_table.properties, len(locations)) == ({"owner": "somebody else"}, 2)
 
 
 @pytest.mark.parametrize("name", ["orders#1", "orders?1"])
@@ -126,8 +126,10 @@ def test_table_whose_path_pyiceberg_would_cut_short_is_refused_and_nothing_besid
     """Such a table's folder is `orders` to PyIceberg, which is another table's."""
     location = path_of(catalogs.table(NAMES[0])).parent.parent
     with closing(sqlite3.connect(properties["uri"].removeprefix("sqlite:///"))) as database:
-        made = f"file://{location}{name.removeprefix('orders')}/metadata/00000-a.metadata.json"
-        database.execute("INSERT INTO iceberg_tables VALUES ('lake', 'shop', ?, ?, NULL, 'TABLE')", (name, made))
+        metadata_location = f"file://{location}{name.removeprefix('orders')}/metadata/00000-a.metadata.json"
+        database.execute(
+            "INSERT INTO iceberg_tables VALUES ('lake', 'shop', ?, ?, NULL, 'TABLE')", (name, metadata_location)
+        )
         database.commit()
     destination = build_iceberg_destination(Catalogs({"lake": properties}))
     before = sorted(location.rglob("*"))

@@ -26,10 +26,11 @@ def commit_by_another_clock(table: Table, ahead_ms: int, branch: str = "main") -
     """A snapshot by somebody whose clock is so far ahead of this machine's."""
     add = iceberg_update._apply_table_update.registry[AddSnapshotUpdate]
 
-    def add_ahead(update: AddSnapshotUpdate, *given: Any) -> Any:
+    def add_ahead(update: AddSnapshotUpdate, *arguments: Any) -> Any:
         time = update.snapshot.timestamp_ms + ahead_ms
         return add(
-            update.model_copy(update={"snapshot": update.snapshot.model_copy(update={"timestamp_ms": time})}), *given
+            update.model_copy(update={"snapshot": update.snapshot.model_copy(update={"timestamp_ms": time})}),
+            *arguments,
         )
 
     iceberg_update._apply_table_update.register(AddSnapshotUpdate)(add_ahead)

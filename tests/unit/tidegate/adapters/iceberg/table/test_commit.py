@@ -70,8 +70,10 @@ class WithoutReferences:
         return getattr(self._catalog, name)
 
     def commit_table(self, table: Any, requirements: Any, updates: Any) -> Any:
-        kept = [one for one in updates if not isinstance(one, SetSnapshotRefUpdate) or one.ref_name == "main"]
-        metadata = self._catalog.commit_table(table, requirements, tuple(kept)).metadata
+        kept_updates = [
+            update for update in updates if not isinstance(update, SetSnapshotRefUpdate) or update.ref_name == "main"
+        ]
+        metadata = self._catalog.commit_table(table, requirements, tuple(kept_updates)).metadata
         main = {name: at for name, at in metadata.refs.items() if name == "main"}
         return SimpleNamespace(metadata=metadata.model_copy(update={"refs": main}))
 
@@ -162,10 +164,10 @@ def test_old_metadata_of_a_rest_catalog_is_deleted_by_its_server_alone(kit: Kit)
 
 def test_batches_that_were_staged_since_the_table_was_read_survive_a_clean_up(kit: Kit) -> None:
     kit.stage(1, "a1", 2)
-    read = kit.load(STAGED)
+    staged_table = kit.load(STAGED)
     kit.stage(1, "a2", 3)
     with pytest.raises(CommitRefused):
-        drop_staged(read, 1, [], [read.current_snapshot().snapshot_id], [])
+        drop_staged(staged_table, 1, [], [staged_table.current_snapshot().snapshot_id], [])
     assert len(kit.read_rows(STAGED)) == 3
     assert kit.port.staging.read_staged_outcome(STAGED, "a1") is not None
 
@@ -180,8 +182,10 @@ def retain(kit: Kit, ref: str, snapshot_id: int, **retention: int) -> None:
 
 
 def read_retention(kit: Kit, ref: str) -> dict[str, Any]:
-    found = kit.load(TABLE).metadata.refs[ref]
-    return {name: getattr(found, name) for name in ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")}
+    reference = kit.load(TABLE).metadata.refs[ref]
+    return {
+        name: getattr(reference, name) for name in ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")
+    }
 
 
 def test_publish_keeps_the_retention_that_a_user_has_set_on_main(kit: Kit) -> None:
@@ -189,8 +193,8 @@ def test_publish_keeps_the_retention_that_a_user_has_set_on_main(kit: Kit) -> No
     assert set(read_retention(kit, "main").values()) == {None}
     retain(kit, "main", kit.state().snapshot_id, max_snapshot_age_ms=7 * DAY_MS, min_snapshots_to_keep=20)
     kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
-    kept = {"max_ref_age_ms": None, "max_snapshot_age_ms": 7 * DAY_MS, "min_snapshots_to_keep": 20}
-    assert (kit.state().position, read_retention(kit, "main")) == (SECOND, kept)
+    retention = {"max_ref_age_ms": None, "max_snapshot_age_ms": 7 * DAY_MS, "min_snapshots_to_keep": 20}
+    assert (kit.state().position, read_retention(kit, "main")) == (SECOND, retention)
 
 
 def test_publish_keeps_the_retention_of_a_named_branch_and_its_tag_lives_for_ever(kit: Kit) -> None:
@@ -199,8 +203,8 @@ def test_publish_keeps_the_retention_of_a_named_branch_and_its_tag_lives_for_eve
     assert read_retention(kit, "staging")["max_ref_age_ms"] == iceberg_commit.FOREVER_MS
     retain(kit, "staging", kit.state().snapshot_id, max_ref_age_ms=90 * DAY_MS, min_snapshots_to_keep=3)
     kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
-    kept = {"max_ref_age_ms": 90 * DAY_MS, "max_snapshot_age_ms": None, "min_snapshots_to_keep": 3}
-    assert (kit.state().position, read_retention(kit, "staging")) == (SECOND, kept)
+    retention = {"max_ref_age_ms": 90 * DAY_MS, "max_snapshot_age_ms": None, "min_snapshots_to_keep": 3}
+    assert (kit.state().position, read_retention(kit, "staging")) == (SECOND, retention)
     assert read_retention(kit, f"tidegate_{PIPELINE}")["max_ref_age_ms"] == iceberg_commit.FOREVER_MS
 
 

@@ -53,13 +53,13 @@ def test_small_files_are_counted_by_partition(catalog: Catalog) -> None:
     append(table, monday=3, tuesday=2)
     append(table, monday=1)
     append(table, monday=500, wednesday=5_000)
-    measured, largest = read_sizes(table), max(read_sizes(table).values())
+    file_sizes, largest = read_sizes(table), max(read_sizes(table).values())
     with table.transaction() as change:
         change.set_properties({"write.target-file-size-bytes": str(largest)})
     files = measure_files(table.refresh())
     assert files == TableFiles(
         data_files=5,
-        data_bytes=sum(measured.values()),
+        data_bytes=sum(file_sizes.values()),
         rows=5_506,
         small_files=4,
         max_small_files_per_partition=3,
@@ -88,15 +88,15 @@ def test_entries_of_one_manifest_are_let_go_before_the_next_is_read(
         def __init__(self, entry: Any) -> None:
             self.data_file = entry.data_file
 
-    table, seen, most = catalog.create_table("shop.orders", COLUMNS), list[weakref.ref[Watched]](), []
+    table, references, most = catalog.create_table("shop.orders", COLUMNS), list[weakref.ref[Watched]](), []
     for _ in range(4):
         append(table, monday=1)
     fetch = ManifestFile.fetch_manifest_entry
 
-    def fetch_and_watch(self: ManifestFile, *given: Any, **named: Any) -> list[Watched]:
-        most.append(sum(entry() is not None for entry in seen))
-        entries = [Watched(entry) for entry in fetch(self, *given, **named)]
-        seen.extend(map(weakref.ref, entries))
+    def fetch_and_watch(self: ManifestFile, *arguments: Any, **options: Any) -> list[Watched]:
+        most.append(sum(entry() is not None for entry in references))
+        entries = [Watched(entry) for entry in fetch(self, *arguments, **options)]
+        references.extend(map(weakref.ref, entries))
         return entries
 
     monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", fetch_and_watch)
@@ -109,9 +109,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of the manifests that are opened, in order."""
     fetch, paths = ManifestFile.fetch_manifest_entry, list[str]()
 
-    def fetch_and_note(self: ManifestFile, *given: Any, **named: Any) -> Any:
+    def fetch_and_note(self: ManifestFile, *arguments: Any, **options: Any) -> Any:
         paths.append(self.manifest_path)
-        return fetch(self, *given, **named)
+        return fetch(self, *arguments, **options)
 
     monkeypatch.setattr(ManifestFile, "fetch_manifest_entry", fetch_and_note)
     return paths
@@ -123,9 +123,9 @@ def fill(table: Table, flushes: int) -> None:
         append(table, monday=2, tuesday=1)
 
 
-def measure_and_count(table: Table, opened: list[str], **how: bool) -> tuple[TableFiles, int]:
-    opened.clear()
-    return measure_files(table.refresh(), **how), len(opened)
+def measure_and_count(table: Table, opened_paths: list[str], **options: bool) -> tuple[TableFiles, int]:
+    opened_paths.clear()
+    return measure_files(table.refresh(), **options), len(opened_paths)
 
 
 def test_tenth_and_twentieth_flush_open_as_many_manifests_of_a_table_that_has_many(
@@ -139,21 +139,26 @@ def test_tenth_and_twentieth_flush_open_as_many_manifests_of_a_table_that_has_ma
         append(table, wednesday=5_000)
     with table.transaction() as change:
         change.set_properties({"write.target-file-size-bytes": str(max(read_sizes(table).values()))})
-    counted = list[int]()
+    counts = list[int]()
     for _ in range(2):
         fill(table, 10)
-        found, count = measure_and_count(table, opened)
+        table_files, count = measure_and_count(table, opened)
         exact, everything = measure_and_count(table, opened, exact=True)
-        assert (found, everything) == (exact, found.manifests)
-        counted.append(count)
-    assert counted == [25, 25]
-    assert (found.data_files, found.rows, found.small_files, found.max_small_files_per_partition) == (
+        assert (table_files, everything) == (exact, table_files.manifests)
+        counts.append(count)
+    assert counts == [25, 25]
+    assert (
+        table_files.data_files,
+        table_files.rows,
+        table_files.small_files,
+        table_files.max_small_files_per_partition,
+    ) == (
         71,
         31 * 5_000 + 20 * 3,
         40,
         20,
     )
-    assert found.data_bytes == sum(read_sizes(table).values())
+    assert table_files.data_bytes == sum(read_sizes(table).values())
 
 
 def test_what_the_newest_snapshots_added_is_read_whatever_its_number(
@@ -165,11 +170,11 @@ def test_what_the_newest_snapshots_added_is_read_whatever_its_number(
     with table.update_spec() as spec:
         spec.add_identity("day")
     fill(table, 12)
-    found, count = measure_and_count(table, opened)
-    assert (count, found.max_small_files_per_partition, found.small_files) == (5 + 2, 7, 14), (
+    table_files, count = measure_and_count(table, opened)
+    assert (count, table_files.max_small_files_per_partition, table_files.small_files) == (5 + 2, 7, 14), (
         "two old ones, of two files each, pass three files"
     )
-    assert (found.data_files, found.manifests) == (24, 12)
+    assert (table_files.data_files, table_files.manifests) == (24, 12)
     assert measure_files(table, exact=True).max_small_files_per_partition == 12
 
 
@@ -183,8 +188,13 @@ def test_bytes_are_counted_where_the_summary_does_not_tell_them(
     append(table, monday=7)
     ((path, size),) = read_sizes(table).items()
     delete_positions(table, (path, 1))
-    told, manifests = measure_and_count(table, opened)
-    assert (told.data_bytes, told.data_files, told.delete_files, manifests) == (size + DELETES_BYTES, 1, 1, 1)
+    first_files, manifests = measure_and_count(table, opened)
+    assert (first_files.data_bytes, first_files.data_files, first_files.delete_files, manifests) == (
+        size + DELETES_BYTES,
+        1,
+        1,
+        1,
+    )
     current = table.current_snapshot()
     untold = current.model_copy(
         update={
@@ -194,10 +204,10 @@ def test_bytes_are_counted_where_the_summary_does_not_tell_them(
         }
         | {"sequence_number": current.sequence_number + 1}
     )
-    moved = SetSnapshotRefUpdate(ref_name="main", type=SnapshotRefType.BRANCH, snapshot_id=1)
-    commit(table, (), (AddSnapshotUpdate(snapshot=untold), moved))
-    found, manifests = measure_and_count(table, opened)
-    assert (found, manifests) == (replace(told, snapshots=3), 2)
+    main_update = SetSnapshotRefUpdate(ref_name="main", type=SnapshotRefType.BRANCH, snapshot_id=1)
+    commit(table, (), (AddSnapshotUpdate(snapshot=untold), main_update))
+    table_files, manifests = measure_and_count(table, opened)
+    assert (table_files, manifests) == (replace(first_files, snapshots=3), 2)
 
 
 def test_metadata_of_the_tables_last_read_is_kept_and_no_more(
@@ -205,17 +215,17 @@ def test_metadata_of_the_tables_last_read_is_kept_and_no_more(
 ) -> None:
     for number in range(3 * MAX_CACHED_TABLES):
         append(catalog.create_table(f"shop.orders_{number}", COLUMNS), monday=1)
-    load, loaded = Catalogs.table, list[weakref.ref[Table]]()
+    load, references = Catalogs.table, list[weakref.ref[Table]]()
 
     def load_and_watch(self: Catalogs, name: str) -> Table | None:
-        found = load(self, name)
-        loaded.extend([weakref.ref(found)] if found else [])
-        return found
+        table = load(self, name)
+        references.extend([weakref.ref(table)] if table else [])
+        return table
 
     monkeypatch.setattr(Catalogs, "table", load_and_watch)
     destination = IcebergTables(Catalogs({"lake": properties}))
     for number in [*range(3 * MAX_CACHED_TABLES), 0, 0]:
         assert destination.read_state(f"lake.shop.orders_{number}", "sales") is not None
     gc.collect()
-    assert [one() is not None for one in loaded].count(True) == MAX_CACHED_TABLES
-    assert loaded[-1]() is not None
+    assert [reference() is not None for reference in references].count(True) == MAX_CACHED_TABLES
+    assert references[-1]() is not None

@@ -25,10 +25,12 @@ def catalogs(tmp_path: Path) -> Catalogs:
     return catalogs
 
 
-@pytest.mark.parametrize("what", SCHEMAS)
-def test_table_with_types_that_arrow_has_no_rows_of_gets_its_position(catalogs, what) -> None:
-    made = catalogs.catalog("lake").create_table("shop.parts", SCHEMAS[what], properties={"format-version": "2"})
-    seed(made, "shop", {"tidegate.shop.position": "{}"})
+@pytest.mark.parametrize("type_name", SCHEMAS)
+def test_table_with_types_that_arrow_has_no_rows_of_gets_its_position(catalogs, type_name) -> None:
+    iceberg_table = catalogs.catalog("lake").create_table(
+        "shop.parts", SCHEMAS[type_name], properties={"format-version": "2"}
+    )
+    seed(iceberg_table, "shop", {"tidegate.shop.position": "{}"})
     table = catalogs.table("lake.shop.parts")
     append_empty(table, "main", {"told": "yes"})
     newest = catalogs.table("lake.shop.parts").current_snapshot()

@@ -48,9 +48,9 @@ def change_after_load(kit: Kit, happens: Any) -> Any:
             return getattr(catalogs, name)
 
         def table(self, name: str) -> Any:
-            found = catalogs.table(name)
+            table = catalogs.table(name)
             happens()
-            return found
+            return table
 
     return build_iceberg_destination(Late())
 
@@ -99,10 +99,10 @@ def test_runner_whose_staged_files_went_ends_with_what_another_run_published() -
     world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "x"}, 0)
     ports = world.build_ports(build_pipeline())
     (staged,) = stage(ports, plan(ports))
-    found = ports.tables.find_bounds
+    find_bounds = ports.tables.find_bounds
 
     def bounds(table: str, values: Any) -> Any:
-        ports.tables.find_bounds = found
+        ports.tables.find_bounds = find_bounds
         flush(world.build_ports(build_pipeline()))
         raise RetryLater(f"table={table}: a file disappeared during find_bounds")
 
@@ -115,15 +115,17 @@ CONNECTION = {"lake": "lake_catalog"}
 
 
 @contextmanager
-def run_rest_catalog(refused: str, status: int, answer: dict[str, Any]) -> Iterator[dict[str, str]]:
-    """The properties of a catalog whose server gives tokens and its configuration, and refuses what is `refused`."""
+def run_rest_catalog(refused_path: str, status: int, answer: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """Run a catalog server that refuses requests to `refused_path`, and give the properties of its catalog."""
     good: dict[str, Any] = {"tokens": {"access_token": "t", "token_type": "bearer"}, "config": {"defaults": {}}}
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             verb = self.path.partition("?")[0].rpartition("/")[2]
-            code, body = (status, answer) if refused in self.path else (200, {**good.get(verb, {}), "overrides": {}})
+            code, body = (
+                (status, answer) if refused_path in self.path else (200, {**good.get(verb, {}), "overrides": {}})
+            )
             data = json.dumps(body).encode()
             self.send_response(code)
             self.send_header("Content-Length", str(len(data)))
@@ -150,7 +152,7 @@ def build_rest_error(code: int, kind: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("refused", "status", "answer"),
+    ("refused_path", "status", "answer"),
     [
         ("oauth/tokens", 401, {"error": "invalid_client", "error_description": "unknown client or wrong secret"}),
         ("v1/config", 401, build_rest_error(401, "NotAuthorizedException")),
@@ -159,9 +161,9 @@ def build_rest_error(code: int, kind: str) -> dict[str, Any]:
     ids=["log-in", "token", "rights"],
 )
 def test_refused_credentials_of_a_rest_catalog_are_one_sentence_that_names_the_connection(
-    refused: str, status: int, answer: dict[str, Any]
+    refused_path: str, status: int, answer: dict[str, Any]
 ) -> None:
-    with run_rest_catalog(refused, status, answer) as properties:
+    with run_rest_catalog(refused_path, status, answer) as properties:
         catalogs = Catalogs({"lake": properties}, CONNECTION)
         for ask in (
             lambda: IcebergTables(catalogs).read_state(TABLE, PIPELINE),

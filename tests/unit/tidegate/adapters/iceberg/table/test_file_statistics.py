@@ -80,17 +80,17 @@ def test_tables_whose_files_lie_among_the_tables_own_are_found(kit: Kit) -> None
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first_spelling", "second_spelling"),
     [
         ("file:///w/shop/orders", "file:/w/shop/orders/"),
         ("/w/shop/orders", "file:///w/shop/orders"),
         ("s3://lake/shop/orders", "s3a://lake/shop/orders/"),
     ],
 )
-def test_one_place_is_known_by_each_of_its_spellings(one: str, other: str) -> None:
-    assert _normalize_location(one) == _normalize_location(other)
-    assert _normalize_location(one) != _normalize_location(f"{other.rstrip('/')}x")
-    assert _normalize_location("gs://lake/shop/orders") != _normalize_location(one)
+def test_one_place_is_known_by_each_of_its_spellings(first_spelling: str, second_spelling: str) -> None:
+    assert _normalize_location(first_spelling) == _normalize_location(second_spelling)
+    assert _normalize_location(first_spelling) != _normalize_location(f"{second_spelling.rstrip('/')}x")
+    assert _normalize_location("gs://lake/shop/orders") != _normalize_location(first_spelling)
 
 
 @pytest.mark.parametrize(("value", "keeps"), [(None, False), ("true", False), ("TRUE", False), ("false", True)])

@@ -105,12 +105,12 @@ def test_position_behind_rows_that_were_picked_onto_main_is_not_gone_back_to(
     table: Callable[..., Table], case: str
 ) -> None:
     """Read again from there, an appended table would have these rows twice."""
-    snapshots, main, (batch, picked) = PICKED[case]
+    snapshots, main, (batch, picked_batch) = PICKED[case]
     state = build_state(table(snapshots, build_position(9), main=main, tidegate_sales=1995), "sales")
     assert (state.is_rolled_back, state.position and state.position.batch, state.cherry_picked_batch) == (
         True,
         batch,
-        picked,
+        picked_batch,
     )
     assert state.recorded_position is not None
     assert state.recorded_position.batch == 9
@@ -149,12 +149,12 @@ def test_state_is_read_in_steps_that_grow_with_the_snapshots(table: Callable[...
 def test_state_of_a_table_in_use_walks_to_the_tag_and_no_farther(
     table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    walked = []
+    walked_ids = []
     look_up = Lineage.snapshot
-    monkeypatch.setattr(Lineage, "snapshot", lambda self, number: walked.append(number) or look_up(self, number))
+    monkeypatch.setattr(Lineage, "snapshot", lambda self, number: walked_ids.append(number) or look_up(self, number))
     iceberg_table = table(build_snapshots(), build_position(7), tidegate_sales=COUNT - 2)
     assert not build_state(iceberg_table, "sales").is_rolled_back
-    assert walked == [COUNT - 1, COUNT - 2]
+    assert walked_ids == [COUNT - 1, COUNT - 2]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -199,9 +199,9 @@ LEFT: dict[str, tuple[list[Snapshot], dict[str, int], str, set[str]]] = {
 def test_what_a_branch_has_left_is_told_and_nothing_that_it_may_stand_on(
     table: Callable[..., Table], case: str
 ) -> None:
-    snapshots, refs, branch, left = LEFT[case]
+    snapshots, refs, branch, rolled_back = LEFT[case]
     iceberg_table = table(snapshots, **refs)
-    assert list_rolled_back(iceberg_table, branch, "told") == left
+    assert list_rolled_back(iceberg_table, branch, "told") == rolled_back
     assert list_rolled_back(iceberg_table, branch, "never told") == frozenset()
     assert count_steps(iceberg_table) <= PASSES * COUNT
 
@@ -223,7 +223,7 @@ def test_publication_sees_how_far_it_is_behind_in_steps_that_grow_with_the_snaps
     snapshots = IcebergSnapshots(Catalogs({}))
     assert snapshots.measure_lag("lake.shop.orders", 1, COUNT).snapshots == COUNT - 1
     line = snapshots.list_ancestors("lake.shop.orders", COUNT)
-    assert [one.snapshot_id for one in line] == [*range(COUNT, 0, -1)]
+    assert [snapshot.snapshot_id for snapshot in line] == [*range(COUNT, 0, -1)]
     assert count_steps(iceberg_table) <= PASSES * COUNT
 
 
@@ -279,16 +279,18 @@ EMPTIED: dict[str, tuple[list[tuple[NestedField, ...]], list[tuple[int, Operatio
 def test_column_that_was_dropped_and_added_again_is_empty_until_somebody_fills_it(
     table: Callable[..., Table], case: str
 ) -> None:
-    schemas, written, emptied = EMPTIED[case]
+    schemas, versions, emptied = EMPTIED[case]
     snapshots = [
         build_snapshot(number).model_copy(
             update={"schema_id": schema, "summary": Summary(operation, **COUNTS[operation])}
         )
-        for number, (schema, operation) in enumerate(written, 1)
+        for number, (schema, operation) in enumerate(versions, 1)
     ]
     iceberg_table = table(snapshots)
-    kept = [Schema(*fields, schema_id=number) for number, fields in enumerate(schemas)]
-    metadata = iceberg_table.metadata.model_copy(update={"schemas": kept, "current_schema_id": len(kept) - 1})
+    schemas_by_id = [Schema(*fields, schema_id=number) for number, fields in enumerate(schemas)]
+    metadata = iceberg_table.metadata.model_copy(
+        update={"schemas": schemas_by_id, "current_schema_id": len(schemas_by_id) - 1}
+    )
     assert find_emptied_columns(metadata, reversed(snapshots)) == emptied
     changed = Table(
         iceberg_table.name(), metadata, iceberg_table.metadata_location, iceberg_table.io, iceberg_table.catalog

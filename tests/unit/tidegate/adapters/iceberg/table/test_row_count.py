@@ -80,8 +80,8 @@ def test_deletes_of_a_file_that_is_gone_take_no_rows(table: Table) -> None:
     delete_positions(table, (three, 0))
     delete_positions(table, (three, 1), (seven, 1))
     with table.transaction() as change, change.update_snapshot().overwrite() as overwrite:
-        gone = next(task.file for task in table.scan().plan_files() if task.file.file_path == three)
-        overwrite.delete_data_file(gone)
+        data_file = next(task.file for task in table.scan().plan_files() if task.file.file_path == three)
+        overwrite.delete_data_file(data_file)
     assert table.scan().count() == count_rows(table, "main") == 11
     assert five in list_files_by_rows(table).values()
 

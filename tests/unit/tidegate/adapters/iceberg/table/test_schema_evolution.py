@@ -37,16 +37,16 @@ def evolve_table(kit: Kit, *columns: Column, **rules: Any) -> list[str]:
 
 def test_identifier_fields_stay_required_while_all_else_follows_the_pipeline(kit: Kit) -> None:
     address = Column("address", "STRUCT<city: BIGINT, zip: STRING, street: STRING>")
-    wanted = Column("id", "STRING"), Column("n", "INT"), address, Column("note", "STRING")
-    relaxed, widened, grown, added = evolve_table(kit, *wanted)
+    wanted_columns = Column("id", "STRING"), Column("n", "INT"), address, Column("note", "STRING")
+    relaxed, widened, growth, added = evolve_table(kit, *wanted_columns)
     assert (relaxed, added) == ("relaxed n", "added note STRING")
-    assert (widened, grown) == ("widened address.city from INT to BIGINT", "added address.street STRING")
+    assert (widened, growth) == ("widened address.city from INT to BIGINT", "added address.street STRING")
     schema = kit.load(TABLE).schema()
     assert schema.identifier_field_names() == {"id", "address.city"}
-    required = {name: schema.find_field(name).required for name in ("id", "n", "address", "address.city", "note")}
-    assert required == {"id": True, "n": False, "address": True, "address.city": True, "note": False}
+    requirements = {name: schema.find_field(name).required for name in ("id", "n", "address", "address.city", "note")}
+    assert requirements == {"id": True, "n": False, "address": True, "address.city": True, "note": False}
     assert schema.find_field("address.city").field_type == LongType()
-    assert evolve_table(kit, *wanted) == []
+    assert evolve_table(kit, *wanted_columns) == []
     assert kit.state().recorded_position == START
 
 
@@ -68,15 +68,15 @@ def test_name_that_a_partition_has_or_had_is_refused_for_another_column_with_the
 ) -> None:
     kit = build_iceberg_kit(tmp_path)
     schema = Schema(NestedField(1, "id", StringType()), NestedField(2, "region", StringType()))
-    made = kit.port.tables.catalogs.catalog("lake").create_table(
+    table = kit.port.tables.catalogs.catalog("lake").create_table(
         "shop.orders", schema, partition_spec=PartitionSpec(PartitionField(2, 1000, was, partition))
     )
-    with made.update_spec() as spec:
+    with table.update_spec() as spec:
         spec.remove_field(partition)
-    with made.update_schema() as change:
+    with table.update_schema() as change:
         change.delete_column("region")
-    wanted = Column("id", "STRING"), Column("note", "STRING"), Column(partition, "STRING")
+    wanted_columns = Column("id", "STRING"), Column("note", "STRING"), Column(partition, "STRING")
     with pytest.raises(IncompatibleSchema, match=rf"added {partition} STRING.*: {partition}; .*another name"):
-        evolve_table(kit, *wanted)
+        evolve_table(kit, *wanted_columns)
     assert kit.load(TABLE).schema().column_names == ["id"], "nothing is changed"
-    assert evolve_table(kit, *wanted[:2]) == ["added note STRING"]
+    assert evolve_table(kit, *wanted_columns[:2]) == ["added note STRING"]

@@ -20,7 +20,7 @@ def address() -> str:
 
 
 @pytest.mark.parametrize(
-    ("properties", "told"),
+    ("properties", "message"),
     [
         ({"type": "sql", "uri": "postgresql://me:s3cret@{address}/lake"}, "catalog=lake connection=login"),
         ({"type": "rest", "uri": "http://{address}/catalog", "token": "s3cret"}, "catalog=lake connection=login"),
@@ -30,12 +30,12 @@ def address() -> str:
         ),
     ],
 )
-def test_server_that_is_down(properties: dict[str, Any], told: str, address: str, tmp_path: Path) -> None:
-    given = {name: value.format(address=address, folder=tmp_path) for name, value in properties.items()}
-    catalogs = Catalogs({"lake": {**given, "warehouse": f"file://{tmp_path}"}}, {"lake": "login"})
+def test_server_that_is_down(properties: dict[str, Any], message: str, address: str, tmp_path: Path) -> None:
+    catalog_properties = {name: value.format(address=address, folder=tmp_path) for name, value in properties.items()}
+    catalogs = Catalogs({"lake": {**catalog_properties, "warehouse": f"file://{tmp_path}"}}, {"lake": "login"})
     with pytest.raises(RetryLater) as error_info:
         catalogs.catalog("lake")
-    assert str(error_info.value).startswith(f"{told} address={address} took no connection: Connection refused")
+    assert str(error_info.value).startswith(f"{message} address={address} took no connection: Connection refused")
     assert "s3cret" not in str(error_info.value)
 
 

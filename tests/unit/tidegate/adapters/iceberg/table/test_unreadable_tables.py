@@ -41,10 +41,10 @@ def test_table_that_spark_does_not_open_is_refused_until_the_column_is_dropped(t
     iceberg_table = lake.create_table("shop.hours", Schema(NestedField(1, "id", LongType()), COLUMNS[reason]))
     tables, snapshots = build_iceberg_destination(catalogs).tables, IcebergSnapshots(catalogs)
     for look in (lambda: tables.read_state("lake.shop.hours", "p"), lambda: snapshots.read_table("lake.shop.hours")):
-        with pytest.raises(GiveUp) as raised:
+        with pytest.raises(GiveUp) as error_info:
             look()
-        assert str(raised.value).startswith(f"table=lake.shop.hours {reason}")
-        assert "drop" in str(raised.value)
+        assert str(error_info.value).startswith(f"table=lake.shop.hours {reason}")
+        assert "drop" in str(error_info.value)
     with iceberg_table.update_schema() as change:
         change.delete_column(COLUMNS[reason].name)
     state, now = tables.read_state("lake.shop.hours", "p"), snapshots.read_table("lake.shop.hours")
@@ -92,28 +92,28 @@ def shop(tmp_path: Path) -> Catalogs:
     lake = catalogs.catalog("lake")
     lake.create_namespace("shop")
     lake.create_table("shop.hours", Schema(NestedField(1, "id", LongType()), NestedField(2, "at", StringType())))
-    marked = {"tidegate.gone.position": "{}"}
-    lake.create_table("shop.lines", Schema(NestedField(1, "id", LongType())), properties=marked)
+    properties = {"tidegate.gone.position": "{}"}
+    lake.create_table("shop.lines", Schema(NestedField(1, "id", LongType())), properties=properties)
     return catalogs
 
 
-@pytest.mark.parametrize("what", UNKNOWN)
-def test_table_with_what_pyiceberg_does_not_know_is_refused_once_and_for_all(shop: Catalogs, what: str) -> None:
-    word, change = UNKNOWN[what]
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_table_with_what_pyiceberg_does_not_know_is_refused_once_and_for_all(shop: Catalogs, case: str) -> None:
+    word, change = UNKNOWN[case]
     _write_metadata(shop, "shop.hours", change)
     tables, snapshots = build_iceberg_destination(shop).tables, IcebergSnapshots(shop)
     name = "lake.shop.hours_changed"
     for look in (lambda: tables.read_state(name, "p"), lambda: snapshots.read_table(name)):
-        with pytest.raises(GiveUp) as raised:
+        with pytest.raises(GiveUp) as error_info:
             look()
-        assert str(raised.value).startswith(f"table={name}: PyIceberg knows not all of its metadata: ")
-        assert word in str(raised.value)
-        assert str(raised.value).endswith("; use a table of format 2")
-        assert "\n" not in str(raised.value)
-        assert "pydantic" not in str(raised.value)
+        assert str(error_info.value).startswith(f"table={name}: PyIceberg knows not all of its metadata: ")
+        assert word in str(error_info.value)
+        assert str(error_info.value).endswith("; use a table of format 2")
+        assert "\n" not in str(error_info.value)
+        assert "pydantic" not in str(error_info.value)
 
 
-OWN = {
+OWN_TABLES = {
     TableKind.INTERMEDIATE: "lake.shop.orders_p_tmp",
     TableKind.NAMES: "lake.shop.tidegate_p_names",
     TableKind.BATCHES: "lake.shop.tidegate_p_batches",
@@ -125,26 +125,26 @@ def _make_format_3(location: str) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format-version": 3, "next-row-id": 0}))
 
 
-@pytest.mark.parametrize("kind", OWN)
+@pytest.mark.parametrize("kind", OWN_TABLES)
 def test_own_table_that_somebody_made_one_of_format_3_is_told_with_what_makes_it_anew(
     shop: Catalogs, kind: TableKind
 ) -> None:
-    name = OWN[kind]
+    name = OWN_TABLES[kind]
     own = describe_control(name) if kind is TableKind.BATCHES else Ownership(kind, "p")
     identifier, schema = name.removeprefix("lake."), Schema(NestedField(1, "id", LongType()))
-    made = shop.catalog("lake").create_table(identifier, schema, properties=own.properties)
-    _make_format_3(made.metadata_location)
+    table = shop.catalog("lake").create_table(identifier, schema, properties=own.properties)
+    _make_format_3(table.metadata_location)
     other_process = Catalogs({"lake": dict(shop._properties["lake"])})
     lake, tables = other_process.catalog("lake"), build_iceberg_destination(other_process).tables
     looks: list[Callable[[], Any]] = [lambda: tables.claim(name, own)]
     if kind is TableKind.BATCHES:
         looks.append(lambda: batch_history.append_row(lake, identifier, {}))
     for look in looks:
-        with pytest.raises(GiveUp) as raised:
+        with pytest.raises(GiveUp) as error_info:
             look()
-        assert str(raised.value).startswith(f"table={name} format-version=3 kind={kind}: ")
+        assert str(error_info.value).startswith(f"table={name} format-version=3 kind={kind}: ")
         quoted = ".".join(f"`{part}`" for part in name.split("."))
-        assert str(raised.value).endswith(f"it is made anew: DROP TABLE {quoted} PURGE")
+        assert str(error_info.value).endswith(f"it is made anew: DROP TABLE {quoted} PURGE")
     lake.drop_table(identifier)
     assert tables.claim(name, own) is None
 

@@ -15,13 +15,13 @@ def describe(*ports: int) -> Any:
 
 
 def test_broker_that_advertises_an_address_where_nobody_listens_is_found() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as there, socket.socket() as listener:
+    with socket.create_server(("127.0.0.1", 0)) as server_socket, socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
-        closed, port = listener.getsockname()[1], there.getsockname()[1]
+        closed, port = listener.getsockname()[1], server_socket.getsockname()[1]
         cluster = Cluster({"bootstrap.servers": f"127.0.0.1:{port}"}, "connection=kafka_default")
-        found = list(cluster._check_advertised(describe(port, closed)))
+        findings = list(cluster._check_advertised(describe(port, closed)))
         assert not cluster.is_usable
-        assert len(found) == 1
-        assert f"address=127.0.0.1:{closed}" in require_found("broker-advertises-nowhere", found).cause
-        assert [one.check for one in cluster._check_advertised(describe(port, port))] == ["kafka.brokers"]
+        assert len(findings) == 1
+        assert f"address=127.0.0.1:{closed}" in require_found("broker-advertises-nowhere", findings).cause
+        assert [finding.check for finding in cluster._check_advertised(describe(port, port))] == ["kafka.brokers"]
         assert cluster.is_usable
