@@ -103,16 +103,16 @@ def ask_everything(client: Any, user: str) -> dict[str, Any]:
     token = client.post("/auth/token", json={"username": user, "password": user}).json()["access_token"]
     client.headers["Authorization"] = f"Bearer {token}"
     client.cookies.clear()
-    seen = client.get("/tidegate/api/pipelines").json()["pipelines"]
-    found: dict[str, Any] = {"sees": sorted(row["pipeline"] for row in seen)}
+    pipelines = client.get("/tidegate/api/pipelines").json()["pipelines"]
+    rights: dict[str, Any] = {"sees": sorted(row["pipeline"] for row in pipelines)}
     page = client.get("/tidegate/api/pipelines/shop")
-    found["may"] = sorted(what for what, may in page.json()["may"].items() if may) if page.is_success else []
+    rights["may"] = sorted(action for action, may in page.json()["may"].items() if may) if page.is_success else []
     for kind in KINDS:
         dag = "tidegate_shop" if kind == "flush" else f"tidegate_shop_{kind}"
-        found[kind] = client.post(f"/api/v2/dags/{dag}/dagRuns", json={"logical_date": None, "conf": {}}).status_code
-    found["pause"] = client.patch("/api/v2/dags/tidegate_shop", json={"is_paused": True}).status_code
-    found["connections"] = client.get("/api/v2/connections").status_code
-    return found
+        rights[kind] = client.post(f"/api/v2/dags/{dag}/dagRuns", json={"logical_date": None, "conf": {}}).status_code
+    rights["pause"] = client.patch("/api/v2/dags/tidegate_shop", json={"is_paused": True}).status_code
+    rights["connections"] = client.get("/api/v2/connections").status_code
+    return rights
 
 
 def main(manager: str, folder: Path) -> None:

@@ -46,8 +46,8 @@ def _add_dags(dag_ids: tuple[str, ...]) -> None:
         session.merge(DagBundleModel(name="dags-folder"))
         session.flush()
         for name in dag_ids:
-            told = {"bundle_name": "dags-folder", "is_paused": False, "is_stale": False, "fileloc": name}
-            session.merge(DagModel(dag_id=name, **told))
+            dag_fields = {"bundle_name": "dags-folder", "is_paused": False, "is_stale": False, "fileloc": name}
+            session.merge(DagModel(dag_id=name, **dag_fields))
 
 
 def make_token(manager: Any, role: str) -> str:

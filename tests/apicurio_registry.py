@@ -30,31 +30,38 @@ class ApicurioServer:
     def close(self) -> None:
         stop_serving(self._server, self._thread)
 
-    def register(self, artifact: str, schema: Any, group: str = "default", **more: Any) -> dict[str, Any]:
+    def register(self, artifact: str, schema: Any, group: str = "default", **fields: Any) -> dict[str, Any]:
         """The new version with its `globalId` and `contentId`; `references` are what the schema refers to by name."""
         number = len(self.versions) + 1
-        told = {"groupId": group, "artifactId": artifact, "version": str(number), "state": "ENABLED"}
+        common_fields = {"groupId": group, "artifactId": artifact, "version": str(number), "state": "ENABLED"}
         kind = "artifactType" if self.api == 3 else "type"
-        made = {**told, kind: "AVRO", "globalId": 7000 + number, "contentId": 40 + number, "references": [], **more}
-        self.versions.append(made)
-        self.contents[made["contentId"]] = schema
-        return made
+        version = {
+            **common_fields,
+            kind: "AVRO",
+            "globalId": 7000 + number,
+            "contentId": 40 + number,
+            "references": [],
+            **fields,
+        }
+        self.versions.append(version)
+        self.contents[version["contentId"]] = schema
+        return version
 
     def answer(self, path: str) -> Any:
         """What is told at a path below the API's address; None where there is nothing."""
-        asked = urlsplit(path)
-        if found := re.fullmatch(r"/ids/contentIds/(\d+)(/references)?", asked.path):
-            content = int(found[1])
+        url = urlsplit(path)
+        if match := re.fullmatch(r"/ids/contentIds/(\d+)(/references)?", url.path):
+            content = int(match[1])
             known = next(v for v in self.versions if v["contentId"] == content)
-            return known["references"] if found[2] else self.contents.get(content)
-        if found := re.fullmatch(VERSION, asked.path):
-            known = [v for v in self.versions if (v["groupId"], v["artifactId"]) == found.groups()]
-            begin = int(parse_qs(asked.query)["offset"][0])
+            return known["references"] if match[2] else self.contents.get(content)
+        if match := re.fullmatch(VERSION, url.path):
+            known = [v for v in self.versions if (v["groupId"], v["artifactId"]) == match.groups()]
+            begin = int(parse_qs(url.query)["offset"][0])
             return {"count": len(known), "versions": known[begin : begin + PAGE]} if known else None
         content_path = VERSION + r"/(\w+)" + ("/content" if self.api == 3 else "")
-        if found := re.fullmatch(content_path, asked.path):
-            return next(self.contents[v["contentId"]] for v in self.versions if v["version"] == found[3])
-        return [] if asked.path.endswith("/references") else None
+        if match := re.fullmatch(content_path, url.path):
+            return next(self.contents[v["contentId"]] for v in self.versions if v["version"] == match[3])
+        return [] if url.path.endswith("/references") else None
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -17,8 +17,8 @@ from tidegate.spec.catalog import Catalog
 from warehouse import LOCATION, PROJECT, build_client
 
 
-def render_labels(own: Ownership) -> str:
-    return f"[{', '.join(f'({key!r}, {value!r})' for key, value in own.labels.items())}]"
+def render_labels(ownership: Ownership) -> str:
+    return f"[{', '.join(f'({key!r}, {value!r})' for key, value in ownership.labels.items())}]"
 
 
 class BigQueryHands:
@@ -29,8 +29,8 @@ class BigQueryHands:
         self.client.delete_dataset(f"{PROJECT}.shop", delete_contents=True, not_found_ok=True)
         self.client.create_dataset(f"{PROJECT}.shop")
         self.files = folder / "staging"
-        served = {"endpoint": endpoint} if endpoint else {"location": LOCATION} if LOCATION else {}
-        properties = {"project": PROJECT, "staging": f"file://{self.files}", **served}
+        server_options = {"endpoint": endpoint} if endpoint else {"location": LOCATION} if LOCATION else {}
+        properties = {"project": PROJECT, "staging": f"file://{self.files}", **server_options}
         self.warehouse = Warehouse(Catalog("lake", "bigquery", properties), lambda _: None)
         self.googlesql = SqlFiles("bigquery", {"lake": PROJECT})
         self.port = build_bigquery_destination({"lake": self.warehouse}, self.googlesql)
@@ -73,9 +73,9 @@ class BigQueryHands:
             f"OPTIONS (labels = {render_labels(OWN_STAGED)})"
         )
         content = io.BytesIO()
-        found = [{"batch_number": batch, "n": n, "attempt": attempt} for n in range(rows)]
+        staged_rows = [{"batch_number": batch, "n": n, "attempt": attempt} for n in range(rows)]
         schema = pa.schema([("batch_number", pa.int64()), ("n", pa.int64()), ("attempt", pa.string())])
-        pq.write_table(pa.Table.from_pylist(found, schema=schema), content)
+        pq.write_table(pa.Table.from_pylist(staged_rows, schema=schema), content)
         self._asked[attempt] = (batch, summary)
         self._leave(batch, attempt, "rows/part-0.parquet", content.getvalue())
         self.port.staging.complete_attempt(self.staged, batch, attempt, summary)
@@ -101,9 +101,9 @@ class BigQueryHands:
         self.sql(f"CREATE TABLE {self.name(table)} (n INT64) OPTIONS ({options})")
 
     def unmark(self, table: str) -> None:
-        found = self.client.get_table(f"{PROJECT}.shop.{table.rsplit('.', 1)[1]}")
-        found.labels = dict.fromkeys(found.labels)
-        self.client.update_table(found, ["labels"])
+        table_entry = self.client.get_table(f"{PROJECT}.shop.{table.rsplit('.', 1)[1]}")
+        table_entry.labels = dict.fromkeys(table_entry.labels)
+        self.client.update_table(table_entry, ["labels"])
 
     def make_as_before(self, table: str, shape: str) -> None:
         labels = f"[('tidegate_shape', '{shape}')]"

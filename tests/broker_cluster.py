@@ -48,8 +48,8 @@ class BrokerCluster:
 
     def name_first(self, number: int) -> str:
         """The bootstrap list that begins with this broker."""
-        others = [address for n, address in self.addresses.items() if n != number]
-        return ",".join([self.addresses[number], *others])
+        other_addresses = [address for n, address in self.addresses.items() if n != number]
+        return ",".join([self.addresses[number], *other_addresses])
 
     # brokers
 
@@ -115,8 +115,8 @@ class BrokerCluster:
         settings = build_settings(data, Broker(number, door, quorum, BROKERS, self._identity))
         is_broker = number in NUMBERS
         doors = str(settings["listeners"]).split(",")
-        own = next(one for one in doors if one.startswith("CONTROLLER") != is_broker)
-        settings |= {"process.roles": "broker" if is_broker else "controller", "listeners": own}
+        listener = next(door for door in doors if door.startswith("CONTROLLER") != is_broker)
+        settings |= {"process.roles": "broker" if is_broker else "controller", "listeners": listener}
         return {name: value for name, value in settings.items() if is_broker or name not in BROKERS_OWN}
 
     def _start(self, number: int) -> None:
@@ -144,34 +144,34 @@ class BrokerCluster:
         new = NewTopic(name, num_partitions=len(replicas), replica_assignment=list(replicas), config=config)
         admin = self.open_admin()
         admin.create_topics([new])[name].result(30)
-        wait_until(lambda: self.leaders(name) == [one[0] for one in replicas], f"topic={name} has its leaders")
+        wait_until(lambda: self.leaders(name) == [replica[0] for replica in replicas], f"topic={name} has its leaders")
         return name
 
     def configure(self, topic: str, **config: str) -> None:
         """Set these of a topic's settings; the others stay."""
         changes = [ConfigEntry(n, v, incremental_operation=AlterConfigOpType.SET) for n, v in config.items()]
-        asked = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=changes)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=changes)
         admin = self.open_admin()
-        admin.incremental_alter_configs([asked])[asked].result(30)
+        admin.incremental_alter_configs([resource])[resource].result(30)
 
     def leaders(self, topic: str) -> list[int]:
         """The broker that leads each partition; -1 for none."""
-        return [one.leader for one in self._partitions(topic)]
+        return [partition.leader for partition in self._partitions(topic)]
 
     def in_sync(self, topic: str) -> list[list[int]]:
         """The replicas of each partition that have all of its records."""
-        return [sorted(one.isrs) for one in self._partitions(topic)]
+        return [sorted(partition.isrs) for partition in self._partitions(topic)]
 
     def _partitions(self, topic: str) -> list[Any]:
-        found = self.open_admin().list_topics(topic, timeout=30).topics[topic].partitions
-        return [found[number] for number in sorted(found)]
+        partitions = self.open_admin().list_topics(topic, timeout=30).topics[topic].partitions
+        return [partitions[number] for number in sorted(partitions)]
 
     def read_ends(self, topic: str) -> list[int]:
         """The end of each partition's log, as a reader sees it."""
         places = [TopicPartition(topic, number) for number in range(len(self._partitions(topic)))]
         admin = self.open_admin()
-        found = admin.list_offsets({place: OffsetSpec.latest() for place in places}, request_timeout=30)
-        return [found[place].result(60).offset for place in places]
+        offsets = admin.list_offsets({place: OffsetSpec.latest() for place in places}, request_timeout=30)
+        return [offsets[place].result(60).offset for place in places]
 
 
 @contextmanager

@@ -94,16 +94,16 @@ def _run_stack(tmp_path_factory: pytest.TempPathFactory, *parts: str) -> Iterato
     """
     from local.stack import start_stack
 
-    kept = os.environ.get("TIDEGATE_TEST_STACK")
-    if kept:
+    kept_folder = os.environ.get("TIDEGATE_TEST_STACK")
+    if kept_folder:
         worker = os.environ.get("PYTEST_XDIST_WORKER", "")  # each has its own: a part's kills are not the others'
-        yield start_stack(Path(kept) / worker / "-".join(parts), parts=parts)
+        yield start_stack(Path(kept_folder) / worker / "-".join(parts), parts=parts)
         return
-    running = start_stack(tmp_path_factory.mktemp("stack"), parts=parts, tied_to=os.getpid())
+    stack = start_stack(tmp_path_factory.mktemp("stack"), parts=parts, tied_to=os.getpid())
     try:
-        yield running
+        yield stack
     finally:
-        running.stop()
+        stack.stop()
 
 
 @pytest.fixture(scope="session")
@@ -121,8 +121,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory, kafka: Any) -> Any:
 @pytest.fixture
 def own_stack(tmp_path_factory: pytest.TempPathFactory, kafka: Any) -> Iterator[Any]:
     """For tests that kill or freeze the Spark server, or count what it keeps or starts: no other test uses this one."""
-    with shared_servers.hold_alone(kafka, shared_servers.find_folder(tmp_path_factory)) as running:
-        yield running
+    with shared_servers.hold_alone(kafka, shared_servers.find_folder(tmp_path_factory)) as stack:
+        yield stack
 
 
 @pytest.fixture
@@ -130,9 +130,9 @@ def registry() -> Iterator[Any]:
     """A schema registry of its own, empty."""
     from schema_registry import SchemaRegistry
 
-    made = SchemaRegistry()
-    yield made
-    made.close()
+    schema_registry = SchemaRegistry()
+    yield schema_registry
+    schema_registry.close()
 
 
 @pytest.fixture(scope="module")
@@ -167,9 +167,9 @@ def admin(kafka: Any) -> Any:
 def producer(kafka: Any) -> Iterator[Any]:
     from confluent_kafka import Producer
 
-    made = Producer({"bootstrap.servers": kafka.kafka_bootstrap, "linger.ms": 5, "log_level": 0})
-    yield made
-    made.flush(30)
+    producer = Producer({"bootstrap.servers": kafka.kafka_bootstrap, "linger.ms": 5, "log_level": 0})
+    yield producer
+    producer.flush(30)
 
 
 @pytest.fixture(scope="session")
@@ -202,12 +202,12 @@ def bigquery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     from local.bigquery import environment
 
     if not environment.is_built():
-        why = "the local BigQuery server is not set up: run make setup WITH=bigquery, which needs Python 3.13"
+        reason = "the local BigQuery server is not set up: run make setup WITH=bigquery, which needs Python 3.13"
         if os.environ.get("CI") and not os.environ.get("TIDEGATE_WITHOUT_BIGQUERY"):
-            pytest.fail(f"{why}; TIDEGATE_WITHOUT_BIGQUERY=1 says that it may be missing")
-        pytest.skip(f"skipped: {why}")
-    with _run_stack(tmp_path_factory, "bigquery") as running:
-        yield running.bigquery_endpoint
+            pytest.fail(f"{reason}; TIDEGATE_WITHOUT_BIGQUERY=1 says that it may be missing")
+        pytest.skip(f"skipped: {reason}")
+    with _run_stack(tmp_path_factory, "bigquery") as stack:
+        yield stack.bigquery_endpoint
 
 
 @pytest.fixture(scope="session")
@@ -219,18 +219,20 @@ def lake_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     if os.environ.get(ALLOWED_WITHOUT):
         pytest.skip(f"skipped: {ALLOWED_WITHOUT} is set")
-    with ExitStack() as running:
+    with ExitStack() as exit_stack:
         start = partial(_run_stack, tmp_path_factory, "rest")
-        on_files = cache(lambda: running.enter_context(start()).variables["REST_CATALOG_URI"])
-        other = cache(lambda: running.enter_context(s3mock.run_s3mock(tmp_path_factory.mktemp("s3mock"))))
-        yield LakeServers(running.enter_context(_run_stack(tmp_path_factory, *PARTS)).variables, on_files, other)
+        on_files = cache(lambda: exit_stack.enter_context(start()).variables["REST_CATALOG_URI"])
+        mock_store = cache(lambda: exit_stack.enter_context(s3mock.run_s3mock(tmp_path_factory.mktemp("s3mock"))))
+        yield LakeServers(
+            exit_stack.enter_context(_run_stack(tmp_path_factory, *PARTS)).variables, on_files, mock_store
+        )
 
 
 @pytest.fixture(scope="session")
 def registry_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A schema registry of its own, which is started again when it dies."""
-    with _run_stack(tmp_path_factory, "registry") as running:
-        yield running
+    with _run_stack(tmp_path_factory, "registry") as stack:
+        yield stack
 
 
 @pytest.fixture
@@ -254,9 +256,9 @@ def runners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Starts commands in processes of their own that meet a fault at a named point."""
     from crash.runner import Runners
 
-    made = Runners(tmp_path_factory.mktemp("runners"))
-    yield made
-    made.close()
+    new_runners = Runners(tmp_path_factory.mktemp("runners"))
+    yield new_runners
+    new_runners.close()
 
 
 def encode(data: Any) -> bytes | None:
@@ -321,20 +323,20 @@ class Workbench:
     def retain_from(self, topic: str, offset: int, partition: int = 0) -> None:
         from confluent_kafka import TopicPartition
 
-        asked = TopicPartition(topic, partition, offset)
-        self.admin.delete_records([asked])[asked].result(30)
+        place = TopicPartition(topic, partition, offset)
+        self.admin.delete_records([place])[place].result(30)
 
     def _answers(self, topic: str, partitions: int) -> bool:
         """Whether every partition has a leader that answers: the metadata knows them a moment earlier."""
         from confluent_kafka import KafkaException, TopicPartition
         from confluent_kafka.admin import AdminClient, OffsetSpec
 
-        asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+        offset_specs = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
         # a client that was told "not the leader" once keeps asking by its old metadata: a new one for each try
         settings = self._client or {"bootstrap.servers": self.stack.kafka_bootstrap}
         client = AdminClient({**settings, "log_level": 0})
         try:
-            return all(future.result(30) for future in client.list_offsets(asked).values())
+            return all(future.result(30) for future in client.list_offsets(offset_specs).values())
         except KafkaException:
             return False
 
@@ -342,8 +344,8 @@ class Workbench:
         return bool(self._partitions(topic))
 
     def _partitions(self, topic: str) -> dict[int, Any]:
-        found = self.admin.list_topics(timeout=30).topics.get(topic)
-        return found.partitions if found and not found.error else {}
+        metadata = self.admin.list_topics(timeout=30).topics.get(topic)
+        return metadata.partitions if metadata and not metadata.error else {}
 
     # records
 
@@ -373,14 +375,17 @@ class Workbench:
         from confluent_kafka import Producer
 
         settings = {"bootstrap.servers": self.stack.kafka_bootstrap, "transactional.id": f"x-{make_unique_name()}"}
-        made = Producer({**settings, "log_level": 0})
-        made.init_transactions(60)
-        return made
+        producer = Producer({**settings, "log_level": 0})
+        producer.init_transactions(60)
+        return producer
 
-    def _send(self, producer: Any, topic: str, records: tuple[tuple[Any, ...], ...], told: Any = None) -> None:
-        for key, value, *more in records:
-            given = {"partition": self._choose_partition(topic, encode(key)), **(more[0] if more else {})}
-            producer.produce(topic, encode(value), encode(key), on_delivery=told, **given)
+    def _send(self, producer: Any, topic: str, records: tuple[tuple[Any, ...], ...], callback: Any = None) -> None:
+        for key, value, *further_options in records:
+            options = {
+                "partition": self._choose_partition(topic, encode(key)),
+                **(further_options[0] if further_options else {}),
+            }
+            producer.produce(topic, encode(value), encode(key), on_delivery=callback, **options)
             producer.poll(0)
 
     def _choose_partition(self, topic: str, key: bytes | None) -> int:
@@ -405,11 +410,11 @@ class Workbench:
 
         return partial(read_connection_from_env, environ=self.build_environment())
 
-    def build_ports(self, name: str, **replaced: Any) -> Any:
+    def build_ports(self, name: str, **replacements: Any) -> Any:
         """The real ports of a pipeline, in this process."""
         from tidegate.wiring.pipeline import assemble_pipeline
 
-        return assemble_pipeline(self.include, name, self.resolve(), **replaced)
+        return assemble_pipeline(self.include, name, self.resolve(), **replacements)
 
     def flush(self, name: str) -> Any:
         from tidegate.steps.flush import flush
@@ -437,8 +442,8 @@ class Workbench:
         """One command as `bin/tidegate` runs it, in this process: its exit code and what it wrote."""
         from tidegate.cli.main import main
 
-        out, errors = io.StringIO(), io.StringIO()
-        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(errors):
+        output, errors = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(output), redirect_stderr(errors):
             for name, value in self.build_environment().items():
                 patch.setenv(name, value)
             patch.chdir(self.folder)
@@ -447,7 +452,7 @@ class Workbench:
                 code = main(words)
             except SystemExit as end:  # argparse's, for wrong usage
                 code = int(end.code or 0)
-        return subprocess.CompletedProcess(words, code, out.getvalue(), errors.getvalue())
+        return subprocess.CompletedProcess(words, code, output.getvalue(), errors.getvalue())
 
     def run_process(self, *words: str) -> "subprocess.CompletedProcess[str]":
         """One command in a process of its own, as a user runs it; seconds, most of them for imports."""
@@ -467,9 +472,9 @@ class Workbench:
         """A fresh load by PyIceberg; `table` with or without its catalog."""
         from tidegate.adapters.iceberg.table.catalogs import Catalogs
 
-        found = Catalogs({"lake": self.properties}).table(f"lake.{table.removeprefix('lake.')}")
-        assert found is not None, f"table={table} does not exist"
-        return found
+        iceberg_table = Catalogs({"lake": self.properties}).table(f"lake.{table.removeprefix('lake.')}")
+        assert iceberg_table is not None, f"table={table} does not exist"
+        return iceberg_table
 
     def exists(self, table: str) -> bool:
         from tidegate.adapters.iceberg.table.catalogs import Catalogs
@@ -478,8 +483,8 @@ class Workbench:
 
     def read_rows(self, table: str) -> list[dict[str, Any]]:
         """The table's rows, ordered by their columns as JSON."""
-        found = self.load_iceberg(table).scan().to_arrow().to_pylist()
-        return sorted(found, key=lambda row: json.dumps(row, default=repr))
+        rows = self.load_iceberg(table).scan().to_arrow().to_pylist()
+        return sorted(rows, key=lambda row: json.dumps(row, default=repr))
 
     def list_data_files(self, table: str) -> list[Path]:
         """Data files on disk below the table's location, whoever refers to them."""
@@ -513,10 +518,10 @@ class Workbench:
 
 
 def build_debezium_event(
-    op: str, before: Any = None, after: Any = None, *, envelope: bool = False, **more: Any
+    op: str, before: Any = None, after: Any = None, *, envelope: bool = False, **fields: Any
 ) -> dict[str, Any]:
     """A change event as Debezium writes it, with or without Kafka Connect's schema envelope."""
-    event = {"before": before, "after": after, "op": op, "source": {"table": "orders"}, "ts_ms": 1, **more}
+    event = {"before": before, "after": after, "op": op, "source": {"table": "orders"}, "ts_ms": 1, **fields}
     return {"schema": {"type": "struct"}, "payload": event} if envelope else event
 
 
@@ -532,12 +537,12 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIEN
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """What tests counted with ``record_property("counted", {what: number})``, added up over all of them."""
-    counted: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
     for report in terminalreporter.stats.get("passed", []):
         for name, numbers in report.user_properties:
-            counted.update(numbers if name == "counted" else {})
-    if counted:
-        terminalreporter.write_line("counted: " + ", ".join(f"{number} {what}" for what, number in counted.items()))
+            totals.update(numbers if name == "counted" else {})
+    if totals:
+        terminalreporter.write_line("counted: " + ", ".join(f"{number} {label}" for label, number in totals.items()))
 
 
 @pytest.hookimpl(trylast=True)
@@ -559,13 +564,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
             with suppress(Exception):  # it may be away, or not there yet
                 os.kill(int(getattr(item, "funcargs", {})[name].variables["SPARK_PID"]), signal.SIGQUIT)
 
-    asked = threading.Timer(limit - 60, ask)
-    asked.daemon = True
-    asked.start()
+    timer = threading.Timer(limit - 60, ask)
+    timer.daemon = True
+    timer.start()
     try:
         return (yield)
     finally:
-        asked.cancel()
+        timer.cancel()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -31,10 +31,10 @@ class ConnectWorker:
         folder.mkdir(parents=True, exist_ok=True)
         port, self.log = choose_ports(["connect"])["connect"], folder / "connect.log"
         self._urls = [f"http://{HOST}:{port}/connectors/{name}/status" for name in connectors]
-        given = {"bootstrap.servers": bootstrap, "listeners": f"http://{HOST}:{port}"}
-        given["offset.storage.file.filename"] = str(folder / "connect.offsets")
-        named = {f"{name}.properties": {"name": name, **settings} for name, settings in connectors.items()}
-        files = {"worker.properties": {**WORKER, **given}, **named}
+        worker_settings = {"bootstrap.servers": bootstrap, "listeners": f"http://{HOST}:{port}"}
+        worker_settings["offset.storage.file.filename"] = str(folder / "connect.offsets")
+        connector_files = {f"{name}.properties": {"name": name, **settings} for name, settings in connectors.items()}
+        files = {"worker.properties": {**WORKER, **worker_settings}, **connector_files}
         for file, settings in files.items():
             (folder / file).write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         java = ["java", "-Xmx384m", f"-Dlog4j2.configurationFile={LOG4J}", "-cp", f"{jars}/*"]

@@ -21,9 +21,9 @@ SECOND = replace(FIRST, offsets={"t": {0: 9}}, batch=2, staged_attempt="s2")
 
 
 def build_summary(batch: int, attempt: str, pipeline: str = PIPELINE) -> dict[str, str]:
-    asked = {"ranges": {"t": {"0": [0, 10]}}, "cluster_id": "c", "topic_ids": {"t": "i"}, "table_uuid": None}
-    told = {"tidegate.pipeline": pipeline, "tidegate.staged": json.dumps(asked)}
-    return {"tidegate.batch": str(batch), "tidegate.attempt": attempt, **told}
+    request = {"ranges": {"t": {"0": [0, 10]}}, "cluster_id": "c", "topic_ids": {"t": "i"}, "table_uuid": None}
+    summary = {"tidegate.pipeline": pipeline, "tidegate.staged": json.dumps(request)}
+    return {"tidegate.batch": str(batch), "tidegate.attempt": attempt, **summary}
 
 
 def render_outcome(rows: int, bad: int = 0) -> str:

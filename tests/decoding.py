@@ -8,12 +8,12 @@ from tidegate.spec.formats import KeyFormat, ValueFormat
 
 
 def build_stage_table(
-    value: ValueFormat, columns: tuple[Column, ...], keys: tuple[Column, ...] = (), **more: Any
+    value: ValueFormat, columns: tuple[Column, ...], keys: tuple[Column, ...] = (), **options: Any
 ) -> StageTable:
     """A table of these columns, and without a key unless its columns are given too."""
     return StageTable(
         intermediate="i", attempt="a", key=KeyFormat(), key_columns=keys, value=value, value_columns=columns,
-        metadata={}, ignore_deletes=False, when=None, route=None, delete_when=None, summary={}, property="p", **more,
+        metadata={}, ignore_deletes=False, when=None, route=None, delete_when=None, summary={}, property="p", **options,
     )  # fmt: skip
 
 
@@ -24,7 +24,7 @@ def read_reasons(spark: Any, table: StageTable, values: list[bytes | None]) -> l
 
 def read_reasons_by_time(spark: Any, table: StageTable, value: bytes | None, *micros: int) -> list[str | None]:
     """Why a value is bad in records of these times, None where it is good."""
-    at = f"timestamp_micros(element_at(array({', '.join(f'{one}L' for one in micros)}), CAST(offset AS INT) + 1))"
+    at = f"timestamp_micros(element_at(array({', '.join(f'{micro}L' for micro in micros)}), CAST(offset AS INT) + 1))"
     return [reason for (reason,) in decode(spark, table, [(None, value)] * len(micros), "reason", at=at)]
 
 
@@ -50,13 +50,13 @@ def decode(
     """What is asked of each record, in their order."""
     from tidegate_spark.stage.job import decode
 
-    told = headers or [[]] * len(records)
-    rows = [(key, value, "t", 0, n, told[n] or None) for n, (key, value) in enumerate(records)]
-    own = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"
-    frame = spark.createDataFrame(rows, f"{own}, headers ARRAY<STRUCT<key: STRING, value: BINARY>>")
-    shown = frame.selectExpr(
+    header_lists = headers or [[]] * len(records)
+    rows = [(key, value, "t", 0, n, header_lists[n] or None) for n, (key, value) in enumerate(records)]
+    schema = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"
+    frame = spark.createDataFrame(rows, f"{schema}, headers ARRAY<STRUCT<key: STRING, value: BINARY>>")
+    decoded = frame.selectExpr(
         "*", f"{at} AS timestamp", "0 AS timestampType",
         "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text",
     )  # fmt: skip
-    found = decode(shown, table).selectExpr("offset", *asked).collect()
-    return [tuple(row)[1:] for row in sorted(found, key=lambda row: row["offset"])]
+    decoded_rows = decode(decoded, table).selectExpr("offset", *asked).collect()
+    return [tuple(row)[1:] for row in sorted(decoded_rows, key=lambda row: row["offset"])]

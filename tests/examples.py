@@ -19,12 +19,12 @@ def choose_number(all_of_them: int) -> int:
     return all_of_them if os.environ.get(ALL) == "all" else min(all_of_them, max(LEAST, all_of_them // SHARE))
 
 
-def choose_walk_cases(all_of_them: Sequence[T], *about: str | int) -> list[T]:
+def choose_walk_cases(all_of_them: Sequence[T], *subject: str | int) -> list[T]:
     """Of the cases of a walk every third one, or all in `make test-long`.
 
     Which third is chosen by what the walk is about: walks of several things meet each case between them.
     """
-    return choose_part(all_of_them, zlib.crc32(repr(about).encode()), WALKS)
+    return choose_part(all_of_them, zlib.crc32(repr(subject).encode()), WALKS)
 
 
 def choose_part(all_of_them: Sequence[T], first: int, parts: int) -> list[T]:

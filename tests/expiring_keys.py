@@ -133,6 +133,8 @@ class ExpiringTokens:
 def build_json_answer(status: int, headers: list[tuple[str, str]], told: dict[str, Any]) -> Answer:
     """An answer with this content, and with those of the headers that are still true."""
     content = json.dumps(told).encode()
-    kept = [(name, value) for name, value in headers if name.lower() not in ("content-length", "content-type")]
-    own = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
-    return status, [*kept, *own], content
+    headers_to_send = [
+        (name, value) for name, value in headers if name.lower() not in ("content-length", "content-type")
+    ]
+    own_headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
+    return status, [*headers_to_send, *own_headers], content

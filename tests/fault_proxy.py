@@ -44,8 +44,8 @@ class Request:
     @property
     def access_key(self) -> str | None:
         """By which an object store is asked."""
-        found = ACCESS_KEY_PATTERN.search(self.headers.get("authorization", ""))
-        return found[1] if found else None
+        match = ACCESS_KEY_PATTERN.search(self.headers.get("authorization", ""))
+        return match[1] if match else None
 
 
 @dataclass(frozen=True)
@@ -161,11 +161,11 @@ class FaultProxy:
             connection.putheader("content-length", str(len(request.body)))
             connection.endheaders(request.body)
             answer = connection.getresponse()
-            kept = [(name, value) for name, value in answer.getheaders() if name.lower() not in HOP_HEADERS]
+            headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in HOP_HEADERS]
             length = answer.getheader("content-length")
             content = self.rewrite(answer.read())
             size = length if request.method == "HEAD" and length else str(len(content))
-            return answer.status, [*kept, ("Content-Length", size)], content
+            return answer.status, [*headers, ("Content-Length", size)], content
         finally:
             connection.close()
 

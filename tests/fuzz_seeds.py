@@ -38,7 +38,7 @@ EVENT = {"type": "record", "name": "Event", "fields": [
 
 
 def encode_objects(*objects: Any) -> list[bytes]:
-    return [json.dumps(given).encode() for given in objects]
+    return [json.dumps(document).encode() for document in objects]
 
 
 def build_avro_rows() -> list[Any]:
@@ -56,11 +56,11 @@ def build_avro_rows() -> list[Any]:
 def encode_avro(schema: Any, *rows: Any) -> list[bytes]:
     import fastavro
 
-    made = []
+    messages = []
     for row in rows:
-        fastavro.schemaless_writer(out := BytesIO(), schema, row)
-        made.append(out.getvalue())
-    return made
+        fastavro.schemaless_writer(buffer := BytesIO(), schema, row)
+        messages.append(buffer.getvalue())
+    return messages
 
 
 def encode_msgpack() -> list[bytes]:
@@ -93,8 +93,8 @@ def build_protobuf_seeds() -> tuple[ValueFormat, tuple[Column, ...], list[bytes]
         nested=(build_map_entry("MarksEntry", "string", "double"),),
     )
     file = build_file(order, inner, enums={"State": {"NONE": 0, "OPEN": 1}})
-    made = build_classes(file)["shop.Order"]
-    full = made(id=7, name="Zoë", big=2**64 - 1, at={"seconds": 1}, span={"seconds": -1}, state=1,
+    message_class = build_classes(file)["shop.Order"]
+    full = message_class(id=7, name="Zoë", big=2**64 - 1, at={"seconds": 1}, span={"seconds": -1}, state=1,
                 places=[{"x": 1, "tags": ["a", "b"]}], marks={"k": 0.5})  # fmt: skip
     full.doc.update({"a": [1, None, {"b": "c"}]})
     options = from_registry([Version(1, "PROTOBUF", base64.b64encode(file.SerializeToString()).decode(), {})], None)
@@ -103,7 +103,7 @@ def build_protobuf_seeds() -> tuple[ValueFormat, tuple[Column, ...], list[bytes]
     return (
         ValueFormat("protobuf", columns, options=options),
         columns,
-        [header + m.SerializeToString() for m in (full, made())],
+        [header + m.SerializeToString() for m in (full, message_class())],
     )
 
 
@@ -126,8 +126,11 @@ def build_value_seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[
         case "mongodb":
             document = {**ROW, "id": {"$numberLong": "7"}, "amount": {"$numberDecimal": "12.50"}, "at": {"$date": 1000},
                         "raw": {"$binary": "AAH/", "$type": "00"}}  # fmt: skip
-            held = json.dumps(document)
-            events = ({**event, "after": held}, {"payload": {**event, "after": held, "before": held, "op": "u"}})
+            document_text = json.dumps(document)
+            events = (
+                {**event, "after": document_text},
+                {"payload": {**event, "after": document_text, "before": document_text, "op": "u"}},
+            )
             return ValueFormat("debezium-json", COLUMNS), COLUMNS, encode_objects(*events)
         case "canal-json":
             old = [{"id": "1"}, {"name": "x"}]
@@ -135,21 +138,25 @@ def build_value_seeds(name: str) -> tuple[ValueFormat, tuple[Column, ...], list[
         case "maxwell-json":
             return ValueFormat(name, COLUMNS), COLUMNS, encode_objects(maxwell, {**maxwell, "type": "delete"})
         case "ogg-json":
-            told = {"table": "S.T", "op_ts": "2026-01-02 03:04:05.678901", "pos": "00000000000000000143"}
-            ogg = {**told, "op_type": "U", "before": ROW, "after": {**ROW, "id": 8}}
+            event_fields = {"table": "S.T", "op_ts": "2026-01-02 03:04:05.678901", "pos": "00000000000000000143"}
+            ogg = {**event_fields, "op_type": "U", "before": ROW, "after": {**ROW, "id": 8}}
             return (
                 ValueFormat(name, COLUMNS),
                 COLUMNS,
-                encode_objects(ogg, {**told, "op_type": "D", "before": {"id": 7}}),
+                encode_objects(ogg, {**event_fields, "op_type": "D", "before": {"id": 7}}),
             )
         case "csv":
             return ValueFormat("csv", FLAT), FLAT, [b'7,"Zo""e",12.50,2026-01-02 03:04:05,2026-01-02', b"1,,,,"]
         case "string":
             return ValueFormat("string", FLAT[1:2]), FLAT[1:2], ["Zoë".encode(), b""]
         case "avro":
-            made = plan_decoding(AVRO, {1: AVRO})
+            decoding_plan = plan_decoding(AVRO, {1: AVRO})
             framed = [b"\x00\x00\x00\x00\x01" + row for row in encode_avro(AVRO, *build_avro_rows())]
-            options = {"reader": made.reader, "writers": made.writers, "refused": made.refused}
+            options = {
+                "reader": decoding_plan.reader,
+                "writers": decoding_plan.writers,
+                "refused": decoding_plan.refused,
+            }
             return ValueFormat(name, options=options), to_columns(AVRO), framed
         case "debezium-avro":
             low, high = build_avro_rows()
@@ -189,7 +196,7 @@ def build_option_seeds() -> dict[str, tuple[ValueFormat, tuple[Column, ...], lis
     kinds = {str(n): {kind["field"]: kind for kind in KINDS if "name" in kind} for n in (1,)}
     framed = [b"\x00\x00\x00\x00\x01" + text for text in encode_objects(CONNECT_ROW, {"id": 1})]
     hexadecimal = [{"raw": "00ff", "part": ["cafe", None]}, {"raw": "", "part": []}]
-    made = {
+    formats = {
         "json envelope": (
             ValueFormat("json", options={"envelope": True}),
             COLUMNS,
@@ -223,11 +230,14 @@ def build_option_seeds() -> dict[str, tuple[ValueFormat, tuple[Column, ...], lis
             [b"7,00ff", b",", b"1,"],
         ),
     }
-    return {name: (replace(fmt, columns=columns), columns, good) for name, (fmt, columns, good) in made.items()}
+    return {
+        name: (replace(fmt, columns=columns), columns, good_value)
+        for name, (fmt, columns, good_value) in formats.items()
+    }
 
 
 ID, TEXT, TEXT_ID = (
-    Column(*named, nullable=False) for named in (("id", "BIGINT"), ("code", "STRING"), ("id", "STRING"))
+    Column(*column, nullable=False) for column in (("id", "BIGINT"), ("code", "STRING"), ("id", "STRING"))
 )
 KEY_AVRO = {"type": "record", "name": "Key", "fields": [
     {"name": "id", "type": "long"}, {"name": "code", "type": ["null", "string"]}]}  # fmt: skip
@@ -237,15 +247,15 @@ def build_key_seeds() -> dict[str, tuple[KeyFormat, tuple[Column, ...], list[byt
     """Keys of each format, their columns, which are all NOT NULL, and good ones."""
     import msgpack
 
-    both, row = ("id", "code"), {"id": 7, "code": "Zoë"}
+    key_fields, row = ("id", "code"), {"id": 7, "code": "Zoë"}
     fields = [{"field": "id", "type": "int64"}, {"field": "code", "type": "string"}]
     enveloped = {"schema": {"type": "struct", "fields": fields}, "payload": row}
-    plan = plan_decoding(KEY_AVRO, {1: KEY_AVRO}, both)
+    plan = plan_decoding(KEY_AVRO, {1: KEY_AVRO}, key_fields)
     options = {"reader": plan.reader, "writers": plan.writers, "refused": plan.refused}
-    framed = [b"\x00\x00\x00\x00\x01" + one for one in encode_avro(KEY_AVRO, row)]
+    framed = [b"\x00\x00\x00\x00\x01" + body for body in encode_avro(KEY_AVRO, row)]
     message, _, messages = build_protobuf_seeds()
     return {
-        "key json": (KeyFormat("json", both), (ID, TEXT), encode_objects(row, enveloped, {"payload": row})),
+        "key json": (KeyFormat("json", key_fields), (ID, TEXT), encode_objects(row, enveloped, {"payload": row})),
         "key json bare": (KeyFormat("json", ("id",)), (ID,), encode_objects(7, {"id": 7}, {"payload": 7}, -(2**63))),
         "key json text": (
             KeyFormat("json", ("code",)),
@@ -254,7 +264,7 @@ def build_key_seeds() -> dict[str, tuple[KeyFormat, tuple[Column, ...], list[byt
         ),
         "key json lenient": (KeyFormat("json", ("id",), options=LENIENT), (ID,), encode_objects("7", {"id": "8"})),
         "key json-schema": (
-            KeyFormat("json", both, options={"ids": [1]}),
+            KeyFormat("json", key_fields, options={"ids": [1]}),
             (ID, TEXT),
             [b"\x00\x00\x00\x00\x01" + text for text in encode_objects(row)],
         ),
@@ -263,10 +273,10 @@ def build_key_seeds() -> dict[str, tuple[KeyFormat, tuple[Column, ...], list[byt
             (TEXT_ID,),
             encode_objects({"id": '{"$oid": "0123456789abcdef01234567"}'}, {"payload": {"id": '"a"'}}),
         ),
-        "key avro": (KeyFormat("avro", both, options=options), (ID, TEXT), framed),
+        "key avro": (KeyFormat("avro", key_fields, options=options), (ID, TEXT), framed),
         "key protobuf": (KeyFormat("protobuf", ("id",), options=message.options), (ID,), messages),
-        "key csv": (KeyFormat("csv", both), (ID, TEXT), [b"7,a", b'8,"b ""c"""']),
+        "key csv": (KeyFormat("csv", key_fields), (ID, TEXT), [b"7,a", b'8,"b ""c"""']),
         "key string": (KeyFormat("string", ("id",)), (ID,), [b"7", b"-9223372036854775808"]),
         "key raw": (KeyFormat("raw", ("id",)), (ID,), [bytes(8), b"\xff" * 8]),
-        "key msgpack": (KeyFormat("msgpack", both), (ID, TEXT), [msgpack.packb(row)]),
+        "key msgpack": (KeyFormat("msgpack", key_fields), (ID, TEXT), [msgpack.packb(row)]),
     }

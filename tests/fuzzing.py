@@ -49,16 +49,16 @@ def build_fuzzed_table(name: str) -> tuple[StageTable, list[bytes], str]:
 def corrupt_records(spark: Any, good: list[bytes], part: str, number: int, begin: int = 0) -> Any:
     """So many keys or values, by their number alone, from `begin` on: every eighth is a seed as it is."""
 
-    def listed(name: str, given: list[bytes]) -> str:
-        parts = ", ".join(f"X'{part.hex()}'" for part in given)
+    def listed(name: str, values: list[bytes]) -> str:
+        parts = ", ".join(f"X'{part.hex()}'" for part in values)
         return f"array({parts}) AS {name}"
 
     frame = spark.range(begin, begin + number).selectExpr("id", listed("seeds", good), listed("tokens", TOKENS))
     frame = frame.selectExpr("*", f"element_at(seeds, int(pmod(xxhash64(id, 's'), {len(good)})) + 1) AS v")
     for turn in range(ROUNDS):
 
-        def chance(what: str, below: str, turn: int = turn) -> str:
-            return f"int(pmod(xxhash64(id, '{what}', {turn}), greatest({below}, 1)))"
+        def chance(salt: str, below: str, turn: int = turn) -> str:
+            return f"int(pmod(xxhash64(id, '{salt}', {turn}), greatest({below}, 1)))"
 
         frame = frame.selectExpr(
             "id", "seeds", "tokens", "v", f"{chance('p', 'length(v) + 1')} + 1 AS p", f"{chance('n', '12')} AS n",

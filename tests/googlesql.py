@@ -50,18 +50,18 @@ def _load_service() -> Any:
     from zetasql.core import wasm_client
     from zetasql.core.local_service import ZetaSqlLocalService
 
-    kept = _get_module_path()
+    module_path = _get_module_path()
     compiled = wasmtime.Module
 
     class Kept:
         @staticmethod
         def from_file(engine: Any, path: Any) -> Any:
-            if not kept.exists():
+            if not module_path.exists():
                 CACHE.mkdir(exist_ok=True)
                 with tempfile.NamedTemporaryFile(dir=CACHE, delete=False) as file:
                     file.write(compiled.from_file(engine, str(path)).serialize())
-                os.replace(file.name, kept)
-            return compiled.deserialize_file(engine, str(kept))
+                os.replace(file.name, module_path)
+            return compiled.deserialize_file(engine, str(module_path))
 
     wasm_client.Module = Kept  # type: ignore[misc, assignment]
     return ZetaSqlLocalService.get_instance()
@@ -76,8 +76,8 @@ def _build_language() -> Any:
     language.product_mode = types.ProductMode.PRODUCT_EXTERNAL
     foreign = {getattr(types.LanguageFeature, f"FEATURE_{name}") for name in FOREIGN}
     stricter = [getattr(types.LanguageFeature, f"FEATURE_{name}") for name in (*STRICTER, *BIGQUERYS)]
-    kept = [feature for feature in language.enabled_language_features if feature not in foreign]
-    language.enabled_language_features = [*kept, *stricter]
+    features = [feature for feature in language.enabled_language_features if feature not in foreign]
+    language.enabled_language_features = [*features, *stricter]
     language.supported_statement_kinds = []
     return language
 
@@ -107,11 +107,11 @@ class Analyzer:
         from zetasql.core.exceptions import ZetaSQLError
         from zetasql.wasi._pb2.zetasql.local_service import local_service_pb2
 
-        asked = local_service_pb2.AnalyzeRequest(sql_statement=statement, registered_catalog_id=self._id)
-        asked.options.CopyFrom(_build_options())
+        request = local_service_pb2.AnalyzeRequest(sql_statement=statement, registered_catalog_id=self._id)
+        request.options.CopyFrom(_build_options())
         try:
             _load_service().wasm_client.call_grpc_func(
-                "ZetaSqlLocalService_Analyze", asked, local_service_pb2.AnalyzeResponse
+                "ZetaSqlLocalService_Analyze", request, local_service_pb2.AnalyzeResponse
             )
         except ZetaSQLError as error:
             raise Refused(f"{error}\n{statement}") from None
@@ -132,10 +132,10 @@ def _register(tables: tuple[tuple[str, tuple[Column, ...]], ...], pseudo: tuple[
         table = types.SimpleTable(name=last, column=[_build_column(c.name, parse_type(c.type)) for c in columns])
         table.column += [_build_column(name, Primitive("TIMESTAMP"), pseudo=True) for name in pseudo]
         place.table.append(table)
-    asked = local_service_pb2.RegisterCatalogRequest(simple_catalog=root.to_proto())
-    asked.simple_catalog.builtin_function_options.CopyFrom(_build_functions())
+    request = local_service_pb2.RegisterCatalogRequest(simple_catalog=root.to_proto())
+    request.simple_catalog.builtin_function_options.CopyFrom(_build_functions())
     answer = _load_service().wasm_client.call_grpc_func(
-        "ZetaSqlLocalService_RegisterCatalog", asked, local_service_pb2.RegisterResponse
+        "ZetaSqlLocalService_RegisterCatalog", request, local_service_pb2.RegisterResponse
     )
     return int(answer.registered_id)
 
@@ -143,11 +143,11 @@ def _register(tables: tuple[tuple[str, tuple[Column, ...]], ...], pseudo: tuple[
 def _find_below(catalog: Any, name: str) -> Any:
     from zetasql import types
 
-    found = next((inner for inner in catalog.catalog if inner.name == name), None)
-    if found is None:
-        found = types.SimpleCatalog(name=name, table=[], catalog=[])
-        catalog.catalog.append(found)
-    return found
+    sub_catalog = next((inner for inner in catalog.catalog if inner.name == name), None)
+    if sub_catalog is None:
+        sub_catalog = types.SimpleCatalog(name=name, table=[], catalog=[])
+        catalog.catalog.append(sub_catalog)
+    return sub_catalog
 
 
 def _build_column(name: str, data_type: DataType, pseudo: bool = False) -> Any:

@@ -53,9 +53,9 @@ class GuardedBroker:
 
     def add_user(self, user: str, password: str) -> None:
         """Make a user who may do nothing yet."""
-        how = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        asked = [UserScramCredentialUpsertion(user, how, password.encode())]
-        for future in self.admin.alter_user_scram_credentials(asked).values():
+        credential_info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        requests = [UserScramCredentialUpsertion(user, credential_info, password.encode())]
+        for future in self.admin.alter_user_scram_credentials(requests).values():
             future.result(30)
 
     def allow_documented(self, user: str, *topics: str) -> None:
@@ -79,8 +79,8 @@ class GuardedBroker:
         """Give a user rights to a topic, a group or a transactional id, by its whole name or by the beginning of it."""
         pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
         for operation in operations:
-            what = (ResourceType[kind], name, pattern, f"User:{user}", "*")
-            binding = AclBinding(*what, AclOperation[operation], AclPermissionType.ALLOW)
+            acl_words = (ResourceType[kind], name, pattern, f"User:{user}", "*")
+            binding = AclBinding(*acl_words, AclOperation[operation], AclPermissionType.ALLOW)
             for future in self.admin.create_acls([binding]).values():
                 future.result(30)
 

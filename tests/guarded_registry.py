@@ -43,7 +43,7 @@ class GuardedRegistry:
 
     def list_seen(self) -> set[str]:
         """The requests as they are documented, or as they came where they are not."""
-        return {name_request(one) for one in self.proxy.seen}
+        return {name_request(request) for request in self.proxy.seen}
 
     def _answer(self, request: Request) -> Answer | None:
         if name_request(request) not in self.refused:
@@ -62,23 +62,23 @@ def list_documented() -> list[str]:
 def name_request(request: Request) -> str:
     """A request by its name in docs/security.md, or as it came."""
     path = urlsplit(request.path).path.removeprefix(server.CONFLUENT_PATH)
-    came = f"{request.method} {path}"
+    request_text = f"{request.method} {path}"
     for name in list_documented():
         pattern = re.sub(r"<number>", r"\\d+", re.sub(r"<subject>", "[^/]+", name))
-        if re.fullmatch(pattern, came):
+        if re.fullmatch(pattern, request_text):
             return name
-    return came
+    return request_text
 
 
 @contextmanager
 def run_guarded_registry(folder: Path) -> Iterator[GuardedRegistry]:
     """The registry, running, behind a proxy; both end with the block."""
     port = choose_ports(["guarded_registry"])["guarded_registry"]
-    made = server.build_server(RunDir(folder), port)
-    (made.folder / "config").mkdir(parents=True)
-    (made.folder / "config" / "application.properties").write_text(_build_settings())
+    registry_server = server.build_server(RunDir(folder), port)
+    (registry_server.folder / "config").mkdir(parents=True)
+    (registry_server.folder / "config" / "application.properties").write_text(_build_settings())
     with (
-        hold_server(replace(made, probe=lambda _: is_answering(port))),
+        hold_server(replace(registry_server, probe=lambda _: is_answering(port))),
         run_fault_proxy(f"http://{HOST}:{port}") as proxy,
     ):
         yield GuardedRegistry(proxy)

@@ -69,8 +69,10 @@ class GuardedStore:
 
     def read_log(self) -> list[tuple[str, str, int]]:
         """Method, path and status of each request for objects since the start."""
-        found = [(told["method"], told["path"], int(told["status"])) for told in _find_requests(self.log)]
-        return [one for one in found if one[1].startswith(f"/{s3.BUCKET}")]
+        requests = [
+            (log_entry["method"], log_entry["path"], int(log_entry["status"])) for log_entry in _find_requests(self.log)
+        ]
+        return [request for request in requests if request[1].startswith(f"/{s3.BUCKET}")]
 
     def list_refusals(self) -> list[tuple[str, str]]:
         """Method and path of what was refused; a refusal to delete many objects is not told by a status."""
@@ -83,8 +85,8 @@ class GuardedStore:
     def list_listed_prefixes(self) -> set[str]:
         """What was asked for by listings."""
         queries = (urllib.parse.urlsplit(path).query for method, path, _ in self.read_log() if method == "GET")
-        asked = (urllib.parse.parse_qs(query) for query in queries if "list-type" in query)
-        return {query.get("prefix", [""])[0] for query in asked}
+        queries_of_lists = (urllib.parse.parse_qs(query) for query in queries if "list-type" in query)
+        return {query.get("prefix", [""])[0] for query in queries_of_lists}
 
 
 def read_documented_policy(bucket: str, prefix: str) -> dict[str, Any]:
@@ -97,7 +99,7 @@ def read_documented_policy(bucket: str, prefix: str) -> dict[str, Any]:
 
 def list_documented_actions() -> list[str]:
     """The actions that it allows."""
-    return [action for one in read_documented_policy("b", "p")["Statement"] for action in one["Action"]]
+    return [action for statement in read_documented_policy("b", "p")["Statement"] for action in statement["Action"]]
 
 
 def find_action(request: Request) -> str:
@@ -142,12 +144,12 @@ def run_guarded_store(folder: Path) -> Iterator[GuardedStore]:
 
 def _adapt_to_moto(policy: Mapping[str, Any], without: Collection[str]) -> dict[str, Any]:
     statements = []
-    for one in policy["Statement"]:
-        actions = [action for action in one["Action"] if action not in without]
-        adapted = {name: value for name, value in one.items() if name != "Condition"}
+    for statement in policy["Statement"]:
+        actions = [action for action in statement["Action"] if action not in without]
+        adapted = {name: value for name, value in statement.items() if name != "Condition"}
         statements += [{**adapted, "Action": actions}] if actions else []
         if "s3:DeleteObject" in actions:
-            bucket = one["Resource"].partition("/")[0]
+            bucket = statement["Resource"].partition("/")[0]
             statements.append({"Effect": "Allow", "Action": ["s3:DeleteObject"], "Resource": bucket})
     return {**policy, "Statement": statements}
 

@@ -36,8 +36,8 @@ KINDS = (
 
 def find_member(kind: str, place: str) -> str | None:
     """Which member of the kind the module at `place` stands for; None for one of no such kind."""
-    found = re.search(kind, place)
-    return found[found.lastindex or 0] if found else None
+    match = re.search(kind, place)
+    return match[match.lastindex or 0] if match else None
 
 
 @cache
@@ -86,7 +86,7 @@ def find_shared_names() -> dict[str, list[str]]:
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_":
                 places[node.name].append(path.relative_to(ROOT).as_posix())
-    return {name: found for name, found in sorted(places.items()) if len(found) > 1}
+    return {name: paths for name, paths in sorted(places.items()) if len(paths) > 1}
 
 
 def is_one_meaning(places: list[str]) -> bool:
@@ -120,7 +120,7 @@ def count_plain_results() -> int:
 def main() -> None:
     """Print the figures."""
     (verbs, functions), modules, names = count_verbs(), count_modules(), find_shared_names()
-    described, public = count_described()
+    documented, public = count_described()
     print(f"modules in the largest package: {max(modules.values())}")
     print(f"packages: {len(modules)}; modules in one: {sum(modules.values()) / len(modules):.1f}")
     print(f"functions that begin with a verb: {verbs} of {functions}, {100 * verbs / functions:.0f} %")
@@ -130,7 +130,7 @@ def main() -> None:
     for name, places in several.items():
         print(f"  {name}: {', '.join(places)}")
     print(f"public functions that return a dict[str, Any], besides to_dict: {count_plain_results()}")
-    print(f"public functions with more than one sentence of docstring: {described} of {public}")
+    print(f"public functions with more than one sentence of docstring: {documented} of {public}")
 
 
 if __name__ == "__main__":

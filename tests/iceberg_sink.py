@@ -84,15 +84,15 @@ class IcebergSink:
         self.commit_table(rows)
 
     def commit_table(self, rows: list[dict[str, Any]]) -> None:
-        done = self.bench.read_ends(self.control)[self.control]
+        offsets = self.bench.read_ends(self.control)[self.control]
         notes = {
-            f"kafka.connect.offsets.{self.control}.{GROUP}": json.dumps(done),
+            f"kafka.connect.offsets.{self.control}.{GROUP}": json.dumps(offsets),
             "kafka.connect.commit-id": "c",
             "kafka.connect.valid-through-ts": "2026-01-01T00:00:00Z",
         }
         table = self._catalog().load_table(TABLE)
         table.append(pa.Table.from_pylist(rows, schema=table.schema().as_arrow()), snapshot_properties=notes)
-        self.commit_group(f"{GROUP}-coord", {self.control: done})
+        self.commit_group(f"{GROUP}-coord", {self.control: offsets})
 
     def commit_group(self, group: str, offsets: dict[str, dict[int, int]]) -> None:
         from confluent_kafka import Consumer, TopicPartition

@@ -51,8 +51,8 @@ class LakeCatalog:
 
     def through(self, rest: str = "", store: str = "") -> "LakeCatalog":
         """The same catalog by other addresses of its servers."""
-        given = {"uri": rest, "s3.endpoint": store}
-        properties = {**self.entry["properties"], **{name: value for name, value in given.items() if value}}
+        addresses = {"uri": rest, "s3.endpoint": store}
+        properties = {**self.entry["properties"], **{name: value for name, value in addresses.items() if value}}
         return LakeCatalog({**self.entry, "properties": properties}, self.environment)
 
 
@@ -80,18 +80,18 @@ class LakeServers:
         if tables == "rest":
             variables["REST_CATALOG_URI"] = self.variables["REST_CATALOG_URI"] if files == "s3" else self._on_files()
         connection = build_connection([tables, "s3" if files == OTHER_STORE else files], self.secrets)
-        made = LakeCatalog(describe_catalog({**variables, **connection}, folder), connection)
+        catalog = LakeCatalog(describe_catalog({**variables, **connection}, folder), connection)
         if tables == "rest":
-            forget_tables(made.properties)
-        return made
+            forget_tables(catalog.properties)
+        return catalog
 
     @contextmanager
     def vending_catalog(self, folder: Path, secrets: Secrets) -> Iterator[str]:
         """The address of a REST catalog that hands these keys to the store to everybody who loads a table."""
         port = choose_ports(["vending"])["vending"]
         store = rest.build_store_properties(self.variables["S3_ENDPOINT"], secrets.access_key, secrets.secret_key)
-        own = {"warehouse": f"s3://{s3.BUCKET}/{folder.name}-vended", "include-credentials": "true"}
-        server = rest.build_server(RunDir(folder), port, {**store, **own})
+        rest_properties = {"warehouse": f"s3://{s3.BUCKET}/{folder.name}-vended", "include-credentials": "true"}
+        server = rest.build_server(RunDir(folder), port, {**store, **rest_properties})
         server.folder.mkdir(parents=True)
         with hold_server(server):
             yield f"http://{HOST}:{port}"
@@ -137,8 +137,8 @@ def list_files(properties: Mapping[str, str], location: str) -> list[Path]:
     from pyarrow.fs import FileType
 
     if not location.startswith("s3://"):
-        found = Path(location.removeprefix("file://")).rglob("*")
-        return sorted(path for path in found if path.is_file() and path.suffix != ".crc")
+        files = Path(location.removeprefix("file://")).rglob("*")
+        return sorted(path for path in files if path.is_file() and path.suffix != ".crc")
     objects = list_objects(properties, location.removeprefix("s3://"))
     return sorted(Path(info.path) for info in objects if info.type == FileType.File)
 
@@ -148,15 +148,15 @@ def list_objects(properties: Mapping[str, str], path: str) -> list[Any]:
     from pyarrow.fs import FileSelector
 
     store, selector = open_store(properties), FileSelector(path, recursive=True, allow_not_found=True)
-    found: list[list[Any]] = []
+    file_infos: list[list[Any]] = []
 
     def is_listed() -> bool:
         with suppress(OSError):
-            found.append(store.get_file_info(selector))
-        return bool(found)
+            file_infos.append(store.get_file_info(selector))
+        return bool(file_infos)
 
     wait_until(is_listed, f"a listing of {path}")
-    return found[0]
+    return file_infos[0]
 
 
 def write_file(properties: Mapping[str, str], location: str, content: bytes) -> None:

@@ -60,7 +60,7 @@ def main(tests: str = "not long") -> int:
 def find_tools() -> list[str]:
     home = os.environ.get("JAVA_HOME", "")
     path = os.pathsep.join(filter(None, (home and os.path.join(home, "bin"), os.environ.get("PATH", ""))))
-    return [what for tool, what in TOOLS.items() if shutil.which(tool, path=path) is None]
+    return [purpose for tool, purpose in TOOLS.items() if shutil.which(tool, path=path) is None]
 
 
 def find_python() -> list[str]:
@@ -158,8 +158,8 @@ def try_step(step: Callable[[], object]) -> list[str]:
     return []
 
 
-def print_step(what: str) -> None:
-    print(f"test-setup: {what} ...", flush=True)
+def print_step(label: str) -> None:
+    print(f"test-setup: {label} ...", flush=True)
 
 
 if __name__ == "__main__":

@@ -22,14 +22,14 @@ def load(include: Path, text: str, name: str = "orders.yaml") -> Pipeline:
 
 
 def find_problems(include: Path, text: str, name: str = "orders.yaml") -> list[str]:
-    with pytest.raises(ConfigurationError) as caught:
+    with pytest.raises(ConfigurationError) as error_info:
         load(include, text, name)
-    return [line.replace(f"{include}/", "") for line in caught.value.problems]
+    return [line.replace(f"{include}/", "") for line in error_info.value.problems]
 
 
-def render_source(more: str = "", tables: str = "[{name: lake.shop.orders}]") -> str:
-    return f"source: {{topics: [t]{', ' + more if more else ''}}}\ntables: {tables}\n"
+def render_source(options: str = "", tables: str = "[{name: lake.shop.orders}]") -> str:
+    return f"source: {{topics: [t]{', ' + options if options else ''}}}\ntables: {tables}\n"
 
 
-def render_table(more: str) -> str:
-    return render_source(tables=f"[{{name: lake.shop.orders, {more}}}]")
+def render_table(options: str) -> str:
+    return render_source(tables=f"[{{name: lake.shop.orders, {options}}}]")

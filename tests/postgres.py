@@ -32,8 +32,14 @@ class PostgreSQL:
         self.log = self._folder / "log"
         data = str(self._folder / "data")
         self._run("initdb", "-D", data, "-U", self.user, "--auth=trust", "-E", "UTF8", "--locale=C", "--no-sync")
-        given = {"port": self.port, "listen_addresses": HOST, "unix_socket_directories": "", "fsync": "off", **settings}
-        options = [part for name, value in given.items() for part in ("-c", f"{name}={value}")]
+        all_settings = {
+            "port": self.port,
+            "listen_addresses": HOST,
+            "unix_socket_directories": "",
+            "fsync": "off",
+            **settings,
+        }
+        options = [part for name, value in all_settings.items() for part in ("-c", f"{name}={value}")]
         with self.log.open("wb") as log:
             command = [*build_owner_words("--pdeathsig", "QUIT"), str(self.bin / "postgres"), "-D", data, *options]
             self._server = subprocess.Popen(
@@ -43,8 +49,8 @@ class PostgreSQL:
     def is_ready(self) -> bool:
         """Whether it takes connections; an error once it has ended."""
         assert self._server.poll() is None, self.log.read_text()
-        asked = [str(self.bin / "pg_isready"), "-q", *self.address]
-        return subprocess.run(asked, check=False).returncode == 0
+        command = [str(self.bin / "pg_isready"), "-q", *self.address]
+        return subprocess.run(command, check=False).returncode == 0
 
     def connect(self) -> Any:
         import psycopg2
@@ -90,14 +96,14 @@ class PostgreSQL:
 
     def _run(self, program: str, *words: str) -> None:
         command = [*build_owner_words(), str(self.bin / program), *words]
-        done = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{program}: {done.stdout[-2000:]}{done.stderr[-2000:]}"
+        process = subprocess.run(command, cwd=self._folder, capture_output=True, text=True, check=False)
+        assert process.returncode == 0, f"{program}: {process.stdout[-2000:]}{process.stderr[-2000:]}"
 
 
 def _require_binaries() -> Path:
-    found = find_binaries()
-    assert found, MISSING
-    return found
+    folder = find_binaries()
+    assert folder, MISSING
+    return folder
 
 
 def find_binaries() -> Path | None:

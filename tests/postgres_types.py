@@ -34,8 +34,8 @@ def encode_bits(text: str) -> bytes:
 
 
 def encode_unscaled(number: Any) -> bytes:
-    whole = int(str(number).replace(".", ""))
-    return whole.to_bytes((whole.bit_length() + 8) // 8, "big", signed=True)
+    digits = int(str(number).replace(".", ""))
+    return digits.to_bytes((digits.bit_length() + 8) // 8, "big", signed=True)
 
 
 def point(text: str) -> dict[str, Any]:
@@ -125,10 +125,10 @@ def create(table: str) -> list[str]:
     return [*extensions, *MADE_TYPES, f"CREATE TABLE {table} (id bigint PRIMARY KEY, n int, {columns})"]
 
 
-def insert(table: str, id: int, which: int) -> str:
+def insert(table: str, id: int, value_index: int) -> str:
     """A row of each type's value of that number."""
     names = ", ".join(f'"{name}"' for name in KINDS)
-    values = ", ".join(kind.values[which] for kind in KINDS.values())
+    values = ", ".join(kind.values[value_index] for kind in KINDS.values())
     return f"INSERT INTO {table} (id, n, {names}) VALUES ({id}, {id}, {values})"
 
 
@@ -139,12 +139,12 @@ def render_schema() -> str:
 
 def compute_rows(query: Callable[[str], list[tuple[Any, ...]]], table: str) -> list[dict[str, Any]]:
     """What the destination has to hold for what PostgreSQL holds now."""
-    asked = ", ".join(kind.landed.replace("{}", f'"{name}"') for name, kind in KINDS.items())
+    columns = ", ".join(kind.landed.replace("{}", f'"{name}"') for name, kind in KINDS.items())
     makers = (int, int, *(kind.made for kind in KINDS.values()))
-    rows = query(f"SELECT id, n, {asked} FROM {table} ORDER BY id")
+    rows = query(f"SELECT id, n, {columns} FROM {table} ORDER BY id")
     names = ("id", "n", *KINDS)
-    made = ([None if v is None else make(v) for make, v in zip(makers, row, strict=True)] for row in rows)
-    return [dict(zip(names, row, strict=True)) for row in made]
+    value_rows = ([None if v is None else make(v) for make, v in zip(makers, row, strict=True)] for row in rows)
+    return [dict(zip(names, row, strict=True)) for row in value_rows]
 
 
 def read(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

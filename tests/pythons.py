@@ -23,8 +23,8 @@ def copy_checkout(version: str) -> Path:
     for old in folder.iterdir():
         if old.name not in {".venv", ".cache"}:
             shutil.rmtree(old) if old.is_dir() else old.unlink()
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, listed.split("\0")):
+    file_names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, file_names.split("\0")):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
@@ -34,21 +34,23 @@ def copy_checkout(version: str) -> Path:
 def run_unit_tests(version: str, words: list[str]) -> bool:
     """Set up, and run the unit tests, or those that `words` choose; whether all passed."""
     folder = copy_checkout(version)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PYTHONPATH"))}
-    environment = kept | {"PYTHON": f"python{version}"}
-    made = subprocess.run(["make", "setup"], cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    print(made.stdout + made.stderr, end="", flush=True)
-    if made.returncode:
-        return MISSING in made.stderr and "CI" not in os.environ
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PYTHONPATH"))}
+    environment = variables | {"PYTHON": f"python{version}"}
+    process = subprocess.run(
+        ["make", "setup"], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    print(process.stdout + process.stderr, end="", flush=True)
+    if process.returncode:
+        return MISSING in process.stderr and "CI" not in os.environ
     command = [".venv/bin/python", "-m", "pytest", "-q", "-n", "auto", *(words or ["tests/unit"])]
     print(f"pythons: {version}: {' '.join(command)}", flush=True)
-    return subprocess.run(command, cwd=folder, env=kept, check=False).returncode == 0
+    return subprocess.run(command, cwd=folder, env=variables, check=False).returncode == 0
 
 
 def main() -> int:
     """Run them one after another; 1 where one failed."""
-    own = ".".join(map(str, sys.version_info[:2]))
-    failed = [version for version in VERSIONS if version != own and not run_unit_tests(version, sys.argv[1:])]
+    own_version = ".".join(map(str, sys.version_info[:2]))
+    failed = [version for version in VERSIONS if version != own_version and not run_unit_tests(version, sys.argv[1:])]
     print(f"pythons: failed: {', '.join(failed)}" if failed else "pythons: done")
     return 1 if failed else 0
 

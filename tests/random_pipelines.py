@@ -68,37 +68,37 @@ class Shape:
     @staticmethod
     def choose(chance: random.Random) -> "Shape":
         """Random features. Those that the product refuses together are not chosen together."""
-        one = Shape(bigquery=chance.random() < 0.2)
-        one.fmt = chance.choice(["json", "json", "debezium-json", "msgpack", "maxwell-json", "csv"])
-        one.key_fields = chance.choice([("id",), ("id",), ("id", "part")])
-        one.key_place = chance.choice(["flat", "flat", "prefix", "into"])
-        if one.key_place != "flat" and one.fmt in ("json", "msgpack"):
-            one.fields_include = chance.choice(["ALL", "EXCEPT_KEY"])
-        one.upsert, one.delete = chance.choice([*[(True, True)] * 4, (True, False), (False, True), (False, False)])
-        one.soft = one.upsert and one.delete and chance.random() < 0.3
-        one.delete_when = one.delete and chance.random() < 0.4
-        one.sequence = one.upsert and chance.random() < 0.3
-        one.partial = one.upsert and not one.sequence and chance.random() < 0.25
-        ways = [None, None, "ignore", *(["delete"] if one.delete and not one.partial else [])]
-        one.when_false = chance.choice(ways)
-        one.select, one.metadata = chance.random() < 0.3, chance.random() < 0.5
-        one.routed = chance.choice([None, None, None, "pattern", "name"])
-        one.tolerant = one.routed != "name" and chance.random() < 0.3
-        one.direct, one.max_records = chance.choice(["never", "auto"]), chance.choice([3, 7, 20, 1000])
-        if not one.bigquery:
-            one.partition_by = chance.choice([None, None, "bucket(4, n)", "name"])
-            one.branch = one.routed != "name" and chance.random() < 0.15
-            one.copy_on_write = chance.random() < 0.2
-        return one
+        shape = Shape(bigquery=chance.random() < 0.2)
+        shape.fmt = chance.choice(["json", "json", "debezium-json", "msgpack", "maxwell-json", "csv"])
+        shape.key_fields = chance.choice([("id",), ("id",), ("id", "part")])
+        shape.key_place = chance.choice(["flat", "flat", "prefix", "into"])
+        if shape.key_place != "flat" and shape.fmt in ("json", "msgpack"):
+            shape.fields_include = chance.choice(["ALL", "EXCEPT_KEY"])
+        shape.upsert, shape.delete = chance.choice([*[(True, True)] * 4, (True, False), (False, True), (False, False)])
+        shape.soft = shape.upsert and shape.delete and chance.random() < 0.3
+        shape.delete_when = shape.delete and chance.random() < 0.4
+        shape.sequence = shape.upsert and chance.random() < 0.3
+        shape.partial = shape.upsert and not shape.sequence and chance.random() < 0.25
+        ways = [None, None, "ignore", *(["delete"] if shape.delete and not shape.partial else [])]
+        shape.when_false = chance.choice(ways)
+        shape.select, shape.metadata = chance.random() < 0.3, chance.random() < 0.5
+        shape.routed = chance.choice([None, None, None, "pattern", "name"])
+        shape.tolerant = shape.routed != "name" and chance.random() < 0.3
+        shape.direct, shape.max_records = chance.choice(["never", "auto"]), chance.choice([3, 7, 20, 1000])
+        if not shape.bigquery:
+            shape.partition_by = chance.choice([None, None, "bucket(4, n)", "name"])
+            shape.branch = shape.routed != "name" and chance.random() < 0.15
+            shape.copy_on_write = chance.random() < 0.2
+        return shape
 
     def list_sections(self, name_table: Callable[[str], str]) -> Row:
         """What stands in the pipeline file, but for the topics."""
         key = {"fields": list(self.key_fields), "schema": "id BIGINT, part STRING"}
         if len(self.key_fields) == 1:
             key["schema"] = "id BIGINT"
-        repeated = "" if self.fields_include == "EXCEPT_KEY" else f"{key['schema']}, "
+        key_columns = "" if self.fields_include == "EXCEPT_KEY" else f"{key['schema']}, "
         value: Row = {"format": self.fmt, "fields_include": self.fields_include}
-        value["schema"] = f"{repeated}n INT, name STRING, seq INT, flag INT, type STRING"
+        value["schema"] = f"{key_columns}n INT, name STRING, seq INT, flag INT, type STRING"
         if self.fmt == "csv":
             value["csv"] = {"null_literal": "NULL"}
         key |= {"prefix": {"prefix": "k_"}, "into": {"into": "whole_key"}, "flat": {}}[self.key_place]
@@ -106,7 +106,7 @@ class Shape:
         if self.tolerant:
             source["errors"] = {"tolerance": "all"}
         merge = {"direct": self.direct, "max_records": self.max_records}
-        tables = [{**self._describe_table(), **one} for one in self._name_tables(name_table)]
+        tables = [{**self._describe_table(), **table} for table in self._name_tables(name_table)]
         return {"source": source, "key": key, "value": value, "merge": merge, "tables": tables}
 
     def _name_tables(self, name_table: Callable[[str], str]) -> list[Row]:
@@ -165,23 +165,23 @@ class Shape:
 
     def encode(self, change: Change) -> tuple[Any, ...]:
         """The record: its key, its value, and the partition."""
-        where = {"partition": change.partition}
+        place = {"partition": change.partition}
         if change.kind == "tombstone":
-            return change.key, None, where
-        whole = {**({} if self.fields_include == "EXCEPT_KEY" else change.key), **change.row}
+            return change.key, None, place
+        columns_of_row = {**({} if self.fields_include == "EXCEPT_KEY" else change.key), **change.row}
         if change.kind == "bad":
-            whole["n"] = "x"
-        return change.key, ENCODERS[self.fmt](whole, change.kind == "event"), where
+            columns_of_row["n"] = "x"
+        return change.key, ENCODERS[self.fmt](columns_of_row, change.kind == "event"), place
 
 
-def _write_debezium(whole: Row, is_delete: bool) -> Row:
-    before, after = (whole, None) if is_delete else (None, whole)
+def _write_debezium(row: Row, is_delete: bool) -> Row:
+    before, after = (row, None) if is_delete else (None, row)
     return {"before": before, "after": after, "op": "d" if is_delete else "u", "source": {}, "ts_ms": 1}
 
 
-def _write_csv(whole: Row, is_delete: bool) -> str:
+def _write_csv(row: Row, is_delete: bool) -> str:
     del is_delete
-    return ",".join(map(_write_cell, whole.values()))
+    return ",".join(map(_write_cell, row.values()))
 
 
 def _write_cell(value: Any) -> str:
@@ -191,9 +191,9 @@ def _write_cell(value: Any) -> str:
 
 
 ENCODERS: dict[str, Callable[[Row, bool], Any]] = {
-    "json": lambda whole, is_delete: whole,
-    "msgpack": lambda whole, is_delete: msgpack.packb(whole),
-    "maxwell-json": lambda whole, is_delete: {"type": "delete" if is_delete else "update", "data": whole},
+    "json": lambda row, is_delete: row,
+    "msgpack": lambda row, is_delete: msgpack.packb(row),
+    "maxwell-json": lambda row, is_delete: {"type": "delete" if is_delete else "update", "data": row},
     "debezium-json": _write_debezium,
     "csv": _write_csv,
 }
@@ -245,34 +245,34 @@ class Model:
     def _write(self, table: str, placed: Placed) -> None:
         change, shape = placed.change, self.shape
         rows = self.rows.setdefault(table, [])
-        made = {"key": change.key, **change.row}
+        new_row = {"key": change.key, **change.row}
         if shape.metadata:
-            made |= {"at_offset": placed.offset, "at_partition": change.partition}
+            new_row |= {"at_offset": placed.offset, "at_partition": change.partition}
         if shape.soft:
-            made["is_deleted"] = False
+            new_row["is_deleted"] = False
         if shape.select:
             number, text = change.row["n"], change.row["name"]
-            made |= {"twice": None if number is None else number * 2, "loud": None if text is None else text.upper()}
+            new_row |= {"twice": None if number is None else number * 2, "loud": None if text is None else text.upper()}
         if shape.upsert:
             before = next((row for row in rows if row["key"] == change.key), None)
             if shape.partial and before is not None:
-                made = {name: before[name] if value is None else value for name, value in made.items()}
+                new_row = {name: before[name] if value is None else value for name, value in new_row.items()}
             rows[:] = [row for row in rows if row["key"] != change.key]
-        rows.append(made)
+        rows.append(new_row)
 
     def lay_out(self) -> dict[str, list[Row]]:
         """Rows by table, with the columns that the tables have, in the order of `sort_rows`."""
         return {table: sort_rows(map(self._lay_out, rows)) for table, rows in self.rows.items()}
 
-    def _lay_out(self, made: Row) -> Row:
+    def _lay_out(self, new_row: Row) -> Row:
         shape = self.shape
-        row = {name: value for name, value in made.items() if name != "key"}
+        row = {name: value for name, value in new_row.items() if name != "key"}
         repeats = shape.key_place == "flat" or (shape.fields_include == "ALL" and not shape.select)
         if shape.key_place == "prefix":
-            row |= {f"k_{name}": value for name, value in made["key"].items()}
+            row |= {f"k_{name}": value for name, value in new_row["key"].items()}
         if shape.key_place == "into":
-            row["whole_key"] = made["key"]
-        return row | (made["key"] if repeats else {})
+            row["whole_key"] = new_row["key"]
+        return row | (new_row["key"] if repeats else {})
 
 
 def sort_rows(rows: Iterable[Row]) -> list[Row]:

@@ -28,27 +28,27 @@ class Relay:
     def _accept(self, server: socket.socket) -> None:
         with suppress(OSError):
             while True:
-                near, _ = server.accept()
+                client_socket, _ = server.accept()
                 try:
-                    far = socket.create_connection(self.target)
+                    target_socket = socket.create_connection(self.target)
                 except OSError:  # the server is away: so is the way to it
-                    near.close()
+                    client_socket.close()
                     continue
                 with self._lock:
                     if server is not self._server:  # closed since it was accepted
-                        near.close()
-                        far.close()
+                        client_socket.close()
+                        target_socket.close()
                         return
-                    self._sockets += [near, far]
+                    self._sockets += [client_socket, target_socket]
                 if self.last is not None and len(self._sockets) >= 2 * self.last:
                     self.close()
-                for one, other in ((near, far), (far, near)):
-                    threading.Thread(target=self._pump, args=(one, other), daemon=True).start()
+                for source, sink in ((client_socket, target_socket), (target_socket, client_socket)):
+                    threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 
-    def _pump(self, one: socket.socket, other: socket.socket) -> None:
+    def _pump(self, source: socket.socket, sink: socket.socket) -> None:
         with suppress(OSError):
-            while data := one.recv(65536):
-                other.sendall(data)
+            while data := source.recv(65536):
+                sink.sendall(data)
 
     def close(self) -> None:
         """Nobody comes through any more, and who was through is cut off."""
@@ -58,8 +58,8 @@ class Relay:
                 return
             server.shutdown(socket.SHUT_RDWR)
             server.close()
-            for one in self._sockets:
+            for open_socket in self._sockets:
                 with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
-                one.close()
+                    open_socket.shutdown(socket.SHUT_RDWR)
+                open_socket.close()
             self._sockets.clear()

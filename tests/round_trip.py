@@ -24,19 +24,19 @@ class Way:
     @classmethod
     def over(cls, other: "Way", name: str, **publication: Any) -> "Way":
         """Another publication of the same table."""
-        made = cls.__new__(cls)
-        made.workbench, made.name, made.source = other.workbench, name, other.source
-        made.topic = f"out-{made.workbench.topic()}"
-        made.publication(table=f"lake.shop.{other.name}", **publication)
-        return made
+        round_trip = cls.__new__(cls)
+        round_trip.workbench, round_trip.name, round_trip.source = other.workbench, name, other.source
+        round_trip.topic = f"out-{round_trip.workbench.topic()}"
+        round_trip.publication(table=f"lake.shop.{other.name}", **publication)
+        return round_trip
 
-    def publication(self, **more: Any) -> None:
-        given = {"table": f"lake.shop.{self.name}", "topic": self.topic, "key": {"fields": ["id"]}}
-        given["state_topic"] = f"{self.topic}-state"  # of this run, also on servers that are kept up
+    def publication(self, **options: Any) -> None:
+        content = {"table": f"lake.shop.{self.name}", "topic": self.topic, "key": {"fields": ["id"]}}
+        content["state_topic"] = f"{self.topic}-state"  # of this run, also on servers that are kept up
         folder = self.workbench.include / "publications"
         folder.mkdir(exist_ok=True)
         (folder / f"{self.name}.yaml").write_text(
-            yaml.safe_dump({name: value for name, value in {**given, **more}.items() if value is not None})
+            yaml.safe_dump({name: value for name, value in {**content, **options}.items() if value is not None})
         )
 
     def build_ports(self) -> Any:
@@ -71,8 +71,8 @@ class Way:
 
     def table(self) -> dict[str, Any]:
         rows = self.workbench.read_rows(f"shop.{self.name}")
-        told = [{**r, "price": float(r["price"]), "at": r["at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")} for r in rows]
-        return {json.dumps({"id": row["id"]}, separators=(",", ":")): row for row in told}
+        text_rows = [{**r, "price": float(r["price"]), "at": r["at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")} for r in rows]
+        return {json.dumps({"id": row["id"]}, separators=(",", ":")): row for row in text_rows}
 
 
 def read(workbench: Any, topic: str) -> list[Any]:
@@ -93,14 +93,14 @@ def read_committed(bootstrap: str, topic: str) -> list[Any]:
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     partitions = set(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-    found = []
+    messages = []
     while partitions:
         message = consumer.poll(60)
         assert message is not None
         if message.error() is None:
-            found.append(message)
+            messages.append(message)
         else:
             assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
             partitions.discard(message.partition())
     consumer.close()
-    return found
+    return messages

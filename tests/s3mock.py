@@ -28,10 +28,10 @@ def bring() -> None:
 def run_s3mock(folder: Path) -> Iterator[str]:
     """Its address, with the bucket of the local stack's store in it; it ends with the context."""
     bring()
-    port, unused = choose_ports(["s3mock", "s3mock_tls"]).values()
+    port, tls_port = choose_ports(["s3mock", "s3mock_tls"]).values()
     settings = {
         "server.address": HOST,
-        "server.port": str(unused),  # its door with TLS
+        "server.port": str(tls_port),  # its door with TLS
         "com.adobe.testing.s3mock.httpPort": str(port),
         "com.adobe.testing.s3mock.store.root": str(folder / "objects"),
     }

@@ -61,18 +61,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.registry.asked.append(self.path)
         if not self._may_enter():
             return
-        if found := VERSIONS.match(self.path):
-            subject, number = found.groups()
+        if match := VERSIONS.match(self.path):
+            subject, number = match.groups()
             if number is None:
                 versions = self.registry.subjects.get(subject)
                 self._answer(versions and list(range(1, len(versions) + 1)))
             else:
                 self._answer(self.registry.version(subject, number))
-        elif found := BY_GUID.match(self.path):
+        elif match := BY_GUID.match(self.path):
             known = self.registry.schemas
-            self._answer(next((known[n] for n in known if self.registry.ids(n).get("guid") == found[1]), None))
-        elif found := BY_ID.match(self.path):
-            self._answer(self.registry.schemas.get(int(found[1])))
+            self._answer(next((known[n] for n in known if self.registry.ids(n).get("guid") == match[1]), None))
+        elif match := BY_ID.match(self.path):
+            self._answer(self.registry.schemas.get(int(match[1])))
         else:
             self._answer(None)
 
@@ -80,14 +80,19 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._may_enter():
             return
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        kept = {k: body[k] for k in ("schema", "schemaType", "references") if body.get(k)}
-        if found := VERSIONS.match(self.path):
-            self._answer({**self.registry.ids(self.registry.register(found[1], kept)), **kept})
-        elif found := LOOKUP.match(self.path):
-            versions = self.registry.subjects.get(found[1], [])
-            held = [n for n in versions if self.registry.schemas[n] == kept]
-            ids = self.registry.ids(held[0]) if held else {}
-            at = held and {"subject": found[1], "version": versions.index(held[0]) + 1, **ids, **kept}
+        schema = {k: body[k] for k in ("schema", "schemaType", "references") if body.get(k)}
+        if match := VERSIONS.match(self.path):
+            self._answer({**self.registry.ids(self.registry.register(match[1], schema)), **schema})
+        elif match := LOOKUP.match(self.path):
+            versions = self.registry.subjects.get(match[1], [])
+            versions_with_schema = [n for n in versions if self.registry.schemas[n] == schema]
+            ids = self.registry.ids(versions_with_schema[0]) if versions_with_schema else {}
+            at = versions_with_schema and {
+                "subject": match[1],
+                "version": versions.index(versions_with_schema[0]) + 1,
+                **ids,
+                **schema,
+            }
             self._answer(at or None)
         else:
             self._answer(None)
@@ -96,8 +101,8 @@ class _Handler(BaseHTTPRequestHandler):
         import base64
 
         login = self.registry.login
-        sent = "Basic " + base64.b64encode(":".join(login or ()).encode()).decode()
-        if login is None or self.headers.get("Authorization") == sent:
+        credentials = "Basic " + base64.b64encode(":".join(login or ()).encode()).decode()
+        if login is None or self.headers.get("Authorization") == credentials:
             return True
         self._send(401, {"error_code": 40101, "message": "Unauthorized"})
         return False

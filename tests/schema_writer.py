@@ -26,10 +26,10 @@ class SchemaWriter:
 
         return self._write(AvroSerializer(self.client, json.dumps(schema)), data, part)
 
-    def write_message(self, made: Any, part: str = "value") -> bytes:
+    def write_message(self, message: Any, part: str = "value") -> bytes:
         from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 
-        return self._write(ProtobufSerializer(type(made), self.client), made, part)
+        return self._write(ProtobufSerializer(type(message), self.client), message, part)
 
     def write_object(self, schema: Any, data: Any, part: str = "value") -> bytes:
         from confluent_kafka.schema_registry.json_schema import JSONSerializer
@@ -45,6 +45,6 @@ class SchemaWriter:
     def _write(self, serializer: Any, data: Any, part: str) -> bytes:
         from confluent_kafka.serialization import SerializationContext
 
-        made = serializer(data, SerializationContext(self.topic, part))
-        assert isinstance(made, bytes)
-        return made
+        encoded = serializer(data, SerializationContext(self.topic, part))
+        assert isinstance(encoded, bytes)
+        return encoded

@@ -160,10 +160,15 @@ def require_found(name: str, findings: Iterable[Any]) -> Any:
     """The finding of a mistake; AssertionError shows all findings where there is none."""
     check, severity, cause, advice = MISTAKES[name]
     findings = list(findings)
-    for one in findings:
-        if one.check == check and one.severity == severity and cause in one.cause and advice in one.advice:
-            assert one.advice, f"{name}: no way out: {one.cause}"
-            assert len(one.cause.splitlines()) == 1
-            return one
-    shown = "\n".join(f"{one.severity} {one.check}: {one.cause} | {one.advice}" for one in findings)
-    raise AssertionError(f"mistake={name} was not found as {MISTAKES[name]}; found:\n{shown}")
+    for finding in findings:
+        if (
+            finding.check == check
+            and finding.severity == severity
+            and cause in finding.cause
+            and advice in finding.advice
+        ):
+            assert finding.advice, f"{name}: no way out: {finding.cause}"
+            assert len(finding.cause.splitlines()) == 1
+            return finding
+    lines = "\n".join(f"{line.severity} {line.check}: {line.cause} | {line.advice}" for line in findings)
+    raise AssertionError(f"mistake={name} was not found as {MISTAKES[name]}; found:\n{lines}")

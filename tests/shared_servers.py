@@ -46,10 +46,10 @@ def is_worker() -> bool:
 
 def find_folder(factory: pytest.TempPathFactory) -> Path:
     """Where the servers of the run lie, the same for all of its processes."""
-    if kept := os.environ.get(KEPT_VARIABLE):
-        return Path(kept)
-    own = factory.getbasetemp()
-    return (own.parent if is_worker() else own) / FOLDER
+    if kept_folder := os.environ.get(KEPT_VARIABLE):
+        return Path(kept_folder)
+    base_folder = factory.getbasetemp()
+    return (base_folder.parent if is_worker() else base_folder) / FOLDER
 
 
 def find_owner() -> int | None:
@@ -69,9 +69,9 @@ def start_spark(broker: Any, folder: Path, name: str) -> SplitStack:
     options = os.environ.get(JVM_OPTIONS_VARIABLE, "").split()
     with pytest.MonkeyPatch.context() as patch:
         if name == SHARED:
-            patch.setenv(JVM_OPTIONS_VARIABLE, " ".join(one for one in options if one != FIRST_COMPILER_ALONE))
-        started = start_stack(folder / name, parts={"spark"}, tied_to=find_owner())
-    return SplitStack(started.run_dir, broker)
+            patch.setenv(JVM_OPTIONS_VARIABLE, " ".join(option for option in options if option != FIRST_COMPILER_ALONE))
+        stack = start_stack(folder / name, parts={"spark"}, tied_to=find_owner())
+    return SplitStack(stack.run_dir, broker)
 
 
 @contextmanager

@@ -51,8 +51,8 @@ class SparkServer:
 
     def entries(self) -> int:
         """Files and folders, but for the 64 of two digits among which Spark spreads the files of its blocks."""
-        found = [name for _, folders, files in os.walk(self.folder) for name in (*folders, *files)]
-        return sum(len(name) > BLOCK_FOLDER for name in found)
+        names = [name for _, folders, files in os.walk(self.folder) for name in (*folders, *files)]
+        return sum(len(name) > BLOCK_FOLDER for name in names)
 
     def count(self, connections: int) -> Counts:
         self._ask("GC.run")  # Spark's cleaner then removes what shuffles and broadcasts left
@@ -73,8 +73,8 @@ class SparkServer:
     def _instances(self) -> tuple[dict[str, int], int]:
         """Live objects by class, and the bytes of all: the histogram collects garbage first."""
         lines = [line.split() for line in self._ask("GC.class_histogram").splitlines()]
-        found = {words[3]: int(words[1]) for words in lines if len(words) >= 4 and words[0].endswith(":")}
-        return found, next(int(words[2]) for words in lines if words and words[0] == "Total")
+        class_counts = {words[3]: int(words[1]) for words in lines if len(words) >= 4 and words[0].endswith(":")}
+        return class_counts, next(int(words[2]) for words in lines if words and words[0] == "Total")
 
     def _metaspace(self) -> int:
         used = re.search(r"Metaspace\s+used (\d+)K", self._ask("GC.heap_info"))
@@ -91,8 +91,9 @@ class SparkServer:
 def find_growth(counts: Sequence[Counts], bounds: dict[str, int]) -> dict[str, int]:
     """By name what grew beyond its bound from the first half of the looks to the second, by the most of each half."""
     half = len(counts) // 2
-    grown = {
-        name: max(getattr(one, name) for one in counts[half:]) - max(getattr(one, name) for one in counts[:half])
+    growth = {
+        name: max(getattr(count, name) for count in counts[half:])
+        - max(getattr(count, name) for count in counts[:half])
         for name in bounds
     }
-    return {name: more for name, more in grown.items() if more > bounds[name]}
+    return {name: increase for name, increase in growth.items() if increase > bounds[name]}

@@ -28,7 +28,7 @@ class Case:
 
 
 AT = datetime(2026, 2, 28, 10, 0, tzinfo=UTC)
-LONG, LAST = "1234567890123456789012345678.0123456789", datetime(9999, 12, 31, 23, 59, 59, 999999)
+LONG_DECIMAL, LAST_TIME = "1234567890123456789012345678.0123456789", datetime(9999, 12, 31, 23, 59, 59, 999999)
 FAR = "8410000000000000000000.00"  # Java prints this double as 8.409999999999999E21
 NTZ, TIME = "TIMESTAMP_NTZ", "TIMESTAMP"
 # the hour after Berlin's clocks were put forward, and the first of the two that they show when they are put back
@@ -40,7 +40,7 @@ HEX, URL_SAFE = "json.binary: hex", "json.binary: base64-url-safe"
 # JSON's own values, in json, debezium-json, maxwell-json and ogg-json
 JSON = (
     Case("precision", "DECIMAL(20,2)", "123456789012345678.12", Decimal("123456789012345678.12")),
-    Case("precision", "DECIMAL(38,10)", LONG, Decimal(LONG)),
+    Case("precision", "DECIMAL(38,10)", LONG_DECIMAL, Decimal(LONG_DECIMAL)),
     Case("precision", "DECIMAL(5,2)", "123.450", Decimal("123.45")),
     Case("precision", "DECIMAL(5,2)", '"123.45"', Decimal("123.45")),
     Case("precision", "DECIMAL(5,2)", "1.5E+2", Decimal("150.00")),
@@ -362,7 +362,7 @@ JSON = (
     Case("repeated time", TIME, '"2026-10-25T02:30:00 Europe/Berlin"', AUTUMN),
     Case("time zone", NTZ, '"2026-02-28T10:00:00Z"', AT.replace(tzinfo=None)),
     Case("time zone", NTZ, '"2026-02-28T10:00:00+05:00"', BAD),
-    Case("range", NTZ, '"9999-12-31T23:59:59.999999"', LAST),
+    Case("range", NTZ, '"9999-12-31T23:59:59.999999"', LAST_TIME),
     Case("range", NTZ, '"+10000-01-01T00:00:00"', BAD),
     Case("range", TIME, '"+294247-01-01T00:00:00Z"', BAD),
     Case("range", TIME, '"12345-01-01T00:00:00Z"', BAD),
@@ -400,7 +400,7 @@ CONNECT = tuple(
         ("precision", TIME, DEBEZIUM + "Timestamp", MILLIS + ".5", BAD, None),
         ("range", NTZ, DEBEZIUM + "Timestamp", "-62135596800000", datetime(1, 1, 1), None),
         ("range", NTZ, DEBEZIUM + "Timestamp", "-62135596800001", BAD, None),
-        ("range", NTZ, DEBEZIUM + "MicroTimestamp", "253402300799999999", LAST, None),
+        ("range", NTZ, DEBEZIUM + "MicroTimestamp", "253402300799999999", LAST_TIME, None),
         ("range", NTZ, DEBEZIUM + "MicroTimestamp", "253402300800000000", BAD, None),
         ("overflow", TIME, DEBEZIUM + "Timestamp", "9223372036854775808", BAD, None),
         ("wrong type", TIME, DEBEZIUM + "Date", "20000", BAD, None),
@@ -443,7 +443,7 @@ CONNECT = tuple(
 )  # fmt: skip
 # texts, in csv, canal-json and string
 TEXT = (
-    Case("precision", "DECIMAL(38,10)", LONG, Decimal(LONG)),
+    Case("precision", "DECIMAL(38,10)", LONG_DECIMAL, Decimal(LONG_DECIMAL)),
     Case("precision", "DECIMAL(5,2)", "123.450", Decimal("123.45")),
     Case("precision", "DECIMAL(5,2)", "1.005", BAD),
     Case("precision", "DECIMAL(38,0)", "1.5", BAD),
@@ -475,7 +475,7 @@ TEXT = (
     Case("skipped time", TIME, "2026-03-29T02:30:00 Europe/Berlin", BAD),
     Case("repeated time", TIME, "2026-10-25T02:30:00 Europe/Berlin", AUTUMN),
     Case("time zone", NTZ, "2026-02-28T10:00:00+05:00", BAD),
-    Case("range", NTZ, "9999-12-31 23:59:59.999999", LAST),
+    Case("range", NTZ, "9999-12-31 23:59:59.999999", LAST_TIME),
     Case("range", TIME, "+294247-01-01T00:00:00Z", BAD),
     Case("part of a time", TIME, "12:30", BAD),
     Case("wrong type", TIME, "20260101", BAD),
@@ -589,8 +589,8 @@ SECONDS, packed_time = int(AT.timestamp()), msgpack.Timestamp(-1, 999999000)
 # MessagePack's own values, in hexadecimal
 MSGPACK = (
     *(
-        Case(edge, kind, encode_msgpack(given), value, unit, option)
-        for edge, kind, given, value, unit, option in (
+        Case(edge, kind, encode_msgpack(raw_value), value, unit, option)
+        for edge, kind, raw_value, value, unit, option in (
             ("null", "INT", None, None, None, None),
             ("null", "MAP<STRING, INT>", None, None, None, None),
             ("unchanged", "BOOLEAN", True, True, None, None),
@@ -612,7 +612,7 @@ MSGPACK = (
             ("precision", "DECIMAL(5,2)", 0.1, BAD, None, None),
             ("precision", "DECIMAL(5,2)", "123.450", Decimal("123.45"), None, None),
             ("precision", "DECIMAL(5,2)", "123.456", BAD, None, None),
-            ("precision", "DECIMAL(38,10)", LONG, Decimal(LONG), None, None),
+            ("precision", "DECIMAL(38,10)", LONG_DECIMAL, Decimal(LONG_DECIMAL), None, None),
             ("overflow", "DECIMAL(5,2)", 1000, BAD, None, None),
             ("overflow", "DECIMAL(38,0)", 1e300, BAD, None, None),
             ("wrong type", "DECIMAL(5,2)", float("nan"), BAD, None, None),
@@ -641,7 +641,7 @@ MSGPACK = (
             ("precision", TIME, msgpack.Timestamp(SECONDS, 123456789), BAD, None, None),
             ("precision", TIME, msgpack.Timestamp(SECONDS, 123456789), AT.replace(microsecond=123456), None, TRUNCATE),
             ("precision", NTZ, msgpack.Timestamp(-1, 999999999), BEFORE, None, TRUNCATE),
-            ("range", NTZ, msgpack.Timestamp(253402300799, 999999000), LAST, None, None),
+            ("range", NTZ, msgpack.Timestamp(253402300799, 999999000), LAST_TIME, None, None),
             ("range", NTZ, msgpack.Timestamp(253402300800), BAD, None, None),
             ("range", TIME, msgpack.Timestamp(-62135596801), BAD, None, None),
             ("time zone", TIME, "2026-02-28T11:00:00+01:00", AT, None, None),
@@ -713,16 +713,16 @@ MSGPACK = (
 
 def encode_zigzag(number: int) -> str:
     """A number as Avro writes an int or a long, in hexadecimal."""
-    rest, made = (number << 1) ^ (number >> 63) if number < 0 else number << 1, []
-    rest &= 2**64 - 1
-    while rest > 0x7F:
-        made.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([*made, rest]).hex()
+    remainder, encoded = (number << 1) ^ (number >> 63) if number < 0 else number << 1, []
+    remainder &= 2**64 - 1
+    while remainder > 0x7F:
+        encoded.append(remainder & 0x7F | 0x80)
+        remainder >>= 7
+    return bytes([*encoded, remainder]).hex()
 
 
-def build_logical_type(type: Any, meaning: str, **more: Any) -> Any:
-    return {"type": type, "logicalType": meaning, **more}
+def build_logical_type(type: Any, meaning: str, **options: Any) -> Any:
+    return {"type": type, "logicalType": meaning, **options}
 
 
 AVRO_TYPES: dict[str, Any] = {
@@ -824,7 +824,7 @@ AVRO = tuple(
         ("precision", "timestamp-nanos", encode_zigzag(1), BAD, None),
         ("precision", "local-timestamp-nanos", encode_zigzag(-1), BEFORE, TRUNCATE),
         ("precision", "local-timestamp-nanos", encode_zigzag(-1), BAD, None),
-        ("range", "local-timestamp-micros", encode_zigzag(YEAR_10000 * 10**6 - 1), LAST, None),
+        ("range", "local-timestamp-micros", encode_zigzag(YEAR_10000 * 10**6 - 1), LAST_TIME, None),
         ("range", "local-timestamp-micros", encode_zigzag(YEAR_10000 * 10**6), BAD, None),
         ("time unit", "local-timestamp-millis", encode_zigzag(SECONDS * 1000), AT.replace(tzinfo=None), None),
         ("time unit", "Connect's Timestamp", encode_zigzag(SECONDS * 1000), AT.replace(tzinfo=None), None),
@@ -919,7 +919,7 @@ PROTOBUF = (
             ("null", "Int32Value", "", None),
             ("unchanged", "Int32Value", "0a00", 0),
             ("overflow", "Int32Value", "0a0808" + NUMBER_64, BAD),
-            ("range", "Timestamp", "0a0d08ff82d1ffaf0710988cebdc03", LAST.replace(tzinfo=UTC)),
+            ("range", "Timestamp", "0a0d08ff82d1ffaf0710988cebdc03", LAST_TIME.replace(tzinfo=UTC)),
             ("range", "Timestamp", "0a07088083d1ffaf07", BAD),
             ("range", "Timestamp", "0a0b088092b8c398feffffff01", datetime(1, 1, 1, tzinfo=UTC)),
             ("precision", "Timestamp", "0a021001", BAD),
@@ -960,20 +960,20 @@ def render_table() -> str:
 
 
 def _render_lines(cases: Iterable[Case]) -> Iterable[str]:
-    ordered = sorted(cases, key=lambda case: (case.type, case.edge))
-    for case in ordered:
+    ordered_cases = sorted(cases, key=lambda case: (case.type, case.edge))
+    for case in ordered_cases:
         unit = f", `timestamp_unit: {case.unit}`" if case.unit else ""
         unit += f", `{case.option}`" if case.option else ""
-        made = case.value if case.value in (BAD, DELETE) else f"`{_format_value(case.value)}`"
-        written = "nothing" if case.edge == "missing" and case.text == NOTHING else f"`{_format_value(case.text)}`"
-        yield f"| `{case.type}`{unit} | {case.edge} | {written} | {made} |"
+        outcome_text = case.value if case.value in (BAD, DELETE) else f"`{_format_value(case.value)}`"
+        written_text = "nothing" if case.edge == "missing" and case.text == NOTHING else f"`{_format_value(case.text)}`"
+        yield f"| `{case.type}`{unit} | {case.edge} | {written_text} | {outcome_text} |"
 
 
 def render_page(text: str) -> str:
     """The page with the table of today between its two marks."""
     begin, end = "<!-- value by value: made by tests/value_cases.py -->\n", "<!-- end -->"
-    before, _, rest = text.partition(begin)
-    return f"{before}{begin}{render_table()}\n{end}{rest.partition(end)[2]}"
+    before, _, tail = text.partition(begin)
+    return f"{before}{begin}{render_table()}\n{end}{tail.partition(end)[2]}"
 
 
 def _format_value(value: Any) -> str:
@@ -984,7 +984,7 @@ def _format_value(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_format_value, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_format_value(name)}: {_format_value(one)}' for name, one in value.items())}}}"
+        return f"{{{', '.join(f'{_format_value(name)}: {_format_value(element)}' for name, element in value.items())}}}"
     if isinstance(value, bytes):
         return repr(value)[1:].replace("'", '"')
     is_hidden = isinstance(value, str) and not value.isprintable()

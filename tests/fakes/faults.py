@@ -91,10 +91,10 @@ class UnreadableTable(_Delegating):
     def __getattr__(self, name: str) -> Any:
         verb = getattr(self._port, name)
 
-        def call(first: str, *rest: Any, **named: Any) -> Any:
+        def call(first: str, *rest: Any, **options: Any) -> Any:
             if str(first).startswith(self.prefixes):
                 raise self.error(f"table={first}: {self.reason} during {name}")
-            return verb(first, *rest, **named)
+            return verb(first, *rest, **options)
 
         return call if callable(verb) else verb
 

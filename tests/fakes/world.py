@@ -49,10 +49,10 @@ class World:
     def attempt(self) -> str:
         return f"attempt{next(self._attempts)}"
 
-    def build_ports(self, pipeline: Pipeline, hook: Hook | None = None, **instead: Any) -> Ports:
-        """The ports of one runner; `instead` replaces some by doubles with a fault, `destination` its five at once."""
-        destination = instead.pop("destination", self.destination)
-        chosen = {"broker": self.broker, "engine": self.engine, **vars(build_destination(destination)), **instead}
+    def build_ports(self, pipeline: Pipeline, hook: Hook | None = None, **options: Any) -> Ports:
+        """The ports of one runner; `options` replaces some by doubles with a fault, `destination` its five at once."""
+        destination = options.pop("destination", self.destination)
+        chosen = {"broker": self.broker, "engine": self.engine, **vars(build_destination(destination)), **options}
         if hook is not None:
             chosen = {name: Watched(name, port, hook) for name, port in chosen.items()}
         return Ports(
@@ -71,10 +71,10 @@ class CrashAt:
     def __init__(self, number: int) -> None:
         self.number, self.calls, self.at = number, 0, ""
 
-    def __call__(self, call: str, when: str) -> None:
+    def __call__(self, call: str, moment: str) -> None:
         self.calls += 1
         if self.calls == self.number:
-            self.at = f"{when} {call}"
+            self.at = f"{moment} {call}"
             raise Crash(self.at)
 
 
@@ -84,7 +84,7 @@ class PauseAt:
     def __init__(self, number: int, meanwhile: Callable[[], object]) -> None:
         self.number, self.calls, self.meanwhile = number, 0, meanwhile
 
-    def __call__(self, call: str, when: str) -> None:
+    def __call__(self, call: str, moment: str) -> None:
         self.calls += 1
         if self.calls == self.number:
             self.meanwhile()
