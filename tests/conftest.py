@@ -82,7 +82,7 @@ LONGEST_FILES = (
 )
 # Servers that take a part of a run half a minute to start, and are needed by few files.
 SERVERS_OF_ONE_PART = ("lake_servers", "bigquery")
-PATIENCE = 180
+DEADLINE_SECONDS = 180
 DEFAULT_PARTITIONS = 2
 
 
@@ -462,7 +462,7 @@ class Workbench:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=DEADLINE_SECONDS,
             check=False,
         )
 
@@ -525,7 +525,7 @@ def build_debezium_event(
     return {"schema": {"type": "struct"}, "payload": event} if envelope else event
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = DEADLINE_SECONDS) -> None:
     """Poll until the condition holds; AssertionError after a generous while."""
     import time
 

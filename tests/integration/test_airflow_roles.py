@@ -11,7 +11,7 @@ from typing import Any
 import fab_packages
 import pytest
 from airflow_roles import FAB, KINDS, ROLES, SIMPLE
-from conftest import PATIENCE, ROOT
+from conftest import DEADLINE_SECONDS, ROOT
 
 PAGE = ROOT / "docs" / "security.md"
 ALL = ["shop", "stock"]
@@ -27,7 +27,7 @@ def ask_everybody(manager: str, folder: Path, *packages: Path) -> dict[str, dict
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=2 * PATIENCE,
+        timeout=2 * DEADLINE_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import PATIENCE
+from conftest import DEADLINE_SECONDS
 from fakes.counted import Calls
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql.connect.client.core import SparkConnectClient
@@ -125,4 +125,6 @@ def record_processes(workbench, folder: Path) -> Iterator[list[str]]:
 
 
 def run(*words: object) -> str:
-    return subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=PATIENCE, check=True).stdout
+    return subprocess.run(
+        [*map(str, words)], capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=True
+    ).stdout

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from conftest import PATIENCE, wait_until
+from conftest import DEADLINE_SECONDS, wait_until
 from guarded_broker import GuardedBroker, run_guarded_broker
 from round_trip import read_committed
 from tidegate.adapters.kafka.broker import KafkaBroker
@@ -60,7 +60,7 @@ def run(workbench: Any, broker: GuardedBroker, password: str, *words: str) -> "s
         cwd=workbench.folder,
         capture_output=True,
         text=True,
-        timeout=2 * PATIENCE,
+        timeout=2 * DEADLINE_SECONDS,
         check=False,
     )
 
@@ -240,7 +240,7 @@ def test_a_quiet_partition_keeps_its_offset_while_an_unkept_group_loses_its_own(
     own.commit("unkept", {"quiet": {0: 1, 1: 0}})
     begun, beats = time.monotonic(), 0
     while own.read_committed("unkept", ("quiet",)):
-        assert time.monotonic() - begun < 2 * PATIENCE, "the broker forgets nothing"
+        assert time.monotonic() - begun < 2 * DEADLINE_SECONDS, "the broker forgets nothing"
         workbench.drain("quiet")  # nothing to do but the heartbeat
         beats += 1
     assert beats > 1
