@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 from pipeline_files import find_problems, load, render_source
-from tidegate.adapters.destination import OpenedDestination
+from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.config.destinations.bigquery import BIGQUERY
 from tidegate.config.destinations.destination import DestinationType
 from tidegate.config.destinations.registry import DESTINATIONS
@@ -119,13 +119,13 @@ def test_ports_of_each_catalog_are_those_that_its_type_opens(describe: Describe,
     kafka = "kafka: {bootstrap.servers: 'localhost:1'}"
     text = render_source(f"{kafka}, key: {{fields: [id]}}, value: {{schema: id BIGINT}}", "[{name: pond.shop.orders}]")
     pipeline = load(include, text)
-    ports_of_pipeline = assemble_pipeline(include, "orders", lambda _: None, engine=engine)
+    pipeline = assemble_pipeline(include, "orders", lambda _: None, engine=engine)
     assert [
-        ports_of_pipeline.tables,
-        ports_of_pipeline.commits,
-        ports_of_pipeline.staging,
-        ports_of_pipeline.dead_letters,
-        ports_of_pipeline.history,
+        pipeline.tables,
+        pipeline.commits,
+        pipeline.staging,
+        pipeline.dead_letters,
+        pipeline.history,
     ] == ports
-    assert ports_of_pipeline.dialects == {"pond": sql}
+    assert pipeline.dialects == {"pond": sql}
     assert build_spark_conf(include, pipeline, lambda _: None)["spark.pond"] == "deep"
