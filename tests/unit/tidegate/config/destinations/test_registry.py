@@ -119,13 +119,13 @@ def test_ports_of_each_catalog_are_those_that_its_type_opens(describe: Describe,
     kafka = "kafka: {bootstrap.servers: 'localhost:1'}"
     text = render_source(f"{kafka}, key: {{fields: [id]}}, value: {{schema: id BIGINT}}", "[{name: pond.shop.orders}]")
     pipeline = load(include, text)
-    pipeline = assemble_pipeline(include, "orders", lambda _: None, engine=engine)
+    pipeline_ports = assemble_pipeline(include, "orders", lambda _: None, engine=engine)
     assert [
-        pipeline.tables,
-        pipeline.commits,
-        pipeline.staging,
-        pipeline.dead_letters,
-        pipeline.history,
+        pipeline_ports.tables,
+        pipeline_ports.commits,
+        pipeline_ports.staging,
+        pipeline_ports.dead_letters,
+        pipeline_ports.history,
     ] == ports
-    assert pipeline.dialects == {"pond": sql}
+    assert pipeline_ports.dialects == {"pond": sql}
     assert build_spark_conf(include, pipeline, lambda _: None)["spark.pond"] == "deep"
