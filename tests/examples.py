@@ -1,4 +1,4 @@
-"""How much is tried: a quarter of a property's examples and a third of a walk in `make test`, all in `make test-long`.
+"""How much is tried: a quarter of a property's examples and a part of a walk in `make test`, all in `make test-long`.
 
 The first ones are the same in both where a test asks for the same examples each time.
 """
@@ -9,22 +9,27 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 ALL = "TIDEGATE_EXAMPLES"  # "all", as `make test-long` sets it
-SHARE, LEAST = 4, 60
-WALKS = 3  # walks that meet each case between them
+SHARE_OF_EXAMPLES, MIN_EXAMPLES = 4, 60
+WALKS_OF_CALLS = 3  # tests that walk one run, of which each begins at another call
+WALKS_OF_CASES = 5
 T = TypeVar("T")
 
 
 def choose_number(all_of_them: int) -> int:
     """The examples of a property in this run."""
-    return all_of_them if os.environ.get(ALL) == "all" else min(all_of_them, max(LEAST, all_of_them // SHARE))
+    return (
+        all_of_them
+        if os.environ.get(ALL) == "all"
+        else min(all_of_them, max(MIN_EXAMPLES, all_of_them // SHARE_OF_EXAMPLES))
+    )
 
 
 def choose_walk_cases(all_of_them: Sequence[T], *subject: str | int) -> list[T]:
-    """Of the cases of a walk every third one, or all in `make test-long`.
+    """Of the cases of a walk every fifth one, or all in `make test-long` and `make test-mutations`.
 
-    Which third is chosen by what the walk is about: walks of several things meet each case between them.
+    Which fifth is chosen by the subject of the walk: walks of many subjects meet each case between them.
     """
-    return choose_part(all_of_them, zlib.crc32(repr(subject).encode()), WALKS)
+    return choose_part(all_of_them, zlib.crc32(repr(subject).encode()), WALKS_OF_CASES)
 
 
 def choose_part(all_of_them: Sequence[T], first: int, parts: int) -> list[T]:
@@ -40,4 +45,4 @@ def choose_calls(before: int, first: int = 1) -> range:
 
     Tests that walk one run begin with `first` 1, 2 and 3: three meet each of its calls between them.
     """
-    return range(1, before) if os.environ.get(ALL) == "all" else range(first, before, WALKS)
+    return range(1, before) if os.environ.get(ALL) == "all" else range(first, before, WALKS_OF_CALLS)
