@@ -274,7 +274,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_EXECUTORS}two_schedulers_and_their_workers_share_the_flushes",
     ],
     # the same behaviour of the same code, by way of other servers
-    "tests/integration/test_lake.py::test_tables_are_right_through_a_rollback_maintenance_and_a_lost_answer": [
+    "tests/integration/test_lake.py::test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance": [
         "tests/integration/test_lake.py::test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kill",
         "tests/integration/test_lake_orphans.py::"
         "test_orphans_among_very_many_objects_are_found_by_listings_and_deleted_many_at_once",
