@@ -118,7 +118,7 @@ def parse_projection(data: dict) -> Projection:  # type: ignore[type-arg]
         columns=tuple(Selected(**{**column, "reads": tuple(column["reads"])}) for column in data["columns"]),
         keys=tuple((name, part) for name, part in data["keys"]),
         dimensions=dimensions,
-        unusable_columns=tuple(data["unusable"]),
+        unusable_columns=tuple(data["unusable_columns"]),
     )
 
 

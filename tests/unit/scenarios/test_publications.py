@@ -315,7 +315,7 @@ DIM = "lake.shop.dim"
 
 @pytest.fixture
 def joining() -> Outside:
-    outside = Outside(joined=(DIM,), delivery="exactly-once", transaction_records=1)
+    outside = Outside(joined_tables=(DIM,), delivery="exactly-once", transaction_records=1)
     outside.table.others[DIM] = Table()
     outside.table.commit(a="1", b="1", c="1")
     return outside

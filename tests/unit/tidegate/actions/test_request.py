@@ -187,7 +187,7 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
 
 
 @pytest.mark.parametrize(
-    ("request", "message"),
+    ("params", "message"),
     [
         ({"action": "explode"}, "action=explode: there is none; there are: skip, undo-rollback, rewind"),
         ({}, "action=None: there is none"),
@@ -203,11 +203,11 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
     ],
     ids=str,
 )
-def test_words_that_do_not_fit_are_refused_with_what_would(world: World, request: dict[str, Any], message: str) -> None:
+def test_words_that_do_not_fit_are_refused_with_what_would(world: World, params: dict[str, Any], message: str) -> None:
     ports = world.build_ports(PIPELINE)
     flush(ports)
     with pytest.raises(ConfigurationError) as error_info:
-        propose_action(ports, request)
+        propose_action(ports, params)
     assert message in str(error_info.value)
 
 

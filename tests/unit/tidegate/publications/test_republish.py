@@ -11,7 +11,7 @@ EMPTY: dict[str, Any] = {"resynchronise": False, "again": False, "from": None, "
 
 
 @pytest.mark.parametrize(
-    ("words", "request"),
+    ("words", "expected_request"),
     [
         ({}, None),
         ({"from": "", "to": ""}, None),
@@ -21,8 +21,8 @@ EMPTY: dict[str, Any] = {"resynchronise": False, "again": False, "from": None, "
         ({"again": True, "from": "7", "to": "8"}, RepublishRequest("7", "8")),
     ],
 )
-def test_form_asks_for_what_the_command_takes(words: dict[str, Any], request: RepublishRequest | None) -> None:
-    assert read_republish_request({**EMPTY, **words}) == request
+def test_form_asks_for_what_the_command_takes(words: dict[str, Any], expected_request: RepublishRequest | None) -> None:
+    assert read_republish_request({**EMPTY, **words}) == expected_request
 
 
 @pytest.mark.parametrize(
