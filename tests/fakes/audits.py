@@ -20,12 +20,12 @@ def count_violations(question: str, destination: MemoryDestination, judges: Judg
         return int(not judges[values["query"]](rows))
     if values["rows"] == "branch":
         keys = {json.dumps(row["key"]) for row in _select_staged_rows(values, destination)}
-        of_keys = [
+        rows_of_keys = [
             r
             for r in destination.tables[values["target"]].read_rows(values["branch"].removeprefix("branch_"))
             if json.dumps({field: r[column] for column, field in values["keys"]}) in keys
         ]
-        return sum(not judges[values["condition"]](row) for row in of_keys)
+        return sum(not judges[values["condition"]](row) for row in rows_of_keys)
     return sum(
         not judges[values["condition"]](row)
         for row in _compute_written_rows(values, _select_staged_rows(values, destination))
@@ -33,27 +33,27 @@ def count_violations(question: str, destination: MemoryDestination, judges: Judg
 
 
 def _select_staged_rows(values: dict[str, Any], destination: MemoryDestination) -> list[Row]:
-    found = destination.tables.get(values["source"])
-    if found is None or values["snapshot_id"] not in found.snapshots:
+    source_table = destination.tables.get(values["source"])
+    if source_table is None or values["snapshot_id"] not in source_table.snapshots:
         raise RetryLater(f"Spark failed in merge: no snapshot={values['snapshot_id']}")
-    pinned = found.snapshots[values["snapshot_id"]].rows
-    return [r for r in pinned if (r["batch_number"], r["attempt"]) == (values["batch"], values["attempt"])]
+    snapshot_rows = source_table.snapshots[values["snapshot_id"]].rows
+    return [r for r in snapshot_rows if (r["batch_number"], r["attempt"]) == (values["batch"], values["attempt"])]
 
 
-def _compute_written_rows(values: dict[str, Any], staged: list[Row]) -> list[Row]:
+def _compute_written_rows(values: dict[str, Any], staged_rows: list[Row]) -> list[Row]:
     """The rows that the merge of this mode writes."""
-    ordered = sorted(staged, key=lambda r: (r["offset"], r["i"]))
+    changes = sorted(staged_rows, key=lambda r: (r["offset"], r["i"]))
     if values["rows"] == "delete":
-        last = {json.dumps(r["key"]): r["offset"] for r in ordered if r["op"] == "d"}
-        ordered = [r for r in ordered if r["offset"] > last.get(json.dumps(r["key"]), -1)]
+        last_deletes = {json.dumps(r["key"]): r["offset"] for r in changes if r["op"] == "d"}
+        changes = [r for r in changes if r["offset"] > last_deletes.get(json.dumps(r["key"]), -1)]
     elif values["rows"] != "append":
-        ordered = list({json.dumps(r["key"]): r for r in ordered}.values())
-    return [{**r["key"], **r["value"]} for r in ordered if r["op"] != "d"]
+        changes = list({json.dumps(r["key"]): r for r in changes}.values())
+    return [{**r["key"], **r["value"]} for r in changes if r["op"] != "d"]
 
 
 def answer(job_audits: Any, destination: MemoryDestination, judges: Judges) -> None:
     """Leave the answers where the worker looks for them."""
-    found = [count_violations(question, destination, judges) for question in job_audits.questions]
-    text = json.dumps({"attempt": job_audits.attempt, "broken": found})
+    violation_counts = [count_violations(question, destination, judges) for question in job_audits.questions]
+    text = json.dumps({"attempt": job_audits.attempt, "broken": violation_counts})
     assert job_audits.property.startswith(resource_names.name_audit_property(""))
     destination.tables[job_audits.table].properties[job_audits.property] = text

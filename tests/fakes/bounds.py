@@ -9,24 +9,24 @@ from tidegate.sql.pruning import Bound, Bounds, Overlap
 
 def compute_bounds(keys: list[Any], values: Mapping[str, Any]) -> Bounds:
     """Of the leaves that are text or whole numbers; a file holds rows without a key too, which are bad records."""
-    parts, found = dict(values["keys"]), []
-    for leaf in (leaf for leaf in values.get("leaves", ()) if leaf[0] in parts):
-        path = leaf[1:] if parts[leaf[0]] is None else (parts[leaf[0]], *leaf[1:])
+    key_fields, key_bounds = dict(values["keys"]), []
+    for leaf in (leaf for leaf in values.get("leaves", ()) if leaf[0] in key_fields):
+        path = leaf[1:] if key_fields[leaf[0]] is None else (key_fields[leaf[0]], *leaf[1:])
         column = [_get_value(key, path) for key in keys]
-        known = [value for value in column if value is not None]
-        if known and {type(value) for value in known} in ({int}, {str}):
-            ends = (f"'{min(known)}'", f"'{max(known)}'")
-            found.append(Bound(leaf, (ends,), None in column))
-    return Bounds(tuple(found))
+        values_present = [value for value in column if value is not None]
+        if values_present and {type(value) for value in values_present} in ({int}, {str}):
+            value_range = (f"'{min(values_present)}'", f"'{max(values_present)}'")
+            key_bounds.append(Bound(leaf, (value_range,), None in column))
+    return Bounds(tuple(key_bounds))
 
 
 def compute_overlap(rows: Iterable[dict[str, Any]], bounds: Bounds) -> Overlap | None:
     """Of a table in which each row is a file of its own; nothing is known without bounds."""
     if not bounds.conditions:
         return None
-    plain = [asdict(bound) for bound in bounds.conditions]
-    near = sum(all(_is_within(_get_value(row, bound["path"]), bound) for bound in plain) for row in rows)
-    return Overlap(near, near)
+    conditions = [asdict(bound) for bound in bounds.conditions]
+    overlap_rows = sum(all(_is_within(_get_value(row, bound["path"]), bound) for bound in conditions) for row in rows)
+    return Overlap(overlap_rows, overlap_rows)
 
 
 def _get_value(value: Any, path: Iterable[str]) -> Any:

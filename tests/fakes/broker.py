@@ -44,12 +44,12 @@ class Partition:
 
     def stable_end(self, isolation: str) -> int:
         """The last stable offset: a transaction that is still open hides all that follows from read_committed."""
-        opened = [r.offset for r in self.records if r.kind == "open"]
-        return min([self.end, *opened]) if isolation == "read_committed" else self.end
+        open_offsets = [r.offset for r in self.records if r.kind == "open"]
+        return min([self.end, *open_offsets]) if isolation == "read_committed" else self.end
 
     def read(self, start: int, end: int, isolation: str) -> list[Record]:
-        shown = ("data",) if isolation == "read_committed" else ("data", "aborted", "open")
-        return [r for r in self.records if start <= r.offset < end and r.kind in shown]
+        visible_kinds = ("data",) if isolation == "read_committed" else ("data", "aborted", "open")
+        return [r for r in self.records if start <= r.offset < end and r.kind in visible_kinds]
 
 
 class MemoryBroker:
@@ -101,21 +101,21 @@ class MemoryBroker:
 
     def compact(self, topic: str, partition: int = 0) -> None:
         """Keep the last record of each key only."""
-        part = self.partitions[topic][partition]
-        last = {json.dumps(r.key): r.offset for r in part.records}
-        part.records = [r for r in part.records if last[json.dumps(r.key)] == r.offset]
+        log = self.partitions[topic][partition]
+        last_offsets = {json.dumps(r.key): r.offset for r in log.records}
+        log.records = [r for r in log.records if last_offsets[json.dumps(r.key)] == r.offset]
 
     def retain_from(self, topic: str, offset: int, partition: int = 0) -> None:
-        part = self.partitions[topic][partition]
-        part.begin = offset
-        part.records = [r for r in part.records if r.offset >= offset]
+        log = self.partitions[topic][partition]
+        log.begin = offset
+        log.records = [r for r in log.records if r.offset >= offset]
 
     def elect(self, topic: str, partition: int = 0, has: int | None = None) -> None:
         """Another leader, whose log ends at offset `has`: what stood behind it is gone."""
-        part = self.partitions[topic][partition]
+        log = self.partitions[topic][partition]
         if has is not None:
-            part.records, part.end = [r for r in part.records if r.offset < has], has
-        part.epochs = [min(start, part.end) for start in part.epochs] + [part.end]
+            log.records, log.end = [r for r in log.records if r.offset < has], has
+        log.epochs = [min(start, log.end) for start in log.epochs] + [log.end]
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
         return tuple(sorted(t for t in self.partitions if re.fullmatch(pattern, t)))
@@ -123,13 +123,15 @@ class MemoryBroker:
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         ids, begin, end, epochs = {}, {}, {}, {}
         for topic in topics:
-            parts = self._get_partitions(topic)
+            logs = self._get_partitions(topic)
             ids[topic] = self.ids[topic]
-            begin[topic] = {p: part.begin for p, part in enumerate(parts)}
-            end[topic] = {p: part.stable_end(isolation) for p, part in enumerate(parts)}
-            epochs[topic] = {p: len(part.epochs) - 1 for p, part in enumerate(parts)}
-        if away := [topic for topic in topics if topic in self.away]:
-            raise TopicsUnavailable(f"brokers=memory: no offset is known now of topics={away}", away)
+            begin[topic] = {p: log.begin for p, log in enumerate(logs)}
+            end[topic] = {p: log.stable_end(isolation) for p, log in enumerate(logs)}
+            epochs[topic] = {p: len(log.epochs) - 1 for p, log in enumerate(logs)}
+        if leaderless_topics := [topic for topic in topics if topic in self.away]:
+            raise TopicsUnavailable(
+                f"brokers=memory: no offset is known now of topics={leaderless_topics}", leaderless_topics
+            )
         return Log(self.cluster_id if topics else "", ids, begin, end, epochs)
 
     def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
@@ -143,8 +145,8 @@ class MemoryBroker:
     def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
         return {
             topic: {
-                p: min((r.offset for r in part.records if r.timestamp >= timestamp_ms), default=part.end)
-                for p, part in enumerate(self._get_partitions(topic))
+                p: min((r.offset for r in log.records if r.timestamp >= timestamp_ms), default=log.end)
+                for p, log in enumerate(self._get_partitions(topic))
             }
             for topic in topics
         }
@@ -158,27 +160,27 @@ class MemoryBroker:
         self.looks_at_times += 1
         times = {}
         for topic, partition, offset in places:
-            part = self.partitions[topic][partition]
-            if later := part.read(offset, part.stable_end(isolation), isolation):
-                times[topic, partition, offset] = later[0].timestamp
+            log = self.partitions[topic][partition]
+            if records := log.read(offset, log.stable_end(isolation), isolation):
+                times[topic, partition, offset] = records[0].timestamp
         return times
 
     def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
         """Keys and values as JSON; what is a text here stands there as it is, being none."""
-        part = self.partitions[topic][partition]
-        found = part.read(max(offset, part.begin), offset + 1, isolation)
-        if not found:
+        log = self.partitions[topic][partition]
+        records = log.read(max(offset, log.begin), offset + 1, isolation)
+        if not records:
             return None
-        key, value = (None if one is None else _to_bytes(one) for one in (found[0].key, found[0].value))
-        return KafkaRecord(topic, partition, offset, found[0].timestamp, key, value)
+        key, value = (None if content is None else _to_bytes(content) for content in (records[0].key, records[0].value))
+        return KafkaRecord(topic, partition, offset, records[0].timestamp, key, value)
 
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
-        found: Offsets = {}
+        timestamps: Offsets = {}
         for topic, partition, end in iterate_offsets(ends):
-            before = self.partitions[topic][partition].read(0, end, "read_committed")
-            if before:
-                found.setdefault(topic, {})[partition] = before[-1].timestamp
-        return found
+            records = self.partitions[topic][partition].read(0, end, "read_committed")
+            if records:
+                timestamps.setdefault(topic, {})[partition] = records[-1].timestamp
+        return timestamps
 
     def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
         return {topic: self.kept.get(topic, Retention()) for topic in topics}
@@ -202,35 +204,41 @@ class MemoryBroker:
     def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
         self.cuts_asked += 1
         ends = {
-            (t, p): part.epochs[epoch + 1] if epoch + 1 < len((part := self._get_partitions(t)[p]).epochs) else part.end
+            (t, p): log.epochs[epoch + 1] if epoch + 1 < len((log := self._get_partitions(t)[p]).epochs) else log.end
             for t, p, epoch in iterate_offsets(epochs)
         }
         return group_by_topic({(t, p): end for (t, p), end in ends.items() if end < offsets[t][p]})
 
     def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
         """All of them."""
-        read = {(t, p): self.partitions[t][p].read(start, end, "read_uncommitted") for t, p, start, end in ranges}
+        records_by_partition = {
+            (t, p): self.partitions[t][p].read(start, end, "read_uncommitted") for t, p, start, end in ranges
+        }
         return {
             place: [None if record.key is None else json.dumps(record.key).encode() for record in records]
-            for place, records in read.items()
+            for place, records in records_by_partition.items()
             if records
         }
 
     def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
         for topic in topics:
             self._get_partitions(topic)
-        return {t: dict(parts) for t, parts in self.groups.get(group, {}).items() if t in topics}
+        return {
+            t: dict(partition_offsets) for t, partition_offsets in self.groups.get(group, {}).items() if t in topics
+        }
 
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
-        there = {topic: parts for topic, parts in offsets.items() if topic in self.partitions}
-        self.groups[group] = merge_offsets(self.groups.get(group, {}), there)
+        offsets_to_commit = {
+            topic: partition_offsets for topic, partition_offsets in offsets.items() if topic in self.partitions
+        }
+        self.groups[group] = merge_offsets(self.groups.get(group, {}), offsets_to_commit)
         for topic in offsets:
             self._get_partitions(topic)
         hit_failpoint("group.committed")
-        before = self.beats.get(group)
+        previous_beat_ms = self.beats.get(group)
         if beat_ms is not None:
             self.beats[group] = beat_ms
-        return before
+        return previous_beat_ms
 
     def _get_partitions(self, topic: str) -> list[Partition]:
         if topic not in self.partitions:
@@ -242,9 +250,9 @@ def _to_bytes(value: Any) -> bytes:
     return (value if isinstance(value, str) else json.dumps(value)).encode()
 
 
-def _read_json(part: Any) -> Any:
+def _read_json(content: Any) -> Any:
     """What JSON holds; other bytes as text, and what is no bytes as it is."""
     try:
-        return json.loads(part) if isinstance(part, bytes) else part
+        return json.loads(content) if isinstance(content, bytes) else content
     except ValueError:
-        return part.decode()
+        return content.decode()

@@ -20,21 +20,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """List by prefix, or hand out one object."""
-        parts = urlsplit(self.path)
-        name = unquote(parts.path.partition("/o/")[2])
+        url = urlsplit(self.path)
+        name = unquote(url.path.partition("/o/")[2])
         if name:
             self._answer(self.objects.get(name))
         else:
-            prefix = parse_qs(parts.query).get("prefix", [""])[0]
+            prefix = parse_qs(url.query).get("prefix", [""])[0]
             items = [{"name": name} for name in sorted(self.objects) if name.startswith(prefix)]
             self._answer(json.dumps({"items": items}).encode())
 
     def do_POST(self) -> None:
         """Take an upload: its description, then its content."""
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        kind = self.headers["Content-Type"].encode()
-        told, content = message_from_bytes(b"Content-Type: " + kind + b"\n\n" + body).get_payload()
-        name = json.loads(told.get_payload())["name"]
+        content_type = self.headers["Content-Type"].encode()
+        description, content = message_from_bytes(b"Content-Type: " + content_type + b"\n\n" + body).get_payload()
+        name = json.loads(description.get_payload())["name"]
         self.objects[name] = content.get_payload(decode=True)
         self._answer(json.dumps({"name": name}).encode())
 
@@ -56,11 +56,11 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def run_bucket_server(*refusals: tuple[int, str]) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Yield the server's address and what it holds. It answers each request with a refusal: a status, a message."""
-    held: dict[str, bytes] = {}
-    handler = type("Handler", (_Handler,), {"objects": held, "refusals": refusals})
+    objects: dict[str, bytes] = {}
+    handler = type("Handler", (_Handler,), {"objects": objects, "refusals": refusals})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = start_serving(server)
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", held
+        yield f"http://127.0.0.1:{server.server_address[1]}", objects
     finally:
         stop_serving(server, thread)

@@ -47,12 +47,12 @@ class Calls:
             yield self
 
     def _within(self, step: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*arguments: Any, **named: Any) -> Any:
-            before, self._step = self._step, step
+        def run(*arguments: Any, **keywords: Any) -> Any:
+            outer_step, self._step = self._step, step
             try:
-                return function(*arguments, **named)
+                return function(*arguments, **keywords)
             finally:
-                self._step = before
+                self._step = outer_step
 
         return run
 

@@ -11,9 +11,9 @@ from fakes.broker import Record
 from fakes.lake import MemoryDestination, Row, is_within
 
 
-def mark_of(own: dict[str, Any]) -> dict[str, str]:
+def mark_of(ownership: dict[str, Any]) -> dict[str, str]:
     """The properties that a statement sets for an `Ownership` that went through JSON."""
-    return Ownership(**{**own, "kind": TableKind(own["kind"])}).properties
+    return Ownership(**{**ownership, "kind": TableKind(ownership["kind"])}).properties
 
 
 def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]) -> None:
@@ -24,18 +24,18 @@ def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]
         return
     rows = destination.tables[name].read_rows()
     if statement["statement"] == "forget_dead_letters":
-        kept = [r for r in rows if not _is_stale(r, statement)]
+        new_rows = [r for r in rows if not _is_stale(r, statement)]
     elif statement["statement"] == "reread_dead_letters":
-        kept = [_mark_as_read(destination, r) if _is_reread(r, statement) else r for r in rows]
+        new_rows = [_mark_as_read(destination, r) if _is_reread(r, statement) else r for r in rows]
     elif statement["statement"] == "reopen_dead_letters":
-        kept = [{**r, "replayed_at": None, "replayed_by": None} if _is_undone(r, statement) else r for r in rows]
+        new_rows = [{**r, "replayed_at": None, "replayed_by": None} if _is_undone(r, statement) else r for r in rows]
     elif statement["statement"] == "discard_dead_letters":
-        kept = [_discard(destination, r, statement) if _is_chosen(r, statement) else r for r in rows]
+        new_rows = [_discard(destination, r, statement) if _is_chosen(r, statement) else r for r in rows]
     elif statement["statement"] == "replayed_dead_letters":
-        kept = _mark_as_replayed(destination, rows, statement)
+        new_rows = _mark_as_replayed(destination, rows, statement)
     else:
-        kept = _build_written_rows(destination, rows, statement)
-    destination.add_snapshot(name, "main", tuple(kept), {})
+        new_rows = _build_written_rows(destination, rows, statement)
+    destination.add_snapshot(name, "main", tuple(new_rows), {})
 
 
 def _is_chosen(row: Row, statement: dict[str, Any]) -> bool:
@@ -49,8 +49,8 @@ def _discard(destination: MemoryDestination, row: Row, statement: dict[str, Any]
 
 
 def _is_stale(row: Row, statement: dict[str, Any]) -> bool:
-    ids, mine = statement["ids"], row.get("topic_id")
-    is_same_topic = mine is None or ids.get(row["topic"]) in (None, mine)
+    ids, topic_id = statement["ids"], row.get("topic_id")
+    is_same_topic = topic_id is None or ids.get(row["topic"]) in (None, topic_id)
     return _is_of_others(row, statement) and row["batch"] > statement["published"] and is_same_topic
 
 
@@ -74,48 +74,50 @@ def _is_of_others(row: Row, statement: dict[str, Any]) -> bool:
 
 
 def _build_written_rows(destination: MemoryDestination, rows: list[Row], statement: dict[str, Any]) -> list[Row]:
-    pinned = destination.tables[statement["source"]].snapshots.get(statement["snapshot_id"])
-    if pinned is None:
+    snapshot = destination.tables[statement["source"]].snapshots.get(statement["snapshot_id"])
+    if snapshot is None:
         raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
-    held = list(rows)
-    for row in pinned.rows:
+    letters = list(rows)
+    for row in snapshot.rows:
         if (row["batch_number"], row["attempt"], row["op"]) != (statement["batch"], statement["attempt"], "bad"):
             continue
         letter = {name: row[name] for name in ("topic", "partition", "offset", "timestamp", "attempt")} | row["bad"]
         letter |= {"table": statement["target"], "batch": row["batch_number"], "replayed_at": None}
         letter |= {"written_at": destination.clock(), "topic_id": statement["ids"].get(letter["topic"])}
         letter["replayed_by"] = None
-        same = [other for other in held if _is_same(other, letter)]
-        if all(other["attempt"] != letter["attempt"] for other in same):
-            held = [*(other for other in held if other not in same), letter]
-    return held
+        duplicates = [duplicate for duplicate in letters if _is_same(duplicate, letter)]
+        if all(duplicate["attempt"] != letter["attempt"] for duplicate in duplicates):
+            letters = [*(duplicate for duplicate in letters if duplicate not in duplicates), letter]
+    return letters
 
 
-def _is_same(one: Row, other: Row) -> bool:
+def _is_same(first_row: Row, second_row: Row) -> bool:
     """One place of one topic; where an id is not known, by the record's bytes."""
-    if _get_place(one) != _get_place(other):
+    if _get_place(first_row) != _get_place(second_row):
         return False
-    ids = {row.get("topic_id") for row in (one, other)}
-    equal = all(one[name] == other[name] for name in ("timestamp", "key", "value"))
-    return (len(ids) == 1 and None not in ids) or (None in ids and equal)
+    ids = {row.get("topic_id") for row in (first_row, second_row)}
+    has_same_bytes = all(first_row[name] == second_row[name] for name in ("timestamp", "key", "value"))
+    return (len(ids) == 1 and None not in ids) or (None in ids and has_same_bytes)
 
 
 def _mark_as_replayed(destination: MemoryDestination, rows: list[Row], statement: dict[str, Any]) -> list[Row]:
     source = destination.tables.get(statement["source"])
-    pinned = source.snapshots.get(statement["snapshot_id"]) if source else None
-    if pinned is None:
+    snapshot = source.snapshots.get(statement["snapshot_id"]) if source else None
+    if snapshot is None:
         raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
-    attempt, named = statement["attempt"], {"table": statement["target"]}
-    bad = {_get_place({**r, **named}) for r in pinned.rows if (r["attempt"], r["op"]) == (attempt, "bad")}
+    attempt, table_name = statement["attempt"], {"table": statement["target"]}
+    bad_places = {_get_place({**r, **table_name}) for r in snapshot.rows if (r["attempt"], r["op"]) == (attempt, "bad")}
     ids = statement["ids"]
 
     def is_read(row: Row) -> bool:
-        mine = row["table"] == statement["target"] and row["replayed_at"] is None
+        is_waiting = row["table"] == statement["target"] and row["replayed_at"] is None
         is_same_topic = (row.get("topic_id") or None) == (ids.get(row["topic"]) or None)
-        return mine and is_same_topic and is_within(row, statement["ranges"]) and _get_place(row) not in bad
+        return (
+            is_waiting and is_same_topic and is_within(row, statement["ranges"]) and _get_place(row) not in bad_places
+        )
 
-    done = {"replayed_at": destination.clock(), "replayed_by": attempt}
-    return [{**row, **done} if is_read(row) else row for row in rows]
+    replay_marks = {"replayed_at": destination.clock(), "replayed_by": attempt}
+    return [{**row, **replay_marks} if is_read(row) else row for row in rows]
 
 
 def list_waiting_records(destination: MemoryDestination, job: StageJob) -> list[tuple[str, int, Record]]:
@@ -123,10 +125,12 @@ def list_waiting_records(destination: MemoryDestination, job: StageJob) -> list[
     letters = job.letters
     assert letters is not None
     rows = [r for r in destination.tables[letters.table].read_rows() if r["table"] == letters.destination]
-    asked = letters.topic_ids
-    rows = [r for r in rows if (r.get("topic_id") or None) == (asked.get(r["topic"]) or None)]
-    waiting = [r for r in rows if r["replayed_at"] is None and is_within(r, job.ranges)]
-    return [(r["topic"], r["partition"], Record(r["offset"], r["key"], r["value"], r["timestamp"])) for r in waiting]
+    topic_ids = letters.topic_ids
+    rows = [r for r in rows if (r.get("topic_id") or None) == (topic_ids.get(r["topic"]) or None)]
+    waiting_rows = [r for r in rows if r["replayed_at"] is None and is_within(r, job.ranges)]
+    return [
+        (r["topic"], r["partition"], Record(r["offset"], r["key"], r["value"], r["timestamp"])) for r in waiting_rows
+    ]
 
 
 def _get_place(row: Row) -> tuple[Any, ...]:

@@ -26,8 +26,8 @@ def delete_positions(table: Table, *places: tuple[str, int]) -> None:
     """One file of deletes by position, of one data file or of several; its bounds are those of its paths."""
     path = f"{table.location()}/data/positions-{len(table.metadata.snapshots)}.parquet"
     rows = pa.Table.from_pylist([{"file_path": file, "pos": pos} for file, pos in sorted(places)], schema=POSITIONS)
-    with table.io.new_output(path).create() as out:
-        pq.write_table(rows, out)
+    with table.io.new_output(path).create() as stream:
+        pq.write_table(rows, stream)
     files = [file for file, _ in places]
     bounds = [{FILE_PATH_FIELD_ID: to_bytes(StringType(), end(files))} for end in (min, max)]
     _commit(table, _build_file(DataFileContent.POSITION_DELETES, path, len(places), bounds))
@@ -40,11 +40,11 @@ def delete_equal(table: Table, rows: int, field_ids: Sequence[int] = (1,)) -> No
 
 
 def _build_file(
-    content: DataFileContent, path: str, rows: int, bounds: list[dict[int, bytes]], **more: Any
+    content: DataFileContent, path: str, rows: int, bounds: list[dict[int, bytes]], **arguments: Any
 ) -> DataFile:
     return DataFile.from_args(
         content=content, file_path=path, file_format=FileFormat.PARQUET, partition=Record(), record_count=rows,
-        file_size_in_bytes=DELETES_BYTES, lower_bounds=bounds[0], upper_bounds=bounds[1], **more,
+        file_size_in_bytes=DELETES_BYTES, lower_bounds=bounds[0], upper_bounds=bounds[1], **arguments,
     )  # fmt: skip
 
 

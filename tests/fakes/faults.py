@@ -89,14 +89,14 @@ class UnreadableTable(_Delegating):
         self.prefixes = prefixes
 
     def __getattr__(self, name: str) -> Any:
-        verb = getattr(self._port, name)
+        attribute = getattr(self._port, name)
 
-        def call(first: str, *rest: Any, **options: Any) -> Any:
-            if str(first).startswith(self.prefixes):
-                raise self.error(f"table={first}: {self.reason} during {name}")
-            return verb(first, *rest, **options)
+        def call(table: str, /, *arguments: Any, **keywords: Any) -> Any:
+            if str(table).startswith(self.prefixes):
+                raise self.error(f"table={table}: {self.reason} during {name}")
+            return attribute(table, *arguments, **keywords)
 
-        return call if callable(verb) else verb
+        return call if callable(attribute) else attribute
 
 
 class RefusedTable(UnreadableTable):
@@ -156,10 +156,10 @@ class WritesBesideTheBranch(_Delegating):
 
     def run(self, job: Job) -> None:
         tables = self._port.destination.tables
-        before = {name: dict(table.refs) for name, table in tables.items()}
+        refs_by_table = {name: dict(table.refs) for name, table in tables.items()}
         self._port.run(job)
-        if isinstance(job, MergeJob) and job.table in before:
-            tables[job.table].refs = before[job.table]
+        if isinstance(job, MergeJob) and job.table in refs_by_table:
+            tables[job.table].refs = refs_by_table[job.table]
 
 
 class WritesNothing(_Delegating):
@@ -173,9 +173,9 @@ class WritesNothing(_Delegating):
 class DiesBetweenStatements(_Delegating):
     """Spark whose driver ends after so many statements of its next merge job."""
 
-    def __init__(self, engine: MemoryEngine, after: int) -> None:
+    def __init__(self, engine: MemoryEngine, statement_count: int) -> None:
         super().__init__(engine)
-        self.after = after
+        self.after = statement_count
 
     def run(self, job: Job) -> None:
         if isinstance(job, MergeJob):

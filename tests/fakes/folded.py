@@ -10,31 +10,33 @@ from fakes.lake import Row
 
 def replace_placeholders(table: StageTable, value: Row) -> tuple[Row, list[str]]:
     """The value with NULL where the source holds an unchanged value's place, and the names of those columns."""
-    held = [name for name in table.unchanged if value.get(name) == table.value.unavailable]
-    return {name: None if name in held else value[name] for name in value}, held
+    placeholder_columns = [name for name in table.unchanged if value.get(name) == table.value.unavailable]
+    return {name: None if name in placeholder_columns else value[name] for name in value}, placeholder_columns
 
 
-def merge_folded(statement: dict[str, Any], table: list[Row], staged: list[Row]) -> tuple[list[Row], dict[str, int]]:
+def merge_folded(
+    statement: dict[str, Any], table: list[Row], staged_rows: list[Row]
+) -> tuple[list[Row], dict[str, int]]:
     flag, counts = statement["flag"], {"inserted": 0, "updated": 0, "deleted": 0}
 
     def key_of(row: Row) -> str:
         return json.dumps([row.get(column) for column, _ in statement["keys"]])
 
-    after = {key_of(row): row for row in table}
+    rows_by_key = {key_of(row): row for row in table}
     by_key: dict[str, list[Row]] = {}
-    for row in sorted(staged, key=_get_order):
+    for row in sorted(staged_rows, key=_get_order):
         by_key.setdefault(key_of(row["key"]), []).append(row)
     for key, rows in by_key.items():
-        what, made = _merge_rows(statement, flag, after.get(key), rows)
-        if what:
-            counts[what] += 1
-            after.pop(key, None)
-            after |= {key: made} if made is not None else {}
-    return list(after.values()), counts
+        count_name, merged_row = _merge_rows(statement, flag, rows_by_key.get(key), rows)
+        if count_name:
+            counts[count_name] += 1
+            rows_by_key.pop(key, None)
+            rows_by_key |= {key: merged_row} if merged_row is not None else {}
+    return list(rows_by_key.values()), counts
 
 
 def _merge_rows(
-    statement: dict[str, Any], flag: str | None, standing: Row | None, rows: list[Row]
+    statement: dict[str, Any], flag: str | None, current_row: Row | None, rows: list[Row]
 ) -> tuple[str | None, Row | None]:
     lives: list[list[Row]] = [[]]
     for row in rows:
@@ -45,40 +47,44 @@ def _merge_rows(
     number = max((n for n, life in enumerate(lives) if life), default=None)
     ends_deleted = rows[-1]["op"] == "d"
     if flag is None and ends_deleted:
-        return ("deleted" if standing else None), None
+        return ("deleted" if current_row else None), None
     if number is None:
-        return ("updated", {**standing, flag: True}) if standing else (None, None)
-    fresh = number > 0 or standing is None
-    row = {**(standing or {}), **rows[0]["key"], **(dict.fromkeys(statement["values"]) if fresh else {})}
+        return ("updated", {**current_row, flag: True}) if current_row else (None, None)
+    starts_empty = number > 0 or current_row is None
+    row = {**(current_row or {}), **rows[0]["key"], **(dict.fromkeys(statement["values"]) if starts_empty else {})}
     for change in lives[number]:
         row |= {name: change["value"].get(name) for name in statement["values"] if _has_value(statement, name, change)}
     for name in (name for name in statement["values"] if statement["given"][name][0] == "by_sequence"):
-        row |= _choose_group_values(statement, name, lives[number], None if fresh else standing)
+        row |= _choose_group_values(statement, name, lives[number], None if starts_empty else current_row)
     row |= {flag: ends_deleted} if flag else {}
-    return ("updated" if standing else "inserted"), row
+    return ("updated" if current_row else "inserted"), row
 
 
 def _get_order(row: Row) -> tuple[Any, ...]:
     return row["offset"], row["topic"], row["partition"], row["i"]
 
 
-def _choose_group_values(statement: dict[str, Any], name: str, life: list[Row], standing: Row | None) -> Row:
+def _choose_group_values(statement: dict[str, Any], name: str, life: list[Row], current_row: Row | None) -> Row:
     """A column of a sequence group: of the record with the highest sequence, unless the row's is higher."""
     sequence = statement["given"][name][1][0]
-    told = [change for change in life if change["value"].get(sequence) is not None]
-    newest = max(told, key=lambda change: (change["value"][sequence], _get_order(change)), default=None)
-    if standing is None:
-        return {name: (newest or life[0])["value"].get(name)}
-    reached = standing.get(sequence)
-    wins = newest is not None and (reached is None or newest["value"][sequence] >= reached)
-    wins = wins and not (statement["late"] and newest["value"][sequence] == reached)
-    return {name: newest["value"].get(name)} if wins else {}
+    sequenced_changes = [change for change in life if change["value"].get(sequence) is not None]
+    newest_change = max(
+        sequenced_changes, key=lambda change: (change["value"][sequence], _get_order(change)), default=None
+    )
+    if current_row is None:
+        return {name: (newest_change or life[0])["value"].get(name)}
+    current_sequence = current_row.get(sequence)
+    is_newer = newest_change is not None and (
+        current_sequence is None or newest_change["value"][sequence] >= current_sequence
+    )
+    is_newer = is_newer and not (statement["late"] and newest_change["value"][sequence] == current_sequence)
+    return {name: newest_change["value"].get(name)} if is_newer else {}
 
 
 def _has_value(statement: dict[str, Any], name: str, change: Row) -> bool:
-    how, fields = statement["given"][name]
-    if how == "by_sequence":
+    rule, fields = statement["given"][name]
+    if rule == "by_sequence":
         return False
-    if how == "not_null":
+    if rule == "not_null":
         return change["value"].get(name) is not None
-    return how == "always" or not set(fields) & set(change["kept"])
+    return rule == "always" or not set(fields) & set(change["kept"])

@@ -22,8 +22,8 @@ def compute_rows(soft: bool, changes: list[Change]) -> list[dict[str, Any]]:
             rows[key] = {"id": key, **{name: record.get(name) for name in NAMES}}
         else:
             for sequence, members in GROUPS.items():
-                reached, told = row[sequence], record.get(sequence)
-                if told is not None and (reached is None or told >= reached):
+                row_sequence, record_sequence = row[sequence], record.get(sequence)
+                if record_sequence is not None and (row_sequence is None or record_sequence >= row_sequence):
                     row |= {name: record.get(name) for name in (sequence, *members)}
             row["name"] = row["name"] if record.get("name") is None else record["name"]
         rows[key] |= {"_deleted": False} if soft else {}

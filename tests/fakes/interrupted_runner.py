@@ -39,11 +39,11 @@ class InterruptedRunner(ABC):
             pass
         return True
 
-    def crash(self, cap: int, at: int) -> None:
-        self.flush(cap, CrashAt(at))
+    def crash(self, cap: int, call_number: int) -> None:
+        self.flush(cap, CrashAt(call_number))
 
-    def pause(self, cap: int, at: int, others: int) -> None:
-        self.flush(cap, PauseAt(at, lambda: [self.flush(cap) for _ in range(others)]))
+    def pause(self, cap: int, call_number: int, flush_count: int) -> None:
+        self.flush(cap, PauseAt(call_number, lambda: [self.flush(cap) for _ in range(flush_count)]))
 
     def stage(self, cap: int) -> None:
         """Stage and walk away; a zombie may come back for it at any later time."""

@@ -13,11 +13,11 @@ def compute_rows(mode: str, deletes: str, changes: list[Change]) -> list[dict[st
         if kind != "upsert" and mode == "upsert":
             continue
         resets = kind == "tombstone" or (kind == "delete" and sequence == (None, None))
-        compared = [(part is not None, part or 0) for part in sequence]
+        sort_key = [(number is not None, number or 0) for number in sequence]
         if not resets:
-            if compared < highest.get(key, []):
+            if sort_key < highest.get(key, []):
                 continue
-            highest[key] = compared
+            highest[key] = sort_key
         if kind == "upsert":
             rows[key] = {"id": key, "n": n, "lsn": sequence[0], "sub": sequence[1]}
             rows[key] |= {"_deleted": False} if deletes == "soft" else {}

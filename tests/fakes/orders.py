@@ -7,10 +7,10 @@ NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 
 def make_orders() -> World:
     """Three records of two keys, one partition each; nothing is flushed yet."""
-    made = World()
-    made.broker.create("orders", 2)
-    send_orders(made, ("a", "1"), ("b", "1"), ("a", "2"))
-    return made
+    world = World()
+    world.broker.create("orders", 2)
+    send_orders(world, ("a", "1"), ("b", "1"), ("a", "2"))
+    return world
 
 
 def send_orders(world: World, *records: tuple[str, str | None]) -> None:

@@ -50,13 +50,13 @@ class Broker:
 
     def read(self, topic: str, partition: int) -> list[tuple[bytes | None, bytes | None]]:
         """What is committed, up to the first record of a transaction that is open."""
-        found = []
+        records = []
         for entry in self.logs[topic, partition]:
             if entry.is_open:
                 break
             if not entry.is_aborted:
-                found.append((entry.key, entry.value))
-        return found
+                records.append((entry.key, entry.value))
+        return records
 
     def end_transaction(self, name: str, is_aborted: bool) -> None:
         for entry in self.open.pop(name, []):
@@ -121,12 +121,12 @@ class _Producer:
     def begin_transaction(self) -> None:
         self._passed("begin_transaction")
 
-    def produce(self, topic: str, key: bytes, value: bytes | None, partition: int = 0, **more: Any) -> None:
+    def produce(self, topic: str, key: bytes, value: bytes | None, partition: int = 0, **options: Any) -> None:
         self._passed("produce")
         refusal = KafkaError(KafkaError._FENCED) if self._is_fenced else self._broker.refuses.get(key)
         if key in self._broker.too_large:
             raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
-        self._waiting.append((more["on_delivery"], refusal, _Sent(topic, key, value, more.get("timestamp", 0))))
+        self._waiting.append((options["on_delivery"], refusal, _Sent(topic, key, value, options.get("timestamp", 0))))
         if refusal is None:
             entry = Entry(key, value, is_open=self._name is not None)
             self._broker.logs[topic, partition].append(entry)
@@ -138,8 +138,8 @@ class _Producer:
 
     def flush(self, timeout: float) -> int:
         self._passed("flush")
-        for call, error, sent in self._waiting:
-            call(error, sent)
+        for call, error, message in self._waiting:
+            call(error, message)
         self._waiting = []
         return 0
 
@@ -178,8 +178,10 @@ class _Consumer:
         self._broker, self._left = broker, list[_Message]()
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        (one,) = partitions
-        self._left = [_Message(value) for _, value in self._broker.read(one.topic, one.partition)] + [_Message(None)]
+        (assignment,) = partitions
+        self._left = [_Message(value) for _, value in self._broker.read(assignment.topic, assignment.partition)] + [
+            _Message(None)
+        ]
 
     def poll(self, timeout: float) -> _Message:
         return self._left.pop(0)

@@ -22,9 +22,15 @@ from fakes.producing import SCHEMA, Broker, Entry, Killed
 State = dict[str, str]
 
 
-def build_publication(**more: Any) -> Publication:
-    given = {"topics": ("out",), "key": KeyOut(("id",)), "state_topic": "state", "parallelism": 2, **more}
-    return Publication(name="out", table="lake.shop.t", **given)
+def build_publication(**settings: Any) -> Publication:
+    publication_settings = {
+        "topics": ("out",),
+        "key": KeyOut(("id",)),
+        "state_topic": "state",
+        "parallelism": 2,
+        **settings,
+    }
+    return Publication(name="out", table="lake.shop.t", **publication_settings)
 
 
 @dataclass
@@ -51,8 +57,8 @@ class Table:
         return self.others.get(name, self)
 
     def read_table(self, name: str) -> TableNow | None:
-        found = self._of(name)
-        return TableNow(found.uuid, found.current) if found.exists else None
+        memory_table = self._of(name)
+        return TableNow(memory_table.uuid, memory_table.current) if memory_table.exists else None
 
     def has_snapshot(self, name: str, snapshot_id: int) -> bool:
         return snapshot_id in self._of(name).snapshots
@@ -60,20 +66,22 @@ class Table:
     def find_at(self, name: str, timestamp_ms: int) -> int | None:
         return next((s for s in sorted(self.snapshots, reverse=True) if s <= timestamp_ms), None)
 
-    def find_touched_files(self, name: str, old: int, new: int) -> TouchedFiles | None:
-        same = self._of(name).snapshots[old] is self._of(name).snapshots[new]
-        return TouchedFiles() if same else TouchedFiles((f"file-{old}",), (f"file-{new}",))
+    def find_touched_files(self, name: str, old_id: int, new_id: int) -> TouchedFiles | None:
+        is_unchanged = self._of(name).snapshots[old_id] is self._of(name).snapshots[new_id]
+        return TouchedFiles() if is_unchanged else TouchedFiles((f"file-{old_id}",), (f"file-{new_id}",))
 
-    def measure_lag(self, name: str, old: int | None, new: int) -> SnapshotLag:
+    def measure_lag(self, name: str, old_id: int | None, new_id: int) -> SnapshotLag:
         snapshots = self._of(name).snapshots
-        between = [s for s in snapshots if (old or 0) < s <= new]
-        before = [snapshots.get(old or 0, {}), *(snapshots[s] for s in between)]
-        rows = sum(len(dict(two.items() ^ one.items())) for one, two in pairwise(before))
-        return SnapshotLag(len(between), rows, min(between, default=None))
+        snapshot_ids = [s for s in snapshots if (old_id or 0) < s <= new_id]
+        states = [snapshots.get(old_id or 0, {}), *(snapshots[s] for s in snapshot_ids)]
+        rows = sum(
+            len(dict(newer_state.items() ^ older_state.items())) for older_state, newer_state in pairwise(states)
+        )
+        return SnapshotLag(len(snapshot_ids), rows, min(snapshot_ids, default=None))
 
     def list_ancestors(self, name: str, limit: int) -> list[TableSnapshot]:
-        newest = sorted((s for s in self.snapshots if s <= (self.current or 0)), reverse=True)
-        return [TableSnapshot(number, number, "append", 1) for number in newest[:limit]]
+        snapshot_ids = sorted((s for s in self.snapshots if s <= (self.current or 0)), reverse=True)
+        return [TableSnapshot(number, number, "append", 1) for number in snapshot_ids[:limit]]
 
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
         self._of(name).tags[tag] = snapshot_id
@@ -108,14 +116,14 @@ class Topic:
     @property
     def newest(self) -> dict[int, str]:
         """The newest progress of each part that has one."""
-        found = {number: self.broker.read("state", number) for number in range(self.parts)}
-        return {number: (records[-1][1] or b"").decode() for number, records in found.items() if records}
+        progress_records = {number: self.broker.read("state", number) for number in range(self.parts)}
+        return {number: (records[-1][1] or b"").decode() for number, records in progress_records.items() if records}
 
     def find_topics(self, publication: Publication) -> FoundTopics:
         if self.id is None:
             return FoundTopics()
-        held = Ranges({"out": {0: (0, len(self.broker.logs["out", 0]))}})  # aborted records have offsets too
-        return FoundTopics({"out": self.id}, {"out": self.partitions}, held)
+        ranges = Ranges({"out": {0: (0, len(self.broker.logs["out", 0]))}})  # aborted records have offsets too
+        return FoundTopics({"out": self.id}, {"out": self.partitions}, ranges)
 
     def create(self, publication: Publication) -> None:
         self.id = self.id or "t1"
@@ -124,8 +132,8 @@ class Topic:
         self.sent += [(topic, json.loads(record.value or b"")) for record in records]
 
     def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
-        newest = self.newest
-        return PartProgress(tuple(newest.get(number) for number in range(self.parts)))
+        progress_by_part = self.newest
+        return PartProgress(tuple(progress_by_part.get(number) for number in range(self.parts)))
 
     def latest(self) -> State:
         return {key: value for key, value in dict(self.records).items() if value is not None}
@@ -143,34 +151,41 @@ class Spark:
         self.jobs.append(PublishJob.from_json(job.to_json()))
         assert self.jobs[-1] == job, "a job is the same behind JSON"
         with self.topic.broker.instead_of_kafka():
-            produced = list(producer.build_producer(build_plan(job, {}))(iter([self.changes(job)])))
-        raise_refusal(job, [row["outcome"] for batch in produced for row in batch.to_pylist()])
+            outcome_batches = list(producer.build_producer(build_plan(job, {}))(iter([self.changes(job)])))
+        raise_refusal(job, [row["outcome"] for batch in outcome_batches for row in batch.to_pylist()])
 
     def changes(self, job: PublishJob) -> pyarrow.RecordBatch:
         """What Spark hands over: of each part a row without a key, then its changes in the order of their keys."""
         position = job.position
         is_beside_topic = position.mode == RunMode.TOPIC
-        old = self.topic.latest() if is_beside_topic else self._rows(position.origin, position.joined_origin)
-        new = self._rows(position.until or position.to, position.joined)
-        now = self._rows(position.to, position.joined)
+        old_state = self.topic.latest() if is_beside_topic else self._rows(position.origin, position.joined_origin)
+        new_state = self._rows(position.until or position.to, position.joined)
+        current_state = self._rows(position.to, position.joined)
         rows: list[dict[str, Any]] = []
         for part in sorted(job.parts, key=lambda part: part.number):
-            mine = [k for k in old.keys() | new.keys() if zlib.crc32(k.encode()) % job.parallelism == part.number]
+            part_keys = [
+                k
+                for k in old_state.keys() | new_state.keys()
+                if zlib.crc32(k.encode()) % job.parallelism == part.number
+            ]
             rows.append({"part": part.number})
-            for key in sorted((k for k in mine if old.get(k) != new.get(k)), key=str.encode):
-                kind = "deleted" if key not in now else "updated" if key in old else "inserted"
-                value = now[key].encode() if key in now else None
+            for key in sorted((k for k in part_keys if old_state.get(k) != new_state.get(k)), key=str.encode):
+                kind = "deleted" if key not in current_state else "updated" if key in old_state else "inserted"
+                value = current_state[key].encode() if key in current_state else None
                 row = {"part": part.number, "topic": job.topics[0], "key": key.encode(), "value": value, "kind": kind}
                 rows.append(row)
         return pyarrow.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
-    def _rows(self, snapshot: int | None, joined: dict[str, int]) -> State:
+    def _rows(self, snapshot: int | None, joined_snapshots: dict[str, int]) -> State:
         """The table's rows; a joined table adds its own value of the same key."""
         if snapshot is None:
             return {}
-        found = [self.table.others[name].snapshots[number] for name, number in joined.items()]
+        joined_states = [self.table.others[name].snapshots[number] for name, number in joined_snapshots.items()]
         rows = self.table.snapshots[snapshot]
-        return {key: value + "".join(other.get(key, "") for other in found) for key, value in rows.items()}
+        return {
+            key: value + "".join(joined_state.get(key, "") for joined_state in joined_states)
+            for key, value in rows.items()
+        }
 
 
 class Outside:

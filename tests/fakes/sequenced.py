@@ -12,7 +12,7 @@ Counted = tuple[list[Row], dict[str, int]]
 
 def build_sort_key(sequence: list[Any] | None) -> list[tuple[bool, Any]] | None:
     """A sequence as Spark compares structs: field by field, NULL lowest."""
-    return None if sequence is None else [(part is not None, 0 if part is None else part) for part in sequence]
+    return None if sequence is None else [(value is not None, 0 if value is None else value) for value in sequence]
 
 
 def get_key(statement: dict[str, Any], row: Row) -> str:
@@ -38,67 +38,75 @@ def get_order(row: Row) -> tuple[Any, ...]:
     return row["offset"], row["topic"], row["partition"], row["i"]
 
 
-def find_changes(statement: dict[str, Any], staged: list[Row]) -> dict[str, Change]:
+def find_changes(statement: dict[str, Any], staged_rows: list[Row]) -> dict[str, Change]:
     by_key: dict[str, list[Row]] = defaultdict(list)
-    for row in sorted(staged, key=get_order):
+    for row in sorted(staged_rows, key=get_order):
         by_key[get_key(statement, row["key"])].append(row)
     return {key: _change(rows) for key, rows in by_key.items()}
 
 
 def _change(rows: list[Row]) -> Change:
-    found = Change(None, None, None)
+    change = Change(None, None, None)
     for row in rows:
         if row["sequence"] is None:
-            found.reset = row
-        elif found.last is None or build_sort_key(row["sequence"]) >= build_sort_key(found.last["sequence"]):
-            found.last = row
-            found.row = row if row["op"] != "d" else found.row
-    return found
+            change.reset = row
+        elif change.last is None or build_sort_key(row["sequence"]) >= build_sort_key(change.last["sequence"]):
+            change.last = row
+            change.row = row if row["op"] != "d" else change.row
+    return change
 
 
-def remember_deletes(statement: dict[str, Any], remembered: list[Row], staged: list[Row], rows: list[Row]) -> list[Row]:
-    after = {get_key(statement, row): row for row in remembered}
-    standing = {get_key(statement, row): [row.get(name) for name in statement["sequence"]] for row in rows}
-    for key, change in find_changes(statement, staged).items():
+def remember_deletes(
+    statement: dict[str, Any], remembered_rows: list[Row], staged_rows: list[Row], rows: list[Row]
+) -> list[Row]:
+    facts_by_key = {get_key(statement, row): row for row in remembered_rows}
+    current_rows = {get_key(statement, row): [row.get(name) for name in statement["sequence"]] for row in rows}
+    for key, change in find_changes(statement, staged_rows).items():
         deletes = [change.reset, change.last if change.last and change.last["op"] == "d" else None]
-        by = max((row for row in deletes if row), key=get_order, default=None)
-        reached = [change.last["sequence"] if change.last else None, standing.get(key) if change.reset else None]
-        sequence = max((s for s in reached if s is not None), key=build_sort_key, default=None)
-        if by is None or sequence is None:
+        deleting_change = max((row for row in deletes if row), key=get_order, default=None)
+        sequences = [change.last["sequence"] if change.last else None, current_rows.get(key) if change.reset else None]
+        sequence = max((s for s in sequences if s is not None), key=build_sort_key, default=None)
+        if deleting_change is None or sequence is None:
             continue
-        known = after.get(key)
-        kept = statement["soft"] and change.row is not None
-        if known is not None and kept:
-            kept = build_sort_key(change.row["sequence"]) >= build_sort_key(known["sequence"])
-        if not kept and (known is None or build_sort_key(sequence) >= build_sort_key(known["sequence"])):
-            place = {name: by[name] for name in ("topic", "partition", "offset", "timestamp")}
-            after[key] = {**by["key"], "sequence": sequence, **place}
-    return list(after.values())
+        known_fact = facts_by_key.get(key)
+        is_soft_deleted = statement["soft"] and change.row is not None
+        if known_fact is not None and is_soft_deleted:
+            is_soft_deleted = build_sort_key(change.row["sequence"]) >= build_sort_key(known_fact["sequence"])
+        if not is_soft_deleted and (
+            known_fact is None or build_sort_key(sequence) >= build_sort_key(known_fact["sequence"])
+        ):
+            place = {name: deleting_change[name] for name in ("topic", "partition", "offset", "timestamp")}
+            facts_by_key[key] = {**deleting_change["key"], "sequence": sequence, **place}
+    return list(facts_by_key.values())
 
 
-def merge_sequenced(statement: dict[str, Any], table: list[Row], staged: list[Row], remembered: list[Row]) -> Counted:
-    known = {get_key(statement, row): build_sort_key(row["sequence"]) for row in remembered}
-    after = {get_key(statement, row): row for row in table}
+def merge_sequenced(
+    statement: dict[str, Any], table: list[Row], staged_rows: list[Row], remembered_rows: list[Row]
+) -> Counted:
+    sequences_by_key = {get_key(statement, row): build_sort_key(row["sequence"]) for row in remembered_rows}
+    rows_by_key = {get_key(statement, row): row for row in table}
     counts = {"inserted": 0, "updated": 0, "deleted": 0}
     merge_one = _apply_soft_delete if statement["soft"] else _apply_hard_delete
-    for key, change in find_changes(statement, staged).items():
-        allowed = [row and _is_reached(row, known.get(key)) and row for row in (change.row, change.last)]
-        row, newest = (found or None for found in allowed)
-        standing = after.get(key)
-        what, made = merge_one(statement, change, row, newest, standing)
-        if what:
-            counts[what] += 1
-            after.pop(key, None)
-            after |= {key: {**(standing or {}), **made}} if made else {}
-    return list(after.values()), counts
+    for key, change in find_changes(statement, staged_rows).items():
+        allowed_rows = [
+            row and _is_reached(row, sequences_by_key.get(key)) and row for row in (change.row, change.last)
+        ]
+        row, newest_change = (allowed_row or None for allowed_row in allowed_rows)
+        current_row = rows_by_key.get(key)
+        count_name, new_values = merge_one(statement, change, row, newest_change, current_row)
+        if count_name:
+            counts[count_name] += 1
+            rows_by_key.pop(key, None)
+            rows_by_key |= {key: {**(current_row or {}), **new_values}} if new_values else {}
+    return list(rows_by_key.values()), counts
 
 
 def _is_reached(row: Row, sequence: list[Any] | None) -> bool:
     return sequence is None or build_sort_key(row["sequence"]) >= sequence
 
 
-def _get_standing_sequence(statement: dict[str, Any], standing: Row) -> list[Any]:
-    return build_sort_key([standing.get(name) for name in statement["sequence"]])
+def _get_standing_sequence(statement: dict[str, Any], current_row: Row) -> list[Any]:
+    return build_sort_key([current_row.get(name) for name in statement["sequence"]])
 
 
 def _build_row(statement: dict[str, Any], row: Row) -> Row:
@@ -106,27 +114,29 @@ def _build_row(statement: dict[str, Any], row: Row) -> Row:
 
 
 def _apply_hard_delete(
-    statement: dict[str, Any], change: Change, row: Row | None, newest: Row | None, standing: Row | None
+    statement: dict[str, Any], change: Change, row: Row | None, newest_change: Row | None, current_row: Row | None
 ) -> tuple[str | None, Row]:
-    if standing is None:
-        inserted = newest is not None and not change.ends_deleted
-        return ("inserted", _build_row(statement, newest)) if inserted else (None, {})
-    counts = newest is not None and _is_reached(newest, _get_standing_sequence(statement, standing))
-    if change.ends_deleted if counts else change.reset is not None:
+    if current_row is None:
+        is_insert = newest_change is not None and not change.ends_deleted
+        return ("inserted", _build_row(statement, newest_change)) if is_insert else (None, {})
+    is_applied = newest_change is not None and _is_reached(
+        newest_change, _get_standing_sequence(statement, current_row)
+    )
+    if change.ends_deleted if is_applied else change.reset is not None:
         return "deleted", {}
-    return ("updated", _build_row(statement, newest)) if counts else (None, {})
+    return ("updated", _build_row(statement, newest_change)) if is_applied else (None, {})
 
 
 def _apply_soft_delete(
-    statement: dict[str, Any], change: Change, row: Row | None, newest: Row | None, standing: Row | None
+    statement: dict[str, Any], change: Change, row: Row | None, newest_change: Row | None, current_row: Row | None
 ) -> tuple[str | None, Row]:
-    flag, ends = statement["flag"], {statement["flag"]: change.ends_deleted}
-    ordered = dict(zip(statement["sequence"], newest["sequence"], strict=True)) if newest else {}
-    if standing is None:
-        return ("inserted", {**_build_row(statement, row), **ordered, **ends}) if row else (None, {})
-    stands_at = _get_standing_sequence(statement, standing)
-    if row is not None and _is_reached(row, stands_at):
-        return "updated", {**_build_row(statement, row), **ordered, **ends}
-    if newest is not None and _is_reached(newest, stands_at):
-        return "updated", {**ordered, flag: True}
+    flag, deletion_flag = statement["flag"], {statement["flag"]: change.ends_deleted}
+    sequence_values = dict(zip(statement["sequence"], newest_change["sequence"], strict=True)) if newest_change else {}
+    if current_row is None:
+        return ("inserted", {**_build_row(statement, row), **sequence_values, **deletion_flag}) if row else (None, {})
+    current_sequence = _get_standing_sequence(statement, current_row)
+    if row is not None and _is_reached(row, current_sequence):
+        return "updated", {**_build_row(statement, row), **sequence_values, **deletion_flag}
+    if newest_change is not None and _is_reached(newest_change, current_sequence):
+        return "updated", {**sequence_values, flag: True}
     return ("updated", {flag: True}) if change.reset else (None, {})

@@ -46,7 +46,7 @@ class StructuredSql:
 def _flatten(value: Any) -> Any:
     """What JSON has no word for, one level deep: its encoder asks again for what lies in it."""
     if is_dataclass(value):
-        return {one.name: getattr(value, one.name) for one in fields(value)}
+        return {dataclass_field.name: getattr(value, dataclass_field.name) for dataclass_field in fields(value)}
     return list(value)
 
 
@@ -84,8 +84,8 @@ class MemoryEngine:
                 self._find(job, job.finder)
         elif isinstance(job, MaintainJob):
             outcome = {name: self._maintain(name, json.loads(text)) for name, text in job.statements.items()}
-            told = json.dumps({"attempt": job.attempt, **outcome})
-            self.destination.tables[job.table].properties[job.property] = told
+            outcome_text = json.dumps({"attempt": job.attempt, **outcome})
+            self.destination.tables[job.table].properties[job.property] = outcome_text
         else:
             summary = {k.removeprefix(SNAPSHOT_PROPERTY): v for k, v in job.conf.items() if SNAPSHOT_PROPERTY in k}
             for text in job.statements:
@@ -110,8 +110,8 @@ class MemoryEngine:
         summary = {k.removeprefix(SNAPSHOT_PROPERTY): v for k, v in job.conf.items() if SNAPSHOT_PROPERTY in k}
         self._merge(statement, summary)
         hit_failpoint("job.statement")
-        counted = json.dumps({"counted": outcome, "unusual": sum(self.unusual(row) for row in rows)})
-        return DirectOutcome.from_json(counted, "memory")
+        outcome_text = json.dumps({"counted": outcome, "unusual": sum(self.unusual(row) for row in rows)})
+        return DirectOutcome.from_json(outcome_text, "memory")
 
     @property
     def merges(self) -> list[MergeJob]:
@@ -125,32 +125,38 @@ class MemoryEngine:
     def _maintain(self, name: str, statement: dict[str, Any]) -> dict[str, Any]:
         """Compaction makes one file of all; expiry keeps the last of main and whatever a branch or tag names."""
         table = f"{statement['catalog']}.{statement['table']}"
-        found = self.destination.tables[table]
+        memory_table = self.destination.tables[table]
         if name == "compact":
-            self.destination.add_snapshot(table, "main", tuple(found.read_rows()), {"compacted": "true"})
+            self.destination.add_snapshot(table, "main", tuple(memory_table.read_rows()), {"compacted": "true"})
         if name == "expire":
-            older = datetime.fromisoformat(statement["older_than"]).replace(tzinfo=UTC).timestamp() * 1000
-            young = takewhile(
-                lambda at: at[0] < statement["retain_last"] or at[1].ms >= older, enumerate(found.ancestors())
+            cut_off_ms = datetime.fromisoformat(statement["older_than"]).replace(tzinfo=UTC).timestamp() * 1000
+            recent_snapshots = takewhile(
+                lambda numbered_snapshot: (
+                    numbered_snapshot[0] < statement["retain_last"] or numbered_snapshot[1].ms >= cut_off_ms
+                ),
+                enumerate(memory_table.ancestors()),
             )
-            kept = {s.id for _, s in young} | set(found.refs.values())
-            for old in set(found.snapshots) - kept:
-                self.destination.expire(table, old)
+            required_ids = {s.id for _, s in recent_snapshots} | set(memory_table.refs.values())
+            for snapshot_id in set(memory_table.snapshots) - required_ids:
+                self.destination.expire(table, snapshot_id)
         return {"rows": 0}
 
     def _create(self, statement: dict[str, Any]) -> bool:
         if statement["statement"] in ("create_table", "create_deletes"):
-            made = self.destination.create(statement["table"], tuple(Column(**c) for c in statement["columns"]))
+            memory_table = self.destination.create(statement["table"], tuple(Column(**c) for c in statement["columns"]))
             if "pipeline" in statement:
-                made.properties.setdefault("tidegate.created-by", statement["pipeline"])
+                memory_table.properties.setdefault("tidegate.created-by", statement["pipeline"])
             if "own" in statement:
-                made.properties |= mark_of(statement["own"])
+                memory_table.properties |= mark_of(statement["own"])
         elif statement["statement"] == "order_table":
             self.destination.tables[statement["table"]].ordered_by = tuple(statement["cluster_by"])
         elif statement["statement"] == "create_intermediate":
-            made = self.destination.create(statement["table"], ())
-            made.properties |= {"tidegate.shape": statement["shape"], "tidegate.highest-batch": str(statement["batch"])}
-            made.properties |= {**statement.get("properties", {}), **mark_of(statement["own"])}
+            memory_table = self.destination.create(statement["table"], ())
+            memory_table.properties |= {
+                "tidegate.shape": statement["shape"],
+                "tidegate.highest-batch": str(statement["batch"]),
+            }
+            memory_table.properties |= {**statement.get("properties", {}), **mark_of(statement["own"])}
         elif statement["statement"] == "drop_intermediate":
             self.destination.tables.pop(statement["table"], None)
         return statement["statement"].startswith(("create_", "drop_", "order_"))
@@ -168,9 +174,14 @@ class MemoryEngine:
             {"part": "value", "name": c.name, "type": c.type, "found": value.get(c.name), "accepted": reason is None}
             for c in table.value_columns
         ]
-        known = {"found": True, "rows": 1, "fate": fate, "reason": reason, "stage": "value" if reason else None}
-        made = None if reason else json.dumps(row.get("value"))
-        return {**known, "operation": row.get("op"), "row": made, "fields": [{**f, "reason": reason} for f in fields]}
+        explanation = {"found": True, "rows": 1, "fate": fate, "reason": reason, "stage": "value" if reason else None}
+        decoded_text = None if reason else json.dumps(row.get("value"))
+        return {
+            **explanation,
+            "operation": row.get("op"),
+            "row": decoded_text,
+            "fields": [{**f, "reason": reason} for f in fields],
+        }
 
     def _stage(self, job: StageJob, table: StageTable) -> None:
         if table.explains:
@@ -178,8 +189,10 @@ class MemoryEngine:
             self.destination.tables[table.intermediate].properties[table.property] = text
             return
         rows, outcome = self._decode_records(job, table)
-        others = [r for r in self.destination.tables[table.intermediate].read_rows() if r["batch_number"] != job.batch]
-        self.destination.add_snapshot(table.intermediate, "main", (*others, *rows), table.summary)
+        rows_of_other_batches = [
+            r for r in self.destination.tables[table.intermediate].read_rows() if r["batch_number"] != job.batch
+        ]
+        self.destination.add_snapshot(table.intermediate, "main", (*rows_of_other_batches, *rows), table.summary)
         hit_failpoint("job.overwritten")
         self.destination.tables[table.intermediate].properties |= {table.property: json.dumps(outcome), **table.marks}
         hit_failpoint("job.counted")
@@ -191,17 +204,17 @@ class MemoryEngine:
         outcome |= dict.fromkeys(DELETE_COUNTS, 0) if table.sequence else {}
         outcome |= dict.fromkeys(UNCHANGED_COUNTS, 0) if table.stages_kept else {}
         stamps: dict[str, dict[str, int]] = {}
-        skipped = 0
+        skipped_count = 0
         for topic, partition, start, end in job.ranges:
             records = self._records(job, (topic, partition, start, end))
-            alone = [record for record in records if not _has_placeholder(table, record)]
-            last = {json.dumps(record.key): -1 for record in records}
-            last |= {json.dumps(record.key): record.offset for record in alone}
+            whole_records = [record for record in records if not _has_placeholder(table, record)]
+            last_offsets = {json.dumps(record.key): -1 for record in records}
+            last_offsets |= {json.dumps(record.key): record.offset for record in whole_records}
             for record in records:
                 outcome["read"] += 1
-                seen = stamps.setdefault(topic, {})
-                seen[str(partition)] = max(record.timestamp, seen.get(str(partition), 0))
-                if table.last_per_raw_key and _is_superseded(table, record, last[json.dumps(record.key)]):
+                timestamps = stamps.setdefault(topic, {})
+                timestamps[str(partition)] = max(record.timestamp, timestamps.get(str(partition), 0))
+                if table.last_per_raw_key and _is_superseded(table, record, last_offsets[json.dumps(record.key)]):
                     outcome["superseded"] += 1
                     continue
                 fate, row = self._decode(table, topic, partition, record)
@@ -218,7 +231,7 @@ class MemoryEngine:
                     rows.append({**row, "value": value, "batch_number": job.batch, "attempt": table.attempt})
                 elif fate == "bad":
                     is_listed = table.skips is None or (topic, partition, record.offset) in table.skips
-                    skipped += is_listed
+                    skipped_count += is_listed
                     if table.skips is None or not is_listed:
                         outcome["first_bad"] = outcome["first_bad"] or row
                     if table.set_aside is not None and is_listed:
@@ -227,12 +240,12 @@ class MemoryEngine:
                         )
         hit_failpoint("job.decoded")
         if table.set_aside is not None:
-            outcome["dead_lettered"], outcome["bad"] = skipped, outcome["bad"] - skipped
-            outcome["bad"] = skipped if exceeds_tolerance(skipped, table.set_aside) else outcome["bad"]
+            outcome["dead_lettered"], outcome["bad"] = skipped_count, outcome["bad"] - skipped_count
+            outcome["bad"] = skipped_count if exceeds_tolerance(skipped_count, table.set_aside) else outcome["bad"]
         return rows, {**outcome, "timestamps": stamps}
 
-    def _records(self, job: StageJob, part: tuple[str, int, int, int]) -> list[Record]:
-        topic, partition, start, end = part
+    def _records(self, job: StageJob, offset_range: tuple[str, int, int, int]) -> list[Record]:
+        topic, partition, start, end = offset_range
         if job.letters is None:
             return self.broker.partitions[topic][partition].read(start, end, job.isolation)
         letters = (r for t, p, r in list_waiting_records(self.destination, job) if (t, p) == (topic, partition))
@@ -240,96 +253,117 @@ class MemoryEngine:
 
     def _find(self, job: StageJob, table: StageTable) -> None:
         """The names in a batch, left as a property of the table of names."""
-        found, bad, first = set(), 0, None
+        table_names, bad_count, first_bad = set(), 0, None
         for topic, partition, start, end in job.ranges:
             for record in self._records(job, (topic, partition, start, end)):
                 fate, row = self._decode(table, topic, partition, record)
                 if fate == "staged":
-                    found.add(table.naming.name_of({**row["value"], "topic": topic}))
+                    table_names.add(table.naming.name_of({**row["value"], "topic": topic}))
                 elif fate == "bad":
-                    bad, first = bad + 1, first or row
-        left = {"attempt": table.attempt, "names": sorted(found), "bad": bad, "first_bad": first}
-        self.destination.tables[table.intermediate].properties[table.property] = json.dumps(left)
+                    bad_count, first_bad = bad_count + 1, first_bad or row
+        names_outcome = {
+            "attempt": table.attempt,
+            "names": sorted(table_names),
+            "bad": bad_count,
+            "first_bad": first_bad,
+        }
+        self.destination.tables[table.intermediate].properties[table.property] = json.dumps(names_outcome)
         hit_failpoint("job.named")
 
     def _decode(self, table: StageTable, topic: str, partition: int, record: Record) -> tuple[str, Row]:
-        at = {"topic": topic, "partition": partition, "offset": record.offset}
+        place = {"topic": topic, "partition": partition, "offset": record.offset}
         source = record.value if record.key is None else record.key
         if table.value.applies_truncates and record.value == TRUNCATE:
             row = {"key": None, "value": None, "op": "t", "kept": [], "sequence": None}
-            return "staged", {**row, **at, "i": 0, "timestamp": record.timestamp}
+            return "staged", {**row, **place, "i": 0, "timestamp": record.timestamp}
         if BAD in (record.key, record.value) or (table.key_columns and source is None):
-            return "bad", {**at, "reason": "not readable"}
+            return "bad", {**place, "reason": "not readable"}
         prefix = table.key.prefix
         key = {c.name: source.get(c.name.removeprefix(prefix)) for c in table.key_columns}
         value = None if record.value is None else {c.name: record.value.get(c.name) for c in table.value_columns}
-        given = {name: part for name, part in (value or {}).items() if part is not None or name not in key}
-        shown = {**at, **dict.fromkeys(value or ()), **key, **given}
-        retracted = value is not None and self._is_retracted(table, shown)
-        deleted = value is None or (table.delete_when is not None and self.conditions[table.delete_when](shown))
-        deleted = deleted or retracted
-        unfit = _find_misfit(table, record, key, None if deleted else value)
-        if unfit:
-            return "bad", {**at, "reason": unfit}
-        if value is not None and not self._is_chosen(table, shown, retracted):
+        value_fields = {
+            name: field_value
+            for name, field_value in (value or {}).items()
+            if field_value is not None or name not in key
+        }
+        visible_fields = {**place, **dict.fromkeys(value or ()), **key, **value_fields}
+        is_retracted = value is not None and self._is_retracted(table, visible_fields)
+        is_delete = value is None or (
+            table.delete_when is not None and self.conditions[table.delete_when](visible_fields)
+        )
+        is_delete = is_delete or is_retracted
+        misfit = _find_misfit(table, record, key, None if is_delete else value)
+        if misfit:
+            return "bad", {**place, "reason": misfit}
+        if value is not None and not self._is_chosen(table, visible_fields, is_retracted):
             return "filtered", {}
-        fate = _judge_name(table, None if value is None else shown)
-        if fate or (deleted and table.ignore_deletes):
-            return fate or "ignored", {**at, "reason": "names no table"} if fate == "bad" else {}
-        known = {name: {**at, "timestamp": record.timestamp}.get(k) for name, k in table.metadata.items()}
-        told, kept = (None, []) if deleted else replace_placeholders(table, value or {})
-        made = None if told is None else {**told, **known}
-        if table.select is not None and made is not None and not table.keys_only:
-            made = self._selected(table.select, {**at, "timestamp": record.timestamp, **made, **key})
-        row = {"key": key, "value": made, "op": "d" if deleted else "u"}
-        row["kept"] = kept
-        row["sequence"] = _get_sequence(table, deleted, {**(value or {}), **known})
-        return "staged", {**row, **at, "i": 0, "timestamp": record.timestamp}
+        fate = _judge_name(table, None if value is None else visible_fields)
+        if fate or (is_delete and table.ignore_deletes):
+            return fate or "ignored", {**place, "reason": "names no table"} if fate == "bad" else {}
+        metadata_values = {name: {**place, "timestamp": record.timestamp}.get(k) for name, k in table.metadata.items()}
+        decoded_value, unchanged_columns = (None, []) if is_delete else replace_placeholders(table, value or {})
+        output_value = None if decoded_value is None else {**decoded_value, **metadata_values}
+        if table.select is not None and output_value is not None and not table.keys_only:
+            output_value = self._selected(table.select, {**place, "timestamp": record.timestamp, **output_value, **key})
+        row = {"key": key, "value": output_value, "op": "d" if is_delete else "u"}
+        row["kept"] = unchanged_columns
+        row["sequence"] = _get_sequence(table, is_delete, {**(value or {}), **metadata_values})
+        return "staged", {**row, **place, "i": 0, "timestamp": record.timestamp}
 
-    def _selected(self, asked: Projection, shown: Row) -> Row:
+    def _selected(self, projection: Projection, visible_fields: Row) -> Row:
         """A row made by what the test says the text means, with the dimensions' rows at their pinned snapshots."""
-        pinned = {d.alias: self.destination.tables[d.table].snapshots.get(d.snapshot_id) for d in asked.dimensions}
-        beside = {alias: [] if found is None else list(found.rows) for alias, found in pinned.items()}
-        made = self.selects[asked.text](shown, **beside)
-        return {column.name: made.get(column.name) for column in asked.columns}
+        snapshots = {
+            d.alias: self.destination.tables[d.table].snapshots.get(d.snapshot_id) for d in projection.dimensions
+        }
+        dimension_rows = {
+            alias: [] if snapshot is None else list(snapshot.rows) for alias, snapshot in snapshots.items()
+        }
+        selected_values = self.selects[projection.text](visible_fields, **dimension_rows)
+        return {column.name: selected_values.get(column.name) for column in projection.columns}
 
-    def _is_retracted(self, table: StageTable, shown: Row) -> bool:
+    def _is_retracted(self, table: StageTable, visible_fields: Row) -> bool:
         """Whether the condition's answer makes the record a delete."""
-        return bool(table.retracts) and json.dumps(self.conditions[table.when](shown)) in table.retracts
+        return bool(table.retracts) and json.dumps(self.conditions[table.when](visible_fields)) in table.retracts
 
-    def _is_chosen(self, table: StageTable, shown: Row, retracted: bool) -> bool:
+    def _is_chosen(self, table: StageTable, visible_fields: Row, is_retracted: bool) -> bool:
         """Whether a row meets the table's condition, or is retracted by it, and the route."""
-        if table.when is not None and not retracted and not self.conditions[table.when](shown):
+        if table.when is not None and not is_retracted and not self.conditions[table.when](visible_fields):
             return False
-        return table.route is None or _is_routed(table.route, shown)
+        return table.route is None or _is_routed(table.route, visible_fields)
 
     def _staged(self, statement: dict[str, Any]) -> list[Row]:
         if "rows" in statement:  # of a direct batch
             assert statement["rows_name"] == ROWS_NAME
             rows = [row for row in statement["rows"] if row["op"] != "bad"]
-            into = [column for column, field in statement["keys"] if field is None]
-            rows = [{**row, "key": {into[0]: row["key"]}} for row in rows] if into else rows
+            target_columns = [column for column, field in statement["keys"] if field is None]
+            rows = [{**row, "key": {target_columns[0]: row["key"]}} for row in rows] if target_columns else rows
             return [_rename_columns(row, statement) for row in rows]
-        pinned = self.destination.tables.get(statement["source"])
-        if pinned is None or statement["snapshot_id"] not in pinned.snapshots:
+        source_table = self.destination.tables.get(statement["source"])
+        if source_table is None or statement["snapshot_id"] not in source_table.snapshots:
             raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")
-        held = [r for r in pinned.snapshots[statement["snapshot_id"]].rows if r["op"] != "bad"]
-        into = [column for column, field in statement["keys"] if field is None]
-        held = [{**row, "key": {into[0]: row["key"]}} for row in held] if into else held
-        rows = [r for r in held if (r["batch_number"], r["attempt"]) == (statement["batch"], statement["attempt"])]
+        staged_rows = [r for r in source_table.snapshots[statement["snapshot_id"]].rows if r["op"] != "bad"]
+        target_columns = [column for column, field in statement["keys"] if field is None]
+        staged_rows = (
+            [{**row, "key": {target_columns[0]: row["key"]}} for row in staged_rows] if target_columns else staged_rows
+        )
+        rows = [
+            r for r in staged_rows if (r["batch_number"], r["attempt"]) == (statement["batch"], statement["attempt"])
+        ]
         rows = [r for r in rows if r["offset"] > statement.get("truncated_at", -1)]
         if statement.get("guarded"):
-            rows = _drop_superseded_rows(rows, [r for r in held if r["batch_number"] > statement["batch"]], statement)
+            rows = _drop_superseded_rows(
+                rows, [r for r in staged_rows if r["batch_number"] > statement["batch"]], statement
+            )
         return [_rename_columns(row, statement) for row in rows]
 
     def _remember(self, statement: dict[str, Any]) -> None:
         has_history = statement["statement"] == "remember_changes"
         memory = statement["changes" if has_history else "deletes"]
-        remembered, target = self.destination.tables[memory], self.destination.tables[statement["target"]]
+        memory_table, target = self.destination.tables[memory], self.destination.tables[statement["target"]]
         rows = target.read_rows(statement["branch"].removeprefix("branch_")) if statement["asks_rows"] else []
         remember = remember_changes if has_history else remember_deletes
-        after = remember(statement, remembered.read_rows(), self._staged(statement), rows)
-        self.destination.add_snapshot(memory, "main", tuple(after), {})
+        new_rows = remember(statement, memory_table.read_rows(), self._staged(statement), rows)
+        self.destination.add_snapshot(memory, "main", tuple(new_rows), {})
 
     def _merge(self, statement: dict[str, Any], summary: dict[str, str]) -> None:
         rows = self._staged(statement)
@@ -340,39 +374,41 @@ class MemoryEngine:
         keys = [column for column, _ in statement["keys"]]
         if statement["statement"].startswith("merge_truncate"):
             is_folded = statement["statement"] == "merge_truncate_folded"
-            plain = {**statement, "statement": "merge_upsert_delete"}
-            after, _ = merge_folded(statement, [], rows) if is_folded else _apply(plain, [], rows, keys)
-            words = {"added-records": len(after), "deleted-records": len(target.read_rows(branch))}
-            told = {**summary, **{name: str(number) for name, number in words.items()}}
-            self.destination.add_snapshot(statement["target"], branch, tuple(after), told)
+            upsert_statement = {**statement, "statement": "merge_upsert_delete"}
+            merged_rows, _ = (
+                merge_folded(statement, [], rows) if is_folded else _apply(upsert_statement, [], rows, keys)
+            )
+            summary_counts = {"added-records": len(merged_rows), "deleted-records": len(target.read_rows(branch))}
+            snapshot_summary = {**summary, **{name: str(number) for name, number in summary_counts.items()}}
+            self.destination.add_snapshot(statement["target"], branch, tuple(merged_rows), snapshot_summary)
             return
         check_bounds(statement, [row["key"] for row in rows])
         if statement["statement"] == "merge_sequenced":
-            remembered = self.destination.tables[statement["deletes"]].read_rows() if statement["deletes"] else []
-            after, counts = merge_sequenced(statement, target.read_rows(branch), rows, remembered)
+            remembered_rows = self.destination.tables[statement["deletes"]].read_rows() if statement["deletes"] else []
+            merged_rows, counts = merge_sequenced(statement, target.read_rows(branch), rows, remembered_rows)
         elif statement["statement"] == "merge_history":
             facts = self.destination.tables[statement["changes"]].read_rows()
-            after, counts = merge_history(statement, target.read_rows(branch), rows, facts)
+            merged_rows, counts = merge_history(statement, target.read_rows(branch), rows, facts)
         elif statement["statement"] == "merge_folded":
-            after, counts = merge_folded(statement, target.read_rows(branch), rows)
+            merged_rows, counts = merge_folded(statement, target.read_rows(branch), rows)
         else:
-            after, counts = _apply(statement, target.read_rows(branch), rows, keys)
+            merged_rows, counts = _apply(statement, target.read_rows(branch), rows, keys)
         if any(counts.values()):
             is_insert = statement["statement"] in ("merge_append", "merge_new")
-            words = {"added-records": counts["inserted"]} if is_insert else {}
-            words = words or {COUNTED + name: number for name, number in counts.items()}
-            told = {**summary, **{name: str(number) for name, number in words.items()}}
-            self.destination.add_snapshot(statement["target"], branch, tuple(after), told)
+            summary_counts = {"added-records": counts["inserted"]} if is_insert else {}
+            summary_counts = summary_counts or {COUNTED + name: number for name, number in counts.items()}
+            snapshot_summary = {**summary, **{name: str(number) for name, number in summary_counts.items()}}
+            self.destination.add_snapshot(statement["target"], branch, tuple(merged_rows), snapshot_summary)
 
 
-def _judge_name(table: StageTable, shown: Row | None) -> str | None:
+def _judge_name(table: StageTable, visible_fields: Row | None) -> str | None:
     """Bad where names are looked for and the row makes none, filtered where it names another table."""
-    if table.naming is None or shown is None:
+    if table.naming is None or visible_fields is None:
         return None
-    named = table.naming.name_of(shown)
+    table_name = table.naming.name_of(visible_fields)
     if table.naming.name is None:
-        return "bad" if named is None else None
-    return None if named == table.naming.name else "filtered"
+        return "bad" if table_name is None else None
+    return None if table_name == table.naming.name else "filtered"
 
 
 def _find_misfit(table: StageTable, record: Record, key: Row, value: Row | None) -> str | None:
@@ -380,11 +416,15 @@ def _find_misfit(table: StageTable, record: Record, key: Row, value: Row | None)
     for name in table.verified if record.key is not None and record.value is not None else ():
         if key[table.key.prefix + name] != record.value.get(name):
             return f"the key and the value differ in field {name}"
-    _, kept = replace_placeholders(table, value or {})
+    _, unchanged_columns = replace_placeholders(table, value or {})
     if table.has_history and table.sequence and value is not None and value.get(table.sequence[0], 0) is None:
         return f"{table.sequence[0]} is NULL"
-    kept = kept if table.sequence or table.has_history else [name for name in kept if name.casefold() in table.grouped]
-    return f"the value of {kept[0]} is not in the event" if kept else None
+    unchanged_columns = (
+        unchanged_columns
+        if table.sequence or table.has_history
+        else [name for name in unchanged_columns if name.casefold() in table.grouped]
+    )
+    return f"the value of {unchanged_columns[0]} is not in the event" if unchanged_columns else None
 
 
 def _has_placeholder(table: StageTable, record: Record) -> bool:
@@ -392,15 +432,15 @@ def _has_placeholder(table: StageTable, record: Record) -> bool:
     return table.value.unavailable is not None and table.value.unavailable in json.dumps(record.value)
 
 
-def _is_superseded(table: StageTable, record: Record, last: int) -> bool:
-    return record.key is not None and record.offset < last and not _has_placeholder(table, record)
+def _is_superseded(table: StageTable, record: Record, last_offset: int) -> bool:
+    return record.key is not None and record.offset < last_offset and not _has_placeholder(table, record)
 
 
-def _get_sequence(table: StageTable, deleted: bool, row: Row) -> list[Any] | None:
-    carried = [row.get(name) for name in table.sequence if name not in table.metadata]
-    shown = not carried or any(part is not None for part in carried)
-    shown = shown or table.has_history
-    return [row.get(name) for name in table.sequence] if table.sequence and (shown or not deleted) else None
+def _get_sequence(table: StageTable, is_delete: bool, row: Row) -> list[Any] | None:
+    sequence_values = [row.get(name) for name in table.sequence if name not in table.metadata]
+    has_sequence = not sequence_values or any(value is not None for value in sequence_values)
+    has_sequence = has_sequence or table.has_history
+    return [row.get(name) for name in table.sequence] if table.sequence and (has_sequence or not is_delete) else None
 
 
 def _rename_columns(row: Row, statement: dict[str, Any]) -> Row:
@@ -408,31 +448,31 @@ def _rename_columns(row: Row, statement: dict[str, Any]) -> Row:
     key = dict(zip((column for column, _ in statement["keys"]), row["key"].values(), strict=True))
     if row["value"] is None:
         return {**row, "key": key}
-    found = {
+    candidates = {
         column: [row["value"].get(name) for name in re.findall("`([^`]+)`", sql)]
         for column, sql in statement.get("expressions", {}).items()
     }
-    value = {column: next((v for v in there if v is not None), None) for column, there in found.items()}
+    value = {column: next((v for v in values if v is not None), None) for column, values in candidates.items()}
     return {**row, "key": key, "value": {**row["value"], **value}}
 
 
-def _build_dead_letter(record: Record, bad: Row) -> Row:
+def _build_dead_letter(record: Record, refusal: Row) -> Row:
     """A record that cannot be read, as it is staged."""
-    place = {name: bad[name] for name in ("topic", "partition", "offset")}
+    place = {name: refusal[name] for name in ("topic", "partition", "offset")}
     stage = "key" if record.key == BAD else "value"
-    told = {"key": record.key, "value": record.value, "stage": stage, "message": bad["reason"]}
-    told |= {"error_class": f"Undecodable{stage.title()}", "headers": None}
-    return {"key": None, "value": None, "op": "bad", **place, "timestamp": record.timestamp, "i": 0, "bad": told}
+    letter = {"key": record.key, "value": record.value, "stage": stage, "message": refusal["reason"]}
+    letter |= {"error_class": f"Undecodable{stage.title()}", "headers": None}
+    return {"key": None, "value": None, "op": "bad", **place, "timestamp": record.timestamp, "i": 0, "bad": letter}
 
 
-def _is_routed(route: Route, shown: Row) -> bool:
-    value = shown.get(route.field)
+def _is_routed(route: Route, visible_fields: Row) -> bool:
+    value = visible_fields.get(route.field)
     if value is None:
         return False
     return str(value) in route.names if route.pattern is None else re.fullmatch(route.pattern, str(value)) is not None
 
 
-def _drop_superseded_rows(rows: list[Row], later: list[Row], statement: dict[str, Any]) -> list[Row]:
+def _drop_superseded_rows(rows: list[Row], later_rows: list[Row], statement: dict[str, Any]) -> list[Row]:
     """What a backfill may apply: keys that no later slice and no record up to the position supersedes."""
 
     def key(row: Row) -> str:
@@ -444,25 +484,27 @@ def _drop_superseded_rows(rows: list[Row], later: list[Row], statement: dict[str
             highest[key(row)] = max(highest.get(key(row), []), build_sort_key(row["sequence"]) or [])
 
     def supersedes(row: Row) -> bool:
-        known = highest.get(key(row)) if "sequence" in statement else None
-        return known is None or row["sequence"] is None or build_sort_key(row["sequence"]) >= known
+        highest_sequence = highest.get(key(row)) if "sequence" in statement else None
+        return (
+            highest_sequence is None or row["sequence"] is None or build_sort_key(row["sequence"]) >= highest_sequence
+        )
 
-    last = {key(row): row for row in sorted(rows, key=lambda row: row["offset"])}
+    last_rows = {key(row): row for row in sorted(rows, key=lambda row: row["offset"])}
 
     def is_later(row: Row) -> bool:
-        mine = last.get(key(row))
-        return mine is None or row["topic"] != mine["topic"] or row["offset"] > mine["offset"]
+        last_row = last_rows.get(key(row))
+        return last_row is None or row["topic"] != last_row["topic"] or row["offset"] > last_row["offset"]
 
-    wanted = (row for row in later if "by_offset" not in statement or is_later(row))
-    superseded = {key(row) for row in wanted if supersedes(row)}
+    candidates = (row for row in later_rows if "by_offset" not in statement or is_later(row))
+    superseded = {key(row) for row in candidates if supersedes(row)}
     return [r for r in rows if key(r) not in superseded]
 
 
 def _apply(
-    asked: dict[str, Any], table: list[Row], staged: list[Row], keys: list[str]
+    request: dict[str, Any], table: list[Row], staged_rows: list[Row], keys: list[str]
 ) -> tuple[list[Row], dict[str, int]]:
     """What the statement does; keys are compared null-safe, by Python's own equality."""
-    statement, values = asked["statement"], asked["values"]
+    statement, values = request["statement"], request["values"]
 
     def key_of(row: Row) -> tuple[Any, ...]:
         return tuple(json.dumps(row.get(name)) for name in keys)
@@ -470,51 +512,61 @@ def _apply(
     def build_row(row: Row) -> Row:
         return {**row["key"], **{name: row["value"].get(name) for name in values}}
 
-    ordered = sorted(staged, key=lambda r: (r["offset"], r["i"]))
+    changes = sorted(staged_rows, key=lambda r: (r["offset"], r["i"]))
     counts = {"inserted": 0, "updated": 0, "deleted": 0}
     if statement == "merge_append":
-        added = [build_row(row) for row in ordered if row["op"] != "d"]
-        return [*table, *added], {**counts, "inserted": len(added)}
+        new_rows = [build_row(row) for row in changes if row["op"] != "d"]
+        return [*table, *new_rows], {**counts, "inserted": len(new_rows)}
     if statement == "merge_new":  # what is there is not looked at: a key that is there is there twice
-        added = [build_row(row) for row in {key_of(r["key"]): r for r in ordered}.values() if row["op"] != "d"]
-        return [*table, *added], {**counts, "inserted": len(added)}
+        new_rows = [build_row(row) for row in {key_of(r["key"]): r for r in changes}.values() if row["op"] != "d"]
+        return [*table, *new_rows], {**counts, "inserted": len(new_rows)}
     if statement == "merge_delete":
-        last = {key_of(r["key"]): (r["offset"], r["i"]) for r in ordered if r["op"] == "d"}
-        kept = [row for row in table if key_of(row) not in last]
-        added = [
+        last_deletes = {key_of(r["key"]): (r["offset"], r["i"]) for r in changes if r["op"] == "d"}
+        remaining_rows = [row for row in table if key_of(row) not in last_deletes]
+        new_rows = [
             build_row(r)
-            for r in ordered
-            if r["op"] != "d" and (r["offset"], r["i"]) > last.get(key_of(r["key"]), (-1, 0))
+            for r in changes
+            if r["op"] != "d" and (r["offset"], r["i"]) > last_deletes.get(key_of(r["key"]), (-1, 0))
         ]
-        return [*kept, *added], {"inserted": len(added), "updated": 0, "deleted": len(table) - len(kept)}
-    last_of = {key_of(r["key"]): r for r in ordered}
+        return [*remaining_rows, *new_rows], {
+            "inserted": len(new_rows),
+            "updated": 0,
+            "deleted": len(table) - len(remaining_rows),
+        }
+    last_changes = {key_of(r["key"]): r for r in changes}
     if statement in ("backfill_append", "backfill_delete"):  # one row for a key that has none
-        there = {key_of(row) for row in table}
-        last_of = {key: r for key, r in last_of.items() if r["op"] == "d" or key not in there}
+        current_keys = {key_of(row) for row in table}
+        last_changes = {key: r for key, r in last_changes.items() if r["op"] == "d" or key not in current_keys}
     if statement == "merge_soft_delete":
-        return _delete_softly(asked["flag"], table, ordered, key_of, build_row)
-    after = []
+        return _delete_softly(request["flag"], table, changes, key_of, build_row)
+    merged_rows = []
     for row in table:
-        change = last_of.pop(key_of(row), None)
+        change = last_changes.pop(key_of(row), None)
         if change is None:
-            after.append(row)
+            merged_rows.append(row)
         elif change["op"] == "d":
             counts["deleted"] += 1
         else:
             counts["updated"] += 1
-            after.append({**row, **build_row(change)})
-    added = [build_row(change) for change in last_of.values() if change["op"] != "d"]
-    return [*after, *added], {**counts, "inserted": len(added)}
+            merged_rows.append({**row, **build_row(change)})
+    new_rows = [build_row(change) for change in last_changes.values() if change["op"] != "d"]
+    return [*merged_rows, *new_rows], {**counts, "inserted": len(new_rows)}
 
 
 def _delete_softly(
-    flag: str, table: list[Row], ordered: list[Row], key_of: Callable[[Row], Any], made: Callable[[Row], Row]
+    flag: str, table: list[Row], changes: list[Row], key_of: Callable[[Row], Any], build_row: Callable[[Row], Row]
 ) -> tuple[list[Row], dict[str, int]]:
-    after = {key_of(row): row for row in table}
-    before = set(after)
-    ends = {key_of(r["key"]): r["op"] == "d" for r in ordered}
-    upserts = {key_of(r["key"]): r for r in ordered if r["op"] != "d"}
-    after |= {key: {**after.get(key, {}), **made(row)} for key, row in upserts.items()}
-    after |= {key: {**after[key], flag: deleted} for key, deleted in ends.items() if key in after}
-    counts = {"inserted": len(set(after) - before), "updated": len(before & set(ends)), "deleted": 0}
-    return list(after.values()), counts
+    rows_by_key = {key_of(row): row for row in table}
+    keys_before = set(rows_by_key)
+    deletion_flags = {key_of(r["key"]): r["op"] == "d" for r in changes}
+    upserts = {key_of(r["key"]): r for r in changes if r["op"] != "d"}
+    rows_by_key |= {key: {**rows_by_key.get(key, {}), **build_row(row)} for key, row in upserts.items()}
+    rows_by_key |= {
+        key: {**rows_by_key[key], flag: is_delete} for key, is_delete in deletion_flags.items() if key in rows_by_key
+    }
+    counts = {
+        "inserted": len(set(rows_by_key) - keys_before),
+        "updated": len(keys_before & set(deletion_flags)),
+        "deleted": 0,
+    }
+    return list(rows_by_key.values()), counts

@@ -18,105 +18,125 @@ def compute_versions(changes: list[Change]) -> list[tuple[Any, Any, Any, Any]]:
     """
     rows = []
     for key in {change[0] for change in changes}:
-        reached: list[Any] = []
-        at: dict[Any, list[Any]] = defaultdict(list)
+        times: list[Any] = []
+        changes_by_time: dict[Any, list[Any]] = defaultdict(list)
         for number, (_, kind, sequence, timestamp, value) in enumerate(c for c in changes if c[0] == key):
-            time = max([timestamp, *reached]) if kind == "tombstone" else sequence[0]
-            reached.append(timestamp if kind == "tombstone" else time)
-            at[time].append((kind, build_sort_key(list(sequence)) or [], number, value))
-        rows += _lay_out_versions(key, at)
+            time = max([timestamp, *times]) if kind == "tombstone" else sequence[0]
+            times.append(timestamp if kind == "tombstone" else time)
+            changes_by_time[time].append((kind, build_sort_key(list(sequence)) or [], number, value))
+        rows += _lay_out_versions(key, changes_by_time)
     return rows
 
 
-def _lay_out_versions(key: Any, at: dict[Any, list[Any]]) -> list[tuple[Any, Any, Any, Any]]:
+def _lay_out_versions(key: Any, changes_by_time: dict[Any, list[Any]]) -> list[tuple[Any, Any, Any, Any]]:
     rows: list[tuple[Any, Any, Any, Any]] = []
-    standing: tuple[Any, Any] | None = None
+    current_version: tuple[Any, Any] | None = None
     place = -9
-    for time in sorted(at):
-        last = max(((s, n, v) for kind, s, n, v in at[time] if kind == "upsert"), default=None, key=lambda c: c[:2])
-        place = place if last is None else last[1]
-        told = [change for change in at[time] if change[0] in ("delete", "tombstone")]
-        ends = any(n > place if kind == "tombstone" else last is None or (s, n) > last[:2] for kind, s, n, _ in told)
+    for time in sorted(changes_by_time):
+        last_upsert = max(
+            ((s, n, v) for kind, s, n, v in changes_by_time[time] if kind == "upsert"),
+            default=None,
+            key=lambda c: c[:2],
+        )
+        place = place if last_upsert is None else last_upsert[1]
+        deletes = [change for change in changes_by_time[time] if change[0] in ("delete", "tombstone")]
+        ends = any(
+            n > place if kind == "tombstone" else last_upsert is None or (s, n) > last_upsert[:2]
+            for kind, s, n, _ in deletes
+        )
         # where a row ended, and the change that ended it is forgotten
-        ends |= not told and any(kind == "ended" and n > (last[1] if last else -9) for kind, _, n, _ in at[time])
-        if last is not None and (standing is None or standing[1] != last[2]):
-            rows += [(key, standing[1], standing[0], time)] if standing else []
-            standing = (time, last[2])
-        if ends and standing:
-            rows.append((key, standing[1], standing[0], time))
-            standing = None
-    return rows + ([(key, standing[1], standing[0], None)] if standing else [])
+        ends |= not deletes and any(
+            kind == "ended" and n > (last_upsert[1] if last_upsert else -9) for kind, _, n, _ in changes_by_time[time]
+        )
+        if last_upsert is not None and (current_version is None or current_version[1] != last_upsert[2]):
+            rows += [(key, current_version[1], current_version[0], time)] if current_version else []
+            current_version = (time, last_upsert[2])
+        if ends and current_version:
+            rows.append((key, current_version[1], current_version[0], time))
+            current_version = None
+    return rows + ([(key, current_version[1], current_version[0], None)] if current_version else [])
 
 
-def remember_changes(statement: dict[str, Any], remembered: list[Row], staged: list[Row], rows: list[Row]) -> list[Row]:
+def remember_changes(
+    statement: dict[str, Any], remembered_facts: list[Row], staged_rows: list[Row], rows: list[Row]
+) -> list[Row]:
     """The facts of a batch among those that are known."""
-    after = {json.dumps([fact["key"], fact[TIME], fact[KIND]]): fact for fact in remembered}
-    reached: dict[str, list[Any]] = defaultdict(list)
-    for key, time in [(fact["key"], fact[TIME]) for fact in remembered] + [
+    facts_by_place = {json.dumps([fact["key"], fact[TIME], fact[KIND]]): fact for fact in remembered_facts}
+    times_by_key: dict[str, list[Any]] = defaultdict(list)
+    for key, time in [(fact["key"], fact[TIME]) for fact in remembered_facts] + [
         (_get_key(statement, row), row[statement[end]]) for row in rows for end in ("valid_from", "valid_to")
     ]:
-        reached[json.dumps(key)] += [time] if time is not None else []
-    known = {json.dumps([fact[name] for name in PLACE]) for fact in remembered}
-    for row in sorted(staged, key=lambda r: (r["offset"], r["i"])):
+        times_by_key[json.dumps(key)] += [time] if time is not None else []
+    known_places = {json.dumps([fact[name] for name in PLACE]) for fact in remembered_facts}
+    for row in sorted(staged_rows, key=lambda r: (r["offset"], r["i"])):
         time, kind, name = _get_time(statement, row), _get_kind(statement, row), json.dumps(row["key"])
-        if kind == "t" and json.dumps([row[name] for name in PLACE]) in known:
+        if kind == "t" and json.dumps([row[name] for name in PLACE]) in known_places:
             continue
-        reached[name].append(time)
-        time = max(reached[name]) if kind == "t" else time
+        times_by_key[name].append(time)
+        time = max(times_by_key[name]) if kind == "t" else time
         place = json.dumps([row["key"], time, kind])
         fact = {**{n: row[n] for n in (*PLACE, "key", "value", "sequence", "timestamp")}, TIME: time, KIND: kind}
-        if place not in after or _get_order(fact) > _get_order(after[place]):
-            after[place] = fact
-    return list(after.values())
+        if place not in facts_by_place or _get_order(fact) > _get_order(facts_by_place[place]):
+            facts_by_place[place] = fact
+    return list(facts_by_place.values())
 
 
-def merge_history(statement: dict[str, Any], table: list[Row], staged: list[Row], remembered: list[Row]) -> Any:
+def merge_history(
+    statement: dict[str, Any], table: list[Row], staged_rows: list[Row], remembered_facts: list[Row]
+) -> Any:
     """The table's rows after the batch's keys were laid out anew, and what changed."""
-    touched = {json.dumps(row["key"]) for row in staged}
+    changed_keys = {json.dumps(row["key"]) for row in staged_rows}
     changes = []
     for row in table:
-        if json.dumps(_get_key(statement, row)) in touched:
+        if json.dumps(_get_key(statement, row)) in changed_keys:
             values = {name: row.get(name) for name in statement["values"]}
             sequence = [row.get(name) for name in statement["sequence"]]
             begin, end = row[statement["valid_from"]], row[statement["valid_to"]]
             changes.append((_get_key(statement, row), "upsert", begin, sequence, -2, values))
             if end is not None:
                 changes.append((_get_key(statement, row), "ended", end, [], -1 if begin == end else -3, values))
-    words = {"u": "upsert", "d": "delete", "t": "tombstone"}
-    for fact in (fact for fact in remembered if json.dumps(fact["key"]) in touched):
+    kind_names = {"u": "upsert", "d": "delete", "t": "tombstone"}
+    for fact in (fact for fact in remembered_facts if json.dumps(fact["key"]) in changed_keys):
         value = fact["value"] and {name: fact["value"].get(name) for name in statement["values"]}
-        changes.append((fact["key"], words[fact[KIND]], fact[TIME], fact["sequence"] or [], fact["offset"], value))
-    made = {
+        changes.append((fact["key"], kind_names[fact[KIND]], fact[TIME], fact["sequence"] or [], fact["offset"], value))
+    new_versions = {
         json.dumps([row[name] for name in _list_names(statement)]): row for row in _build_versions(statement, changes)
     }
-    kept = [row for row in table if json.dumps(_get_key(statement, row)) not in touched]
-    before = {
+    unchanged_rows = [row for row in table if json.dumps(_get_key(statement, row)) not in changed_keys]
+    old_versions = {
         json.dumps([r[n] for n in _list_names(statement)]): r
         for r in table
-        if json.dumps(_get_key(statement, r)) in touched
+        if json.dumps(_get_key(statement, r)) in changed_keys
     }
-    counts = {"inserted": len(made.keys() - before.keys()), "deleted": len(before.keys() - made.keys())}
-    counts["updated"] = sum(made[name] != before[name] for name in made.keys() & before.keys())
-    return [*kept, *made.values()], counts
+    counts = {
+        "inserted": len(new_versions.keys() - old_versions.keys()),
+        "deleted": len(old_versions.keys() - new_versions.keys()),
+    }
+    counts["updated"] = sum(
+        new_versions[name] != old_versions[name] for name in new_versions.keys() & old_versions.keys()
+    )
+    return [*unchanged_rows, *new_versions.values()], counts
 
 
 def _build_versions(statement: dict[str, Any], changes: list[Any]) -> list[Row]:
-    stamps = [name for name, _ in statement["compared"]]
+    compared_columns = [name for name, _ in statement["compared"]]
     rows = []
     for name in dict.fromkeys(json.dumps(change[0]) for change in changes):
-        at: dict[Any, list[Any]] = defaultdict(list)
-        full = {}
+        changes_by_time: dict[Any, list[Any]] = defaultdict(list)
+        values_by_time = {}
         for key, kind, time, sequence, place, values in changes:
             if json.dumps(key) == name:
-                told = json.dumps([values[c] for c in stamps]) if kind == "upsert" else None
-                at[time].append((kind, build_sort_key(sequence), place, told))
+                compared_text = json.dumps([values[c] for c in compared_columns]) if kind == "upsert" else None
+                changes_by_time[time].append((kind, build_sort_key(sequence), place, compared_text))
                 if kind == "upsert":
-                    full[time] = max(
-                        full.get(time, ([], -9, None)), (build_sort_key(sequence), place, values), key=_get_order_prefix
+                    values_by_time[time] = max(
+                        values_by_time.get(time, ([], -9, None)),
+                        (build_sort_key(sequence), place, values),
+                        key=_get_order_prefix,
                     )
-        for _, _, begin, end in _lay_out_versions(name, at):
+        for _, _, begin, end in _lay_out_versions(name, changes_by_time):
             span = {statement["valid_from"]: begin, statement["valid_to"]: end, statement["is_current"]: end is None}
-            rows.append({**_get_key_columns(statement, json.loads(name)), **full[begin][2], **span})
+            rows.append({**_get_key_columns(statement, json.loads(name)), **values_by_time[begin][2], **span})
     return rows
 
 

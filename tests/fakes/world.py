@@ -23,13 +23,13 @@ class Watched:
         self._name, self._port, self._hook = name, port, hook
 
     def __getattr__(self, method: str) -> Any:
-        found = getattr(self._port, method)
-        if not callable(found):
-            return found
+        attribute = getattr(self._port, method)
+        if not callable(attribute):
+            return attribute
 
         def call(*args: Any, **kwargs: Any) -> Any:
             self._hook(f"{self._name}.{method}", "before")
-            result = found(*args, **kwargs)
+            result = attribute(*args, **kwargs)
             self._hook(f"{self._name}.{method}", "after")
             return result
 
@@ -49,20 +49,25 @@ class World:
     def attempt(self) -> str:
         return f"attempt{next(self._attempts)}"
 
-    def build_ports(self, pipeline: Pipeline, hook: Hook | None = None, **options: Any) -> Ports:
-        """The ports of one runner; `options` replaces some by doubles with a fault, `destination` its five at once."""
-        destination = options.pop("destination", self.destination)
-        chosen = {"broker": self.broker, "engine": self.engine, **vars(build_destination(destination)), **options}
+    def build_ports(self, pipeline: Pipeline, hook: Hook | None = None, **doubles: Any) -> Ports:
+        """The ports of one runner; `doubles` replaces some by doubles with a fault, `destination` its five at once."""
+        destination = doubles.pop("destination", self.destination)
+        port_map = {"broker": self.broker, "engine": self.engine, **vars(build_destination(destination)), **doubles}
         if hook is not None:
-            chosen = {name: Watched(name, port, hook) for name, port in chosen.items()}
+            port_map = {name: Watched(name, port, hook) for name, port in port_map.items()}
         return Ports(
-            pipeline, sql=StructuredSql(), now_ms=self.clock, new_attempt=self.attempt, pause=self.clock.pause, **chosen
+            pipeline,
+            sql=StructuredSql(),
+            now_ms=self.clock,
+            new_attempt=self.attempt,
+            pause=self.clock.pause,
+            **port_map,
         )
 
     def read_rows(self, table: str) -> list[Row]:
         """The table's rows in an order of their own."""
-        found = self.destination.tables.get(table)
-        return sorted(found.read_rows(), key=lambda r: json.dumps(r, sort_keys=True)) if found else []
+        memory_table = self.destination.tables.get(table)
+        return sorted(memory_table.read_rows(), key=lambda r: json.dumps(r, sort_keys=True)) if memory_table else []
 
 
 class CrashAt:
@@ -81,8 +86,8 @@ class CrashAt:
 class PauseAt:
     """A hook that lets others run, once, while its own runner stands between two calls."""
 
-    def __init__(self, number: int, meanwhile: Callable[[], object]) -> None:
-        self.number, self.calls, self.meanwhile = number, 0, meanwhile
+    def __init__(self, number: int, action: Callable[[], object]) -> None:
+        self.number, self.calls, self.meanwhile = number, 0, action
 
     def __call__(self, call: str, moment: str) -> None:
         self.calls += 1
