@@ -18,9 +18,10 @@ from fakes.faults import (
     LosesARecord,
     RefusesPublish,
 )
-from fakes.lake import MemoryDestination, MemoryTable, Row, Snapshot
+from fakes.lake import MemoryDestination
 from fakes.pipelines import build_pipeline, build_table
 from fakes.spark import BAD, MemoryEngine, StructuredSql
+from fakes.tables import MemoryTable, Row, Snapshot
 from fakes.world import CrashAt, Hook, PauseAt, Watched, World
 
 __all__ = [

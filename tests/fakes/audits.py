@@ -7,7 +7,8 @@ from typing import Any
 from tidegate.errors import RetryLater
 from tidegate.model import resource_names
 
-from fakes.lake import MemoryDestination, Row
+from fakes.lake import MemoryDestination
+from fakes.tables import Row
 
 Judges = Mapping[str, Callable[[Any], bool]]  # an audit's text: what it says of one row, or of all rows of the branch
 

@@ -8,7 +8,8 @@ from tidegate.merge.dead_letters import LATER_COLUMNS
 from tidegate.model.ownership import Ownership, TableKind
 
 from fakes.broker import Record
-from fakes.lake import MemoryDestination, Row, is_within
+from fakes.lake import MemoryDestination
+from fakes.tables import Row, is_within
 
 
 def mark_of(ownership: dict[str, Any]) -> dict[str, str]:

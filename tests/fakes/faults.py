@@ -12,8 +12,8 @@ from tidegate.jobs.stage_job import StageJob
 from tidegate.ports.context import TableCommit
 
 from fakes.clock import Crash
-from fakes.lake import Row
 from fakes.spark import MemoryEngine
+from fakes.tables import Row
 
 
 class _Delegating:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tidegate.jobs.stage_job import StageTable
 
-from fakes.lake import Row
+from fakes.tables import Row
 
 
 def replace_placeholders(table: StageTable, value: Row) -> tuple[Row, list[str]]:

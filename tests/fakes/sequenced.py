@@ -5,7 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from fakes.lake import Row
+from fakes.tables import Row
 
 Counted = tuple[list[Row], dict[str, int]]
 

@@ -26,8 +26,9 @@ from fakes.bounds import check_bounds
 from fakes.broker import MemoryBroker, Record
 from fakes.dead_letters import list_waiting_records, mark_of, write_dead_letters
 from fakes.folded import merge_folded, replace_placeholders
-from fakes.lake import MemoryDestination, Row
+from fakes.lake import MemoryDestination
 from fakes.sequenced import build_sort_key, merge_sequenced, remember_deletes
+from fakes.tables import Row
 from fakes.versions import merge_history, remember_changes
 
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."

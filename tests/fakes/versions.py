@@ -4,8 +4,8 @@ import json
 from collections import defaultdict
 from typing import Any
 
-from fakes.lake import Row
 from fakes.sequenced import build_sort_key
+from fakes.tables import Row
 
 Change = tuple[Any, str, tuple[Any, ...], int, Any]
 TIME, KIND, PLACE = "_tidegate_valid_from", "_tidegate_kind", ("topic", "partition", "offset", "i")

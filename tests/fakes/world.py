@@ -10,8 +10,9 @@ from tidegate.spec.pipeline import Pipeline
 
 from fakes.broker import MemoryBroker
 from fakes.clock import Clock, Crash
-from fakes.lake import MemoryDestination, Row, build_destination
+from fakes.lake import MemoryDestination, build_destination
 from fakes.spark import MemoryEngine, StructuredSql
+from fakes.tables import Row
 
 Hook = Callable[[str, str], None]  # (port.method, "before" or "after")
 
