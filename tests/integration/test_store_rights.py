@@ -144,7 +144,7 @@ def test_flush_names_what_it_may_not_write_and_is_finished_where_it_may_not_dele
     with caplog.at_level(logging.WARNING):
         assert lake.bench.drain("p") == 1
     lake.check()
-    assert [one for one in caplog.messages if one.startswith("not cleaned up") and is_match(UNDELETED, one)]
+    assert [one for one in caplog.messages if one.startswith("clean-up failed") and is_match(UNDELETED, one)]
     assert lake.list_files("shop.latest_p_tmp") != []
     lake.allow()
     lake.send(k21="deleted")

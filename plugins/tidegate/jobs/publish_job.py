@@ -86,7 +86,7 @@ class PublishJob:
             "topics": tuple(data["topics"]),
             "position": Progress.from_dict(data["position"]),
             "parts": tuple(KeyPart(**part) for part in data["parts"]),
-            "grouped": grouped_sql and Grouped(grouped_sql["keys_sql"], tuple(grouped_sql["matched"])),
+            "grouped": grouped_sql and Grouped(grouped_sql["keys_sql"], tuple(grouped_sql["matched_keys"])),
             "touched": touched_files and TouchedFiles(tuple(touched_files["old"]), tuple(touched_files["new"])),
             "ranges": None if ranges is None else Ranges.from_dict(ranges),
         }
