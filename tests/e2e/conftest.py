@@ -359,6 +359,13 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         yield Scene(stack, airflow, folder, guarded, statsd, mails, relay)
 
 
+@pytest.fixture(scope="session")
+def submitted_run(scene: Scene) -> str:
+    """A flush by spark-submit, begun by the first test that asks: its two jobs start JVMs while other tests go on."""
+    scene.produce("submitted", {n: f"name {n}" for n in range(50)} | {7: None})
+    return scene.find_first_run("tidegate_submitted")
+
+
 def _build_environment(
     folder: Path, master: str, guarded: GuardedBroker, statsd: StatsdServer, mails: Mailbox
 ) -> dict[str, str]:

@@ -31,6 +31,7 @@ def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Sce
         assert mistake in error
 
 
+@pytest.mark.usefixtures("submitted_run")  # begun here, and looked at by the last tests
 def test_the_scheduler_has_made_the_pool_of_the_catalog(scene: Scene) -> None:
     """A task in a pool that does not exist would wait for ever."""
     assert "tidegate_lake" in {pool["name"] for pool in scene.airflow.get("pools")["pools"]}

@@ -16,11 +16,10 @@ pytestmark = pytest.mark.real
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 
 
-def test_spark_submit_on_a_standalone_cluster_gives_the_same_table(scene: Scene) -> None:
-    scene.produce("submitted", {n: f"name {n}" for n in range(50)} | {7: None})
-    run = scene.find_first_run("tidegate_submitted")
-    assert scene.airflow.await_run("tidegate_submitted", run, patience=600) == "success"
-    assert scene.airflow.read_task_states("tidegate_submitted", run)["compact"] == ["skipped"], "no job for one file"
+def test_spark_submit_on_a_standalone_cluster_gives_the_same_table(scene: Scene, submitted_run: str) -> None:
+    assert scene.airflow.await_run("tidegate_submitted", submitted_run, patience=600) == "success"
+    states = scene.airflow.read_task_states("tidegate_submitted", submitted_run)
+    assert states["compact"] == ["skipped"], "no job for one file"
     wait_until(lambda: scene.exists("e2e.submitted"), "the table")
     assert scene.read_rows("e2e.submitted") == {n: f"name {n}" for n in range(50) if n != 7}
     scene.airflow.unpause("tidegate_submitted", paused=True)

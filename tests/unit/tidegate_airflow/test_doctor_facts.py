@@ -29,7 +29,8 @@ with create_session() as session:
     session.add(Pool(pool="tidegate_lake", slots=4, description="", include_deferred=False))
     session.add(DagBundleModel(name="from-git"))
     session.flush()
-    session.add(DagModel(dag_id="tidegate-janitor", bundle_name="from-git", is_paused=False, fileloc="x", is_stale=False))
+    state = dict(is_paused=False, is_stale=False)
+    session.add(DagModel(dag_id="tidegate-janitor", bundle_name="from-git", fileloc="x", **state))
 """
 NEEDS = AirflowNeeds({"kafka_default": ("one",), "spark_prod": ("one", "two")}, ("lake", "pond"), ("two",))
 
