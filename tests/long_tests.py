@@ -146,7 +146,9 @@ _BEHIND: dict[str, list[str]] = {
         f"{_BIGQUERY}of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing"
     ],
     "tests/integration/test_fan_out.py::test_records_name_their_tables_and_awkward_values_never_become_names": [
-        f"{_BIGQUERY}records_name_their_tables_which_are_made_at_first_sight"
+        f"{_BIGQUERY}records_name_their_tables_which_are_made_at_first_sight",
+        # a key with a prefix there, and below one column
+        f"{_I}fan_out.py::test_records_name_tables_whose_key_is_one_column_or_has_a_prefix",
     ],
     "tests/integration/test_command_line.py::test_plan_flush_and_status_tell_the_same_story": [
         f"{_BIGQUERY}commands_show_move_and_read_again"
@@ -765,6 +767,10 @@ _BEHIND: dict[str, list[str]] = {
     f"{_I}keys.py::test_record_whose_key_and_value_differ_is_bad": [
         f"{_I}keys.py::test_prefix_keeps_key_and_value_columns_of_one_name_apart"
     ],
+    # the same decoder; bad records are set aside with their offsets in tests of dead letters
+    f"{_I}required_parts.py::test_avro_value_with_null_where_a_part_must_not_be_is_bad": [
+        f"{_I}required_parts.py::test_bad_part_is_named_with_its_offset_and_takes_no_record_down_with_it"
+    ],
     f"{_I}msgpack.py::test_key_of_a_record_without_one_is_taken_from_the_value[False]": [
         f"{_I}keys.py::test_keyless_topic_takes_the_key_from_the_value"
     ],
@@ -843,9 +849,6 @@ _BEHIND: dict[str, list[str]] = {
     f"{_WHOLE}[string-value]": _pick(_WHOLE, "string-key"),
     f"{_I}written_messages.py::test_registered_message_is_used_as_it_is_with_each_type_that_it_may_have[proto3]": _pick(
         f"{_I}written_messages.py::test_registered_message_is_used_as_it_is_with_each_type_that_it_may_have", "proto2"
-    ),
-    f"{_I}fan_out.py::test_records_name_tables_whose_key_is_one_column_or_has_a_prefix[prefix]": _pick(
-        f"{_I}fan_out.py::test_records_name_tables_whose_key_is_one_column_or_has_a_prefix", "into"
     ),
     # statements: each stands in a golden file, and the model of rows is walked in memory
     "tests/unit/sql/test_bigquery_golden.py::test_statement_reads_as_the_golden_file": [

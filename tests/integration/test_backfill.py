@@ -39,7 +39,6 @@ def fill_table(workbench, name: str, **sections) -> str:
     workbench.pipeline(name, [topic], key=KEY, value=VALUE, **sections)
     workbench.produce(topic, change(1, "old", "a"), change(2, "gone", "a"), change(3, "null part"), change(4, "x", "b"))
     workbench.produce(topic, *(change(id, "p1", "c", partition=1) for id in range(10, 13)))
-    workbench.drain(name)
     workbench.produce(topic, change(1, "new", "a"), change(2, None, "a"), change(10, "newer", "c", partition=1))
     workbench.drain(name)
     return topic

@@ -91,52 +91,63 @@ def test_documented_rights_are_enough_and_everything_is_looked_at(workbench: Any
     assert sorted(one.used_by for one in found if one.check == "pipeline.position") == [("one",), ("two",)]
 
 
-@pytest.mark.parametrize(
-    ("name", "first"),
-    [
-        ("topic-missing", {"topics": ["nowhere"]}),
-        ("topic-without-right", {"topics": ["salaries"]}),
-        ("topic-describe-only-real", {"topics": ["seen"]}),
-        ("group-without-right", {"group": "elsewhere"}),
-        ("group-describe-only-real", {"group": "described"}),
-        ("messages-too-large", {"topics": ["orders", "returns"]}),
-        ("retention-short", {"topics": ["orders", "returns"]}),
-    ],
-)
-def test_mistake_at_the_brokers_is_found_and_the_other_pipeline_is_looked_at(
-    workbench: Any, broker: GuardedBroker, name: str, first: dict[str, Any]
+# the name of a mistake, and the pipeline's source with it
+MISTAKEN_SOURCES: dict[str, dict[str, Any]] = {
+    "topic-missing": {"topics": ["nowhere"]},
+    "topic-without-right": {"topics": ["salaries"]},
+    "topic-describe-only-real": {"topics": ["seen"]},
+    "group-without-right": {"topics": ["orders"], "group": "elsewhere"},
+    "group-describe-only-real": {"topics": ["orders"], "group": "described"},
+    "messages-too-large": {"topics": ["orders", "returns"]},
+    "pattern-matches-nothing": {"topic_pattern": "none\\..*"},
+}
+
+
+def test_mistakes_at_the_brokers_are_found_and_the_other_pipeline_is_looked_at(
+    workbench: Any, broker: GuardedBroker
 ) -> None:
-    write_two_pipelines(workbench, dict(first), table={"disjoint_keys": True})
-    found = ask(workbench, broker.settings("tidegate", PASSWORD))
-    require_found(name, found)
-    assert ("two",) in [one.used_by for one in found if one.check == "pipeline.position"]
-    if name == "topic-missing":
-        assert len(list_errors(found)) == 1, "what follows from it is not told"
-
-
-def test_pattern_that_matches_nothing_is_found(workbench: Any, broker: GuardedBroker) -> None:
-    write_two_pipelines(workbench, {}, table={"disjoint_keys": True})
-    path = workbench.include / "pipelines" / "one.yaml"
-    path.write_text(path.read_text().replace("topics:\n  - orders", "topic_pattern: none\\..*"))
-    require_found("pattern-matches-nothing", ask(workbench, broker.settings("tidegate", PASSWORD), "one"))
-
-
-@pytest.mark.parametrize(
-    ("name", "changed"),
-    [
-        ("kafka-password-wrong", {"sasl.password": WRONG}),
-        ("kafka-without-tls", {"security.protocol": "PLAINTEXT"}),
-        ("kafka-authority-wrong", {"ssl.ca.location": "/etc/ssl/certs/ca-certificates.crt"}),
-    ],
-)
-def test_log_in_that_is_refused_is_told_from_brokers_that_are_down(
-    workbench: Any, broker: GuardedBroker, name: str, changed: dict[str, str]
-) -> None:
+    """Each in a pipeline of its own."""
     write_two_pipelines(workbench, {})
-    found = ask(workbench, {**broker.settings("tidegate", PASSWORD), **changed})
-    require_found(name, found)
-    assert len(list_errors(found)) == 1
-    assert [one.used_by for one in found if one.check == "catalog.tables"] == [("one",), ("two",)]
+    for number, source in enumerate(MISTAKEN_SOURCES.values()):
+        table = {"name": f"lake.shop.m{number}", "disjoint_keys": True}
+        file = {"source": {"key": KEY, "value": VALUE, **source}, "tables": [table]}
+        (workbench.include / "pipelines" / f"m{number}.yaml").write_text(json.dumps(file))
+    found = ask(workbench, broker.settings("tidegate", PASSWORD))
+    for number, name in enumerate(MISTAKEN_SOURCES):
+        assert require_found(name, found).used_by == (f"m{number}",)
+    require_found("retention-short", found)
+    assert ("two",) in [one.used_by for one in found if one.check == "pipeline.position"]
+    of_missing = [one for one in found if one.severity is Severity.ERROR and "m0" in one.used_by]
+    assert len(of_missing) == 1, "what follows from it is not told"
+
+
+MISTAKEN_SETTINGS = {
+    "kafka-password-wrong": {"sasl.password": WRONG},
+    "kafka-without-tls": {"security.protocol": "PLAINTEXT"},
+    "kafka-authority-wrong": {"ssl.ca.location": "/etc/ssl/certs/ca-certificates.crt"},
+}
+
+
+def test_log_in_that_is_refused_is_told_from_brokers_that_are_down(
+    workbench: Any, broker: GuardedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each in a connection of its own."""
+    write_two_pipelines(workbench, {})
+    settings, environment = broker.settings("tidegate", PASSWORD), workbench.build_environment()
+    for number, changed in enumerate(MISTAKEN_SETTINGS.values()):
+        connection = {"conn_type": "kafka", "extra": {**settings, **changed}}
+        environment[f"AIRFLOW_CONN_KAFKA_{number}"] = json.dumps(connection)
+        source = {"kafka": f"kafka_{number}"}
+        workbench.pipeline(
+            f"m{number}", ["orders"], key=KEY, value=VALUE, source=source, tables=[{"name": f"pond.shop.m{number}"}]
+        )
+    monkeypatch.setattr(workbench, "build_environment", lambda: environment)
+    found = ask(workbench, settings)
+    for number, name in enumerate(MISTAKEN_SETTINGS):
+        require_found(name, [one for one in found if one.used_by == (f"m{number}",)])
+    assert len(list_errors(found)) == len(MISTAKEN_SETTINGS)
+    looked_at = {name for one in found if one.check == "catalog.tables" for name in one.used_by}
+    assert looked_at == {"one", "two", "m0", "m1", "m2"}
 
 
 def test_publication_without_the_right_to_write_is_found(workbench: Any, broker: GuardedBroker) -> None:

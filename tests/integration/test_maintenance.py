@@ -103,9 +103,6 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     assert (after.position, after.is_rolled_back, after.highest_batch) == (before.position, False, 2)
     assert tag in workbench.load_iceberg("shop.m").metadata.refs
     assert (read_names(workbench), list_missing_files(workbench)) == (rows, [])
-    put(workbench, topic, k2="later")
-    workbench.flush("m")
-    assert read_names(workbench) == {**rows, 2: "later"}
 
 
 def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workbench, topic) -> None:

@@ -3,7 +3,9 @@
 import datetime
 from typing import Any
 
+import pyarrow
 import pytest
+from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import IncompatibleSchema, SomeTablesFailed
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
@@ -145,9 +147,10 @@ def test_required_columns_are_relaxed_and_a_forced_table_has_none(workbench) -> 
 def test_null_for_a_column_that_stays_required_is_told_in_one_sentence_and_the_next_flush_goes_on(workbench) -> None:
     topic = workbench.topic()
     kept = {"evolve": {"relax": False}}
-    workbench.pipeline("kept", [topic], key=KEY, value={"schema": "id BIGINT, name STRING NOT NULL"})
-    workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "x"}))
-    workbench.flush("kept")
+    catalog = Catalogs({"lake": workbench.properties}).catalog("lake")
+    catalog.create_namespace("shop")
+    schema = pyarrow.schema([("id", pyarrow.int64()), pyarrow.field("name", pyarrow.string(), nullable=False)])
+    catalog.create_table("shop.kept", schema).append(pyarrow.Table.from_pylist([{"id": 1, "name": "x"}], schema))
     workbench.pipeline("kept", [topic], key=KEY, value={"schema": "id BIGINT, name STRING"}, table=kept)
     workbench.produce(topic, ({"id": 2}, {"id": 2, "name": "y"}), ({"id": 1}, {"id": 1}))
     with pytest.raises(IncompatibleSchema, match="a record has NULL in a column that the table requires; nothing was"):
