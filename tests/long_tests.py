@@ -767,6 +767,10 @@ _BEHIND: dict[str, list[str]] = {
     f"{_I}keys.py::test_record_whose_key_and_value_differ_is_bad": [
         f"{_I}keys.py::test_prefix_keeps_key_and_value_columns_of_one_name_apart"
     ],
+    # the text becomes plain JSON whatever the column's type is; keys of plain JSON of all types are read in their tests
+    f"{_I}mongodb.py::test_key_is_the_value_in_its_text": [
+        f"{_I}mongodb.py::test_key_of_another_type_is_the_value_in_its_text"
+    ],
     # the same decoder; bad records are set aside with their offsets in tests of dead letters
     f"{_I}required_parts.py::test_avro_value_with_null_where_a_part_must_not_be_is_bad": [
         f"{_I}required_parts.py::test_bad_part_is_named_with_its_offset_and_takes_no_record_down_with_it"

@@ -33,12 +33,14 @@ def list_leftovers(workbench, name: str) -> list[str]:
     ]
 
 
-def fill_table(workbench, name: str, **sections) -> str:
-    """Two partitions; 1 was changed, 2 deleted, 3 has a NULL in its key."""
+def fill_table(workbench, name: str, batches: int = 2, **sections) -> str:
+    """Two partitions; 1 was changed, 2 deleted, 3 has a NULL in its key; in one batch or two."""
     topic = workbench.topic(2)
     workbench.pipeline(name, [topic], key=KEY, value=VALUE, **sections)
     workbench.produce(topic, change(1, "old", "a"), change(2, "gone", "a"), change(3, "null part"), change(4, "x", "b"))
     workbench.produce(topic, *(change(id, "p1", "c", partition=1) for id in range(10, 13)))
+    if batches > 1:
+        workbench.drain(name)
     workbench.produce(topic, change(1, "new", "a"), change(2, None, "a"), change(10, "newer", "c", partition=1))
     workbench.drain(name)
     return topic
@@ -50,7 +52,7 @@ EXPECTED = {
 
 
 def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(workbench) -> None:
-    topic = fill_table(workbench, "restored")
+    topic = fill_table(workbench, "restored", batches=1)
     workbench.pipeline("restored", [topic], key=KEY, value=VALUE, merge=SMALL)
     ranges = json.dumps({topic: {"0": [0, 4], "1": [0, 3]}})
     workbench.run_spark_sql("DELETE FROM lake.shop.restored WHERE id <> 1")

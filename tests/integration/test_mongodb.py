@@ -89,23 +89,37 @@ def test_extended_json_is_read_in_plain_json_too(spark) -> None:
     assert (reason, tuple(row)) == (None, (OID, 5, AT.replace(tzinfo=None)))
 
 
+def decode_keys(spark: Any, kind: str, *texts: str) -> list[tuple[Any, str | None]]:
+    """Each text as the key of a document, and why it is bad; in an envelope it is the same."""
+    columns, key = (Column("id", kind),), KeyFormat(fields=("id",), options={"extended": True})
+    stage = replace(decoding.build_stage_table(ValueFormat("debezium-json"), columns, columns), key=key)
+    bare = [{"id": text} for text in texts]
+    keys = [*bare, *({"schema": {}, "payload": each} for each in bare)]
+    decoded = decoding.decode_keys(spark, stage, [json.dumps(each).encode() for each in keys])
+    assert decoded[len(texts) :] == decoded[: len(texts)]
+    return decoded[: len(texts)]
+
+
 def test_key_is_the_value_in_its_text(spark) -> None:
     """In an envelope and without; that of a document is flushed under the name `_id` below."""
-
-    def decode_keys(kind: str, *texts: str) -> list[tuple[Any, str | None]]:
-        columns, key = (Column("id", kind),), KeyFormat(fields=("id",), options={"extended": True})
-        stage = replace(decoding.build_stage_table(ValueFormat("debezium-json"), columns, columns), key=key)
-        bare = [{"id": text} for text in texts]
-        keys = [*bare, *({"schema": {}, "payload": each} for each in bare)]
-        decoded = decoding.decode_keys(spark, stage, [json.dumps(each).encode() for each in keys])
-        assert decoded[len(texts) :] == decoded[: len(texts)]
-        return decoded[: len(texts)]
-
-    first, second, broken = decode_keys("STRING", f'{{"$oid" : "{OID}"}}', '"12 \\" {34"', "abc")
-    assert (first, second) == ((OID, None), ('12 " {34', None))
+    struct = '{"a" : 1, "b" : "x"}'
+    texts = (f'{{"$oid" : "{OID}"}}', '"12 \\" {34"', "1004", '{"$numberLong" : "1005"}', struct, "abc")
+    *whole, broken = decode_keys(spark, "STRING", *texts)
+    values = [OID, '12 " {34', "1004", "1005", '{"a":1,"b":"x"}']
+    assert whole == [(value, None) for value in values]
     assert broken[1] == "the key is not a JSON object that fits the key columns"
-    assert decode_keys("BIGINT", "1004", '{"$numberLong" : "1005"}') == [(1004, None), (1005, None)]
-    assert decode_keys("STRUCT<a: INT, b: STRING>", '{"a" : 1, "b" : "x"}') == [((1, "x"), None)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "values"),
+    [
+        ("BIGINT", ("1004", '{"$numberLong" : "1005"}'), [1004, 1005]),
+        ("STRUCT<a: INT, b: STRING>", ('{"a" : 1, "b" : "x"}',), [(1, "x")]),
+    ],
+    ids=["BIGINT", "STRUCT"],
+)
+def test_key_of_another_type_is_the_value_in_its_text(spark, kind: str, texts: tuple[str, ...], values: Any) -> None:
+    assert decode_keys(spark, kind, *texts) == [(value, None) for value in values]
 
 
 MONGODB = {"connector": "mongodb", "collection": "orders"}
