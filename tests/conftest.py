@@ -613,7 +613,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for server in SERVERS_OF_ONE_PART
         if server in getattr(item, "fixturenames", ())
     }
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(servers_of.get(item.path, item.path.stem)))
+    for item in items:  # one that is itself in a group stays there: a parameter of a suite over all destinations
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(servers_of.get(item.path, item.path.stem)))
     rank = {name: place for place, name in enumerate(LONGEST_FILES)}
     items.sort(key=lambda item: (item in real, rank.get(item.path.name, len(rank)) if item in real else 0))

@@ -21,7 +21,7 @@ CHANGES = {
     "FLOAT": ("DOUBLE", {"json", "csv", "string", "raw", "avro"}),
     "DECIMAL(10,2)": ("DECIMAL(12,2)", {"avro"}),
     "STRUCT<x: INT>": ("STRUCT<x: INT, y: STRING>", {"json", "avro", "protobuf"}),
-    "ARRAY<FLOAT>": ("ARRAY<DOUBLE>", {"json", "avro"}),
+    "ARRAY<FLOAT>": ("ARRAY<DOUBLE>", {"json"}),
 }
 VALUES = {"INT": "7", "FLOAT": "0.1F", "DECIMAL(10,2)": "1.5BD", "ARRAY<FLOAT>": "array(0.1F)"}
 VALUES["STRUCT<x: INT>"] = "named_struct('x', 1)"
@@ -29,12 +29,12 @@ FORMATS = ("json", "csv", "string", "raw", "avro", "protobuf")
 
 
 def list_formats(kind: str) -> list[str]:
-    """Those that have a form for the type, before the change and behind it."""
+    """The formats to compare: each that treats the type in a way of its own; texts of all formats are made alike."""
     if kind.startswith("DECIMAL"):
-        return [word for word in FORMATS if word not in ("raw", "protobuf")]
+        return ["json", "avro"]
     if kind in ("INT", "FLOAT"):  # a registered field of Protobuf refuses the wider column
         return [word for word in FORMATS if word != "protobuf"]
-    return ["json", "avro", "protobuf"] if kind.startswith("STRUCT") else ["json", "avro"]
+    return ["json", "avro", "protobuf"] if kind.startswith("STRUCT") else ["json"]
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ GUARDS = [
         COMMIT,
         "        *_require_branch_at(table, target, main),\n",
         "",
-        DESTINATION + "publish_is_refused_when_another_publish_moved_the_position[iceberg]",
+        DESTINATION + "publish_is_refused_when_another_publish_moved_the_position_or_the_table_was_replaced[iceberg]",
     ),
     Guard(
         "the branch is still what was checked",
@@ -266,7 +266,7 @@ GUARDS = [
         STAGING,
         "batch is not None and batch <= up_to_batch)",
         "batch is not None)",
-        DESTINATION + "snapshot_pinned_by_a_newer_batch_survives_the_clean_up_of_older_ones[iceberg]",
+        DESTINATION + "clean_up_removes_old_batches_with_rows_snapshots_and_bytes_and_keeps_the_newer_one[iceberg]",
     ),
     Guard(
         "a clean-up drops branches and no tag",
@@ -309,7 +309,7 @@ GUARDS = [
         "plugins/tidegate/adapters/iceberg/stores/remembered_deletes.py",
         "    if table.metadata.properties.get(KIND_PROPERTY) not in MEMORY_KINDS:\n",
         "    if False:\n",
-        DESTINATION + "nothing_is_taken_out_of_a_memory_without_a_mark[iceberg]",
+        DESTINATION + "remembered_deletes_are_forgotten_by_time_and_none_without_a_mark[iceberg]",
     ),
     Guard(
         "a table of ours is no destination",
@@ -418,7 +418,7 @@ GUARDS = [
         "include/sql/bigquery/publish.sql",
         ") = 1 AS {{ moved | text }};",
         ") >= 0 AS {{ moved | text }};",
-        DESTINATION + "publish_is_refused_when_another_publish_moved_the_position[bigquery]",
+        DESTINATION + "publish_is_refused_when_another_publish_moved_the_position_or_the_table_was_replaced[bigquery]",
     ),
     Guard(
         "BigQuery: staged rows are counted before they are merged",
