@@ -14,6 +14,7 @@ HEADERS = [("a", b"1"), ("b", None), ("a", b"\x00\xff")]
 
 
 def test_kafka_metadata_lands_typed_and_in_the_stated_order(workbench) -> None:
+    """The range of a partition ends in a transaction's marker."""
     topic = workbench.topic(2)
     words = ["topic", "partition", "headers", "header-list", "leader-epoch", "offset", "timestamp", "timestamp-type"]
     metadata = {word.replace("-", "_"): word for word in words}
@@ -24,8 +25,10 @@ def test_kafka_metadata_lands_typed_and_in_the_stated_order(workbench) -> None:
         (None, {"id": 2}, {"partition": 0, "timestamp": MS}),
         (None, {"id": 3}, {"partition": 1, "timestamp": MS}),
     )
+    workbench.transaction(topic, (None, {"id": 4}, {"partition": 1}))
+    workbench.transaction(topic, (None, {"id": 5}, {"partition": 1}), commit=False)
     workbench.flush("beside")
-    first, second, third = workbench.read_rows("shop.beside")
+    first, second, third, fourth = workbench.read_rows("shop.beside")
     assert list(first) == ["id", *metadata]
     epoch = read_leader_epoch(workbench, topic, 1)
     assert {k: v for k, v in first.items() if k != "headers"} == {
@@ -37,7 +40,7 @@ def test_kafka_metadata_lands_typed_and_in_the_stated_order(workbench) -> None:
     assert second["partition"] == 0
     assert second["headers"] == []  # an empty map
     assert second["header_list"] == []
-    assert (third["offset"], third["leader_epoch"]) == (1, epoch)
+    assert [(row["offset"], row["leader_epoch"]) for row in (third, fourth)] == [(1, epoch), (2, epoch)]
 
 
 def read_leader_epoch(workbench, topic: str, partition: int) -> int | None:
@@ -50,16 +53,6 @@ def read_leader_epoch(workbench, topic: str, partition: int) -> int | None:
         return message.leader_epoch()
     finally:
         consumer.close()
-
-
-def test_epoch_is_told_where_the_range_ends_in_a_transaction_marker(workbench) -> None:
-    topic = workbench.topic()
-    source = {"metadata": {"epoch": "leader-epoch"}}
-    workbench.pipeline("marked", [topic], value={"schema": "id BIGINT"}, source=source)
-    workbench.transaction(topic, (None, {"id": 1}))
-    workbench.transaction(topic, (None, {"id": 2}), commit=False)
-    workbench.flush("marked")
-    assert workbench.read_rows("shop.marked") == [{"id": 1, "epoch": read_leader_epoch(workbench, topic, 0)}]
 
 
 def test_debezium_tells_its_source_and_the_format_s_columns_stand_ahead_of_kafka_s(workbench) -> None:
