@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from tidegate.actions.proposed_action import ProposedAction
+from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.errors import ConfigurationError
 from tidegate.merge.letter_filter import LetterFilter
 from tidegate.ports.context import Ports
@@ -20,14 +20,13 @@ def propose_discard(ports: Ports, letter_filter: LetterFilter, because: str) -> 
     proposals = propose_discards(ports, letter_filter)
     return ProposedAction(
         preview="\n".join(map(_format_discard, proposals)),
-        data={
-            "pipeline": ports.pipeline.name,
-            "because": because,
-            "tables": [_describe_discard(proposal) for proposal in proposals],
-        },
+        subject={"pipeline": ports.pipeline.name, "because": because},
+        parts=tuple(
+            ActionPart(one.table.name, _describe_discard(one), partial(discard_dead_letters, ports, [one], because))
+            for one in proposals
+        ),
         question="Discard them?",
         success_message="they were discarded",
-        perform=partial(discard_dead_letters, ports, proposals, because),
     )
 
 

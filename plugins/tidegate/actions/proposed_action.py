@@ -6,29 +6,85 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidegate.errors import TidegateError, join_tables
+from tidegate.model.offsets import format_names
+
+
+@dataclass(frozen=True)
+class ActionPart:
+    """One table's part of an action.
+
+    - `facts`: what would be done to the table, as plain data.
+    - `perform`: does it, in the name of its argument. It refuses if the state is no longer the one in the preview.
+    - `expected_batch`: the table's batch number in the preview. Offsets can return to a former value, a batch number
+      cannot.
+    """
+
+    table: str
+    facts: dict[str, Any]
+    perform: Callable[[str], None]
+    expected_batch: int | None = None
+
+    @property
+    def digest(self) -> str:
+        """Equal for two proposals that would do the same to the same state of the table."""
+        return _digest([self.facts, self.expected_batch])
+
 
 @dataclass(frozen=True)
 class ProposedAction:
     """What a person is asked to confirm.
 
-    - `preview`, `data`: what would be done, for people and for programs. `success_message`: the sentence afterwards.
-    - `perform`: does it, in the name of its argument. It refuses if the state is no longer the one in the preview.
+    - `preview`, `subject`: what would be done, for people and for programs. `parts`: table by table.
+    - `success_message`: the sentence afterwards.
     - `pinned_params`: parameters that ask for exactly this action again. The given ones (a time, for instance) may mean
       something else a moment later.
-    - `expected_batches`: each table's batch number in the preview. Offsets can return to a former value, a batch number
-      cannot.
+    - `refuse`: called before anything is changed; raises if no table may be changed.
     """
 
     preview: str
-    data: dict[str, Any]
+    subject: dict[str, Any]
+    parts: tuple[ActionPart, ...]
     question: str
     success_message: str
-    perform: Callable[[str], None]
     pinned_params: dict[str, Any] = field(default_factory=dict)
-    expected_batches: dict[str, int] = field(default_factory=dict)
+    refuse: Callable[[], None] = lambda: None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What would be done, for programs."""
+        return {**self.subject, "tables": [part.facts for part in self.parts]}
 
     @property
     def digest(self) -> str:
         """Equal for two proposals that would do the same to the same state."""
         facts = {name: value for name, value in self.data.items() if name not in self.pinned_params}
-        return hashlib.sha256(json.dumps([facts, self.expected_batches], sort_keys=True).encode()).hexdigest()[:16]
+        batches = {part.table: part.expected_batch for part in self.parts if part.expected_batch is not None}
+        return _digest([facts, batches])
+
+    def perform(
+        self, by: str, done: list[str] | None = None, begin: Callable[[str], None] = lambda table: None
+    ) -> None:
+        """Do it, table by table; `begin` is called with each table before it is changed, and `done` gets it afterwards.
+
+        `SomeTablesDelayed` or `SomeTablesFailed` if a table fails after others were done: it names both.
+        """
+        self.refuse()
+        done = [] if done is None else done
+        for part in self.parts:
+            begin(part.table)
+            try:
+                part.perform(by)
+            except TidegateError as error:
+                if not done:
+                    raise
+                raise join_tables(
+                    f"done for tables={format_names(done)}, and not for table={part.table} and those after it; "
+                    f"another try does the rest: {error}",
+                    [type(error)],
+                ) from error
+            done.append(part.table)
+
+
+def _digest(facts: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

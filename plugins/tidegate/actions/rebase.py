@@ -5,7 +5,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from tidegate.actions.proposed_action import ProposedAction
+from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets
 from tidegate.planning.rebase_target import is_json
 from tidegate.ports.context import Ports
@@ -31,12 +31,19 @@ def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedA
     )
     return ProposedAction(
         preview="\n".join(text for text in (moves, *beside) if text),
-        data={"pipeline": ports.pipeline.name, "to": to, "tables": [_describe_move(one) for one in proposed]},
+        subject={"pipeline": ports.pipeline.name, "to": to},
+        parts=tuple(
+            ActionPart(
+                table=one.table.name,
+                facts=_describe_move(one),
+                perform=partial(rebase_positions, ports, [one]),
+                expected_batch=one.before.batch,
+            )
+            for one in proposed
+        ),
         question="Move the position?",
         success_message="the position was moved",
-        perform=partial(rebase_positions, ports, proposed),
         pinned_params={"to": to if is_json(to) or to == REMAINING else json.dumps(_join_targets(proposed))},
-        expected_batches={one.table.name: one.before.batch for one in proposed},
     )
 
 

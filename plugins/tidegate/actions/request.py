@@ -1,6 +1,6 @@
 """What a form asks for, as words with values: which action, and of what; words that do not fit it are refused."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -12,6 +12,7 @@ from tidegate.actions.rollback import propose_answer, propose_undo
 from tidegate.actions.skip import propose_skip
 from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.merge.letter_filter import LetterFilter
+from tidegate.model.offsets import format_names
 from tidegate.ports.context import Ports
 from tidegate.reprocess.record import parse_address
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
@@ -115,14 +116,16 @@ def check_unchanged(action: ProposedAction, digest: str) -> None:
         )
 
 
-def refuse_unseen_repeat(kind: str, digest: str) -> None:
+def refuse_unseen_repeat(kind: str, digest: str, done: Collection[str] = ()) -> None:
     """`GiveUp` for a run that a person has cleared and that names no preview: what it was started for may be done, and
-    its words may mean something else by now.
+    its words may mean something else by now. `done`: the tables for which it is known to be done.
     """
     if not digest:
+        known = f"done for tables={format_names(done)}; " if done else ""
         raise GiveUp(
-            f"action={kind}: this run was cleared, and it names no preview; what it was started for may be done, and "
-            "the same words may do something else by now: nothing was changed; start the DAG again with preview"
+            f"{known}action={kind}: this run was cleared, and it names no preview; what it was started for may be "
+            "done, and the same words may do something else by now: nothing was changed; start the DAG again with "
+            "preview"
         )
 
 

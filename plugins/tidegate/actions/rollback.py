@@ -3,12 +3,12 @@
 from functools import partial
 from typing import Any
 
-from tidegate.actions.proposed_action import ProposedAction
+from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.model.table_state import PastSnapshot
 from tidegate.monitoring.status import format_time_ms
 from tidegate.ports.context import Ports
 from tidegate.reprocess.answer_rollback import Answer, ProposedAnswer, answer_rollbacks, propose_answers
-from tidegate.reprocess.undo_rollback import ProposedUndo, propose_undos, undo_rollbacks
+from tidegate.reprocess.undo_rollback import ProposedUndo, propose_undos, refuse_losses, undo_rollbacks
 
 
 def propose_undo(ports: Ports, table: str | None = None, *, discard_foreign: bool = False) -> ProposedAction:
@@ -16,24 +16,38 @@ def propose_undo(ports: Ports, table: str | None = None, *, discard_foreign: boo
     proposed = propose_undos(ports, table)
     return ProposedAction(
         preview="\n".join(map(_format_undo, proposed)),
-        data={"pipeline": ports.pipeline.name, "tables": [_describe_undo(undo) for undo in proposed]},
+        subject={"pipeline": ports.pipeline.name},
+        parts=tuple(
+            ActionPart(
+                undo.table.name,
+                _describe_undo(undo),
+                partial(undo_rollbacks, ports, [undo], discard_foreign=discard_foreign),
+            )
+            for undo in proposed
+        ),
         question="Undo the rollback?",
         success_message="the rollback was undone",
-        perform=partial(undo_rollbacks, ports, proposed, discard_foreign=discard_foreign),
+        refuse=lambda: None if discard_foreign else refuse_losses(ports, proposed),
     )
 
 
 def propose_answer(ports: Ports, answer: Answer, table: str | None = None) -> ProposedAction:
     """Go on from a rolled-back table once: read its records again, or go on after them."""
     proposed = propose_answers(ports, answer, table)
-    tables = [{"table": one.move.table.name, "partitions": _list_partitions(one)} for one in proposed]
     return ProposedAction(
         preview="\n".join(_format_answer(one, answer) for one in proposed),
-        data={"pipeline": ports.pipeline.name, "answer": answer, "tables": tables},
+        subject={"pipeline": ports.pipeline.name, "answer": answer},
+        parts=tuple(
+            ActionPart(
+                table=one.move.table.name,
+                facts={"table": one.move.table.name, "partitions": _list_partitions(one)},
+                perform=partial(answer_rollbacks, ports, [one], answer),
+                expected_batch=one.move.before.batch,
+            )
+            for one in proposed
+        ),
         question="Go on so?",
         success_message="the rollback was answered; the next flush goes on",
-        perform=partial(answer_rollbacks, ports, proposed, answer),
-        expected_batches={one.move.table.name: one.move.before.batch for one in proposed},
     )
 
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from tidegate.actions.proposed_action import ProposedAction
+from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.actions.record_text import describe_record, format_record, format_verdict
 from tidegate.ports.context import Ports
 from tidegate.reprocess.record import RecordAddress, read_record
@@ -18,12 +18,11 @@ def propose_skip(ports: Ports, at: RecordAddress, table: str | None = None) -> P
     verdicts = [skip.verdict for skip in proposals]
     return ProposedAction(
         preview="\n".join([format_record(record), *map(format_verdict, verdicts), EFFECT]),
-        data={
-            "pipeline": ports.pipeline.name,
-            **describe_record(record),
-            "tables": [verdict.to_dict() for verdict in verdicts],
-        },
+        subject={"pipeline": ports.pipeline.name, **describe_record(record)},
+        parts=tuple(
+            ActionPart(skip.verdict.table, skip.verdict.to_dict(), partial(skip_record, ports, [skip]))
+            for skip in proposals
+        ),
         question="Set it aside?",
         success_message="the next batch sets it aside",
-        perform=partial(skip_record, ports, proposals),
     )

@@ -81,11 +81,16 @@ def undo_rollbacks(ports: Ports, undos: list[ProposedUndo], by: str, *, discard_
     be lost. Like a publish, each is one compare-and-swap; it notes `by` whom it was done. A repeat call finds it done.
     """
     if not discard_foreign:
-        for undo in undos:
-            _refuse_loss(ports, undo)
+        refuse_losses(ports, undos)
     for undo in undos:
         place = _describe_table(ports, undo.table)
         retry_commits(ports, place, partial(_undo_rollback, ports, undo, by))
+
+
+def refuse_losses(ports: Ports, undos: list[ProposedUndo]) -> None:
+    """`GiveUp` if one of these would lose rows that others wrote since the rollback; changes nothing."""
+    for undo in undos:
+        _refuse_loss(ports, undo)
 
 
 def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:

@@ -3,13 +3,18 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_change_event
 from tidegate_airflow.errors import raise_airflow_errors, read_form_words
+from tidegate_airflow.operators.action_state import forget_action_progress, perform_with_notes, read_action_progress
+
+if TYPE_CHECKING:
+    from tidegate.actions.proposed_action import ProposedAction
+    from tidegate.ports.context import Ports
 
 log = logging.getLogger(__name__)
 PREVIEW_KEY = "preview"  # a result: what would be done, or why there is nothing to do
@@ -21,40 +26,48 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
     """Show what the form asks for, and do it unless only a preview is wanted; what was done, by whom.
 
     Refused if the action would do something else than the preview whose digest is given as `previewed`, and if a person
-    clears a run without such a digest.
+    clears a run without such a digest. If an earlier try of the run has changed some tables, this one does the rest.
     """
-    from tidegate.actions.request import (
-        FORM_WORDS,
-        ActionKind,
-        check_unchanged,
-        propose_action,
-        refuse_strange_words,
-        refuse_unseen_repeat,
-    )
-    from tidegate.errors import NothingToDo
+    from tidegate.actions.request import FORM_WORDS, check_unchanged, refuse_strange_words, refuse_unseen_repeat
 
     params, by = read_form_words(context), _find_user(context)
     with raise_airflow_errors():
         refuse_strange_words(params, FORM_WORDS)
-        try:
-            proposed = propose_action(tasks.assemble_ports(pipeline, engine), params)
-        except NothingToDo as reason:
-            _push_preview(context, {"text": str(reason), "digest": None, "pins": {}})
-            raise
-        log.info("action=%s by=%s\n%s", params["action"], by, proposed.preview)
-        _push_preview(context, {"text": proposed.preview, "digest": proposed.digest, "pins": proposed.pinned_params})
-        if params["preview"]:
-            return {"action": params["action"], "done": "only a preview: nothing was changed", "by": by}
-        if context["dag_run"].clear_number:
-            refuse_unseen_repeat(params["action"], params["previewed"])
-        check_unchanged(proposed, params["previewed"] or "")
-        proposed.perform(by)
-    if params["action"] == ActionKind.UNDO_ROLLBACK:
-        for table in proposed.data["tables"]:
-            emit_change_event(
-                context, params["action"], {"table": table["table"], "snapshot_id": table["goes_to_snapshot_id"]}
-            )
-    return {"action": params["action"], "done": proposed.success_message, "by": by}
+        progress = None if params["preview"] else read_action_progress(context)
+        if progress is None:
+            proposed = _propose_action(context, tasks.assemble_ports(pipeline, engine), params, by)
+            if params["preview"]:
+                return {"action": params["action"], "done": "only a preview: nothing was changed", "by": by}
+            if context["dag_run"].clear_number:
+                refuse_unseen_repeat(params["action"], params["previewed"])
+            check_unchanged(proposed, params["previewed"] or "")
+            progress = perform_with_notes(context, proposed, by)
+        else:
+            if context["dag_run"].clear_number:
+                refuse_unseen_repeat(params["action"], params["previewed"], progress.done)
+            rest = progress.propose_rest(tasks.assemble_ports(pipeline, engine), params)
+            if rest is not None:
+                log.info("action=%s by=%s, the rest\n%s", params["action"], by, rest.preview)
+                perform_with_notes(context, rest, by, progress)
+    for table, snapshot_id in progress.snapshots.items():
+        emit_change_event(context, params["action"], {"table": table, "snapshot_id": snapshot_id})
+    forget_action_progress(context)
+    return {"action": params["action"], "done": progress.success_message, "by": by}
+
+
+def _propose_action(context: Context, ports: "Ports", params: Mapping[str, Any], by: str) -> "ProposedAction":
+    """What the form asks for, in the log and as the result `preview`, also if there is nothing to do."""
+    from tidegate.actions.request import propose_action
+    from tidegate.errors import NothingToDo
+
+    try:
+        proposed = propose_action(ports, params)
+    except NothingToDo as reason:
+        _push_preview(context, {"text": str(reason), "digest": None, "pins": {}})
+        raise
+    log.info("action=%s by=%s\n%s", params["action"], by, proposed.preview)
+    _push_preview(context, {"text": proposed.preview, "digest": proposed.digest, "pins": proposed.pinned_params})
+    return proposed
 
 
 def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from fakes import World, build_pipeline, build_table
+from fakes.task_instance import KeptState
 from tidegate.monitoring.status import read_status
 from tidegate.steps.flush import flush
 from tidegate_airflow import errors, tasks
@@ -37,7 +38,8 @@ def build_context(user: str | None = "ann", clear_number: int = 0, **words: Any)
         results[key] = value
 
     run = SimpleNamespace(triggering_user_name=user, clear_number=clear_number)
-    return {"params": {**EMPTY, **words}, "dag_run": run, "ti": SimpleNamespace(xcom_push=xcom_push)}, results
+    ti = SimpleNamespace(xcom_push=xcom_push)
+    return {"params": {**EMPTY, **words}, "dag_run": run, "ti": ti, "task_state_store": KeptState()}, results
 
 
 def read_position_and_actors(world: World) -> tuple[Any, list[str]]:

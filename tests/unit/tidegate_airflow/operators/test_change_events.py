@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowException
 from fakes import BAD, World, build_pipeline, build_table
-from fakes.task_instance import PushedResults
+from fakes.task_instance import KeptState, PushedResults
 from tidegate.errors import AuditFailed, RetryLater
 from tidegate.ports.context import Ports
 from tidegate.spec.source import Errors
@@ -60,16 +60,6 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(tasks, "assemble_ports", ports)
     monkeypatch.setattr(errors, "push_failure_reason", lambda reason: None)
     return world
-
-
-class KeptState(dict[str, Any]):
-    """Airflow's store of a task's state, which outlives its tries."""
-
-    def set(self, key: str, value: Any) -> None:
-        self[key] = value
-
-    def delete(self, key: str) -> None:
-        self.pop(key, None)
 
 
 def build_context(task_state_store: Any = None, **words: Any) -> Any:

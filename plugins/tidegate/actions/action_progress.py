@@ -1,0 +1,94 @@
+"""How far the tries of one run have come with an action: the next try does the rest, and repeats nothing."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from tidegate.actions.proposed_action import ProposedAction
+from tidegate.actions.request import propose_action
+from tidegate.errors import GiveUp, NothingToDo
+from tidegate.model.offsets import format_names
+from tidegate.ports.context import Ports
+
+
+@dataclass
+class ActionProgress:
+    """What a run asked for when it was first tried, and what became of it; plain data that JSON can hold.
+
+    - `digests`: by table what is done to it. `snapshots`: by table the snapshot that becomes current, of those that
+      get one of their earlier ones.
+    - `pinned_params`: they ask for the same again.
+    - `done`: the tables that are changed. `begun`: the one of which nobody knows, if a try ended in between.
+    """
+
+    digests: dict[str, str]
+    snapshots: dict[str, str]
+    pinned_params: dict[str, Any]
+    success_message: str
+    done: list[str] = field(default_factory=list)
+    begun: str | None = None
+
+    @classmethod
+    def start(cls, proposed: ProposedAction) -> "ActionProgress":
+        """Nothing is done yet."""
+        facts = {part.table: part.facts for part in proposed.parts}
+        return cls(
+            digests={part.table: part.digest for part in proposed.parts},
+            snapshots={
+                table: fact["goes_to_snapshot_id"] for table, fact in facts.items() if "goes_to_snapshot_id" in fact
+            },
+            pinned_params=proposed.pinned_params,
+            success_message=proposed.success_message,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; `ActionProgress(**data)` reads it."""
+        return asdict(self)
+
+    def propose_rest(self, ports: Ports, params: Mapping[str, Any]) -> ProposedAction | None:
+        """What is left to do, exactly as it was asked for at first; None if all is done.
+
+        `GiveUp` if the table at which a try ended is no longer as it was before: that try may have changed it. Also if
+        a person confirmed a preview, and a table would be changed in another way by now.
+        """
+        proposals = []
+        for table in [table for table in self.digests if table not in self.done]:
+            try:
+                proposed = propose_action(ports, {**params, **self.pinned_params, "table": table})
+            except NothingToDo:
+                self.done.append(table)  # the try ended before it noted that
+                continue
+            if proposed.parts[0].digest != self.digests[table]:
+                self._refuse_other_state(table, params, proposed)
+            proposals.append(proposed)
+        return _join_proposals(proposals)
+
+    def _refuse_other_state(self, table: str, params: Mapping[str, Any], proposed: ProposedAction) -> None:
+        done = f"done for tables={format_names(self.done)}, and not for " if self.done else ""
+        if table == self.begun:
+            raise GiveUp(
+                f"{done}table={table}: an earlier try of this run may have done it, and the table is not as it was "
+                "before, so it is not done again; look at the actions of status, and start the DAG again with preview "
+                f"for what is left; now it would do:\n{proposed.preview}"
+            )
+        if params.get("previewed"):
+            raise GiveUp(
+                f"{done}table={table}: something else would be done now than what was shown, so it was not changed; "
+                f"look at the preview again:\n{proposed.preview}"
+            )
+
+
+def _join_proposals(proposals: list[ProposedAction]) -> ProposedAction | None:
+    if not proposals:
+        return None
+
+    def refuse() -> None:
+        for one in proposals:
+            one.refuse()
+
+    return replace(
+        proposals[0],
+        preview="\n".join(one.preview for one in proposals),
+        parts=tuple(part for one in proposals for part in one.parts),
+        refuse=refuse,
+    )
