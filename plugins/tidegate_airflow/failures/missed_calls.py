@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from airflow.sdk import Variable
 from tidegate.spec.pipeline import Notifier
 
+from tidegate_airflow.dag_ids import DAG_ID_PREFIX
+
 log = logging.getLogger(__name__)
 DESCRIPTION = "Notifiers of failed runs: true for one that was called, false for one that is called by the next run"
+VARIABLE_SUFFIX = "_missed_calls"  # behind the id of the DAG
 Calls = dict[str, dict[str, bool]]
 
 
@@ -31,7 +34,7 @@ class MissedCalls:
     @classmethod
     def read(cls, name: str) -> "MissedCalls":
         """Those of the DAG whose backlog has this name."""
-        variable = f"tidegate_{name}_missed_calls"
+        variable = f"{DAG_ID_PREFIX}{name}{VARIABLE_SUFFIX}"
         try:
             return cls(variable, _parse_calls(Variable.get(variable, default="{}")))
         except Exception as fault:  # the first failed run is told all the same

@@ -1,4 +1,6 @@
-"""The pools of a real Airflow with its own database: made when it starts, and for what `catalogs.yaml` says later."""
+"""Listeners of a real Airflow with its own database: pools are made when it starts, and for what `catalogs.yaml` says
+later; a run that succeeds has the variables of removed DAGs deleted.
+"""
 
 import os
 import subprocess
@@ -18,6 +20,7 @@ from airflow.models.pool import Pool
 from airflow.models.variable import Variable
 from airflow.utils.db import initdb
 from airflow.utils.session import create_session
+from tidegate_airflow.failures.missed_calls import DESCRIPTION, VARIABLE_SUFFIX
 
 catalogs = Path(os.environ["TIDEGATE_INCLUDE"], "catalogs.yaml")
 
@@ -25,11 +28,11 @@ def list_pools():
     with create_session(scoped=False) as session:
         return sorted(name for (name,) in session.query(Pool.pool) if name.startswith("tidegate_"))
 
-def start_run(dag_id):
+def start_run(dag_id, state="running"):
     with create_session() as session:
         session.add(Variable(key=f"{dag_id}{time.time()}", val="the scheduler's own change, not committed yet"))
         session.flush()
-        DagRun(dag_id=dag_id, run_id="r", run_type="manual", state="running").notify_dagrun_state_changed("started")
+        DagRun(dag_id=dag_id, run_id="r", run_type="manual", state=state).notify_dagrun_state_changed("its state is another")
 
 def wait_for(*names):
     deadline = time.monotonic() + 120
@@ -38,12 +41,20 @@ def wait_for(*names):
         time.sleep(0.1)
 
 initdb()
+missed = f"tidegate_gone{VARIABLE_SUFFIX}"
+with create_session() as session:
+    session.add(Variable(key=missed, val="{}", description=DESCRIPTION))
 catalogs.write_text("lake: [\\n")
 Job()
 assert list_pools() == []
 catalogs.write_text(os.environ["LAKE"])
 start_run("tidegate_orders")
 wait_for("tidegate_lake")
+start_run("tidegate_orders", "success")
+deadline = time.monotonic() + 120
+while Variable.get(missed, None) is not None:
+    assert time.monotonic() < deadline, "the variable of a removed DAG stays"
+    time.sleep(0.1)
 with create_session() as session:
     session.query(Pool).filter(Pool.pool == "tidegate_lake").update({"slots": 9})
 catalogs.write_text(os.environ["LAKE"] + os.environ["POND"] + os.environ["SEA"])
@@ -69,6 +80,7 @@ def test_pools_are_made_for_catalogs_that_are_right_when_airflow_starts_and_for_
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{tmp_path}/airflow.db",
         "TIDEGATE_INCLUDE": str(include),
+        "PYTHONPATH": str(ROOT / "plugins"),
         **{name.upper(): CATALOG.format(name=name) for name in ("lake", "pond", "sea")},
     }
     process = subprocess.run(
