@@ -10,12 +10,17 @@ from tidegate.monitoring.health import ScheduleState
 from tidegate.monitoring.runbook import find_page
 from tidegate.spec.time_text import format_utc
 
-from tidegate_airflow.errors import COMMITTED_KEY, ERROR_KEY
-from tidegate_airflow.web.runs_under_way import find_last_tries, find_newest_runs, find_stalled, read_successes
+from tidegate_airflow.errors import ERROR_KEY
+from tidegate_airflow.web.runs_under_way import (
+    find_last_commit,
+    find_last_tries,
+    find_newest_runs,
+    find_stalled,
+    read_successes,
+)
 
 UNFINISHED_STATES = ("failed", "up_for_retry")
 ECHO_TASKS = ("heartbeat", "complete")  # red because another task is, or for the same reason
-OFFSET_COMMIT_TASKS = ("heartbeat", "commit_offsets")
 Data = dict[str, Any]
 
 
@@ -259,18 +264,10 @@ def read_last_commit(dag_id: str) -> datetime | None:
 
     A heartbeat that is red for what failed before it has committed, and has left a word of that.
     """
-    from airflow.models.taskinstance import TaskInstance as Instance
-    from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
-    from sqlalchemy import func, select
 
     with create_session() as session:
-        last_end = select(func.max(Instance.end_date)).where(Instance.dag_id == dag_id, Instance.state == "success")
-        last_commit = select(func.max(XComModel.timestamp)).where(
-            XComModel.dag_id == dag_id, XComModel.key == COMMITTED_KEY
-        )
-        moments = session.scalar(last_end.where(Instance.task_id.in_(OFFSET_COMMIT_TASKS))), session.scalar(last_commit)
-        return max((moment for moment in moments if moment is not None), default=None)
+        return find_last_commit(session, dag_id)
 
 
 def read_asset_ids(tables: Collection[str]) -> dict[str, int]:

@@ -1,5 +1,5 @@
 """The runs that say how a DAG is: the last that tried its work, and the one under way: which of its tasks have
-succeeded, and what it waits for where nothing moves.
+succeeded, and what it waits for where nothing moves; and when one last committed offsets.
 """
 
 from collections import defaultdict
@@ -7,7 +7,12 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from tidegate_airflow.errors import COMMITTED_KEY
+
 WAITING_STATES = ("scheduled", "queued")
+HEARTBEAT = "heartbeat"
+OFFSET_COMMIT_TASKS = (HEARTBEAT, "commit_offsets")
+MIN_RUNS_READ, MAX_RUNS_READ = 10, 500  # at a time, of one DAG
 DEFERRED_STATE = "deferred"
 MOVING_STATES = ("running", "up_for_retry", "up_for_reschedule", "restarting")
 RECENT_RUNS = 20_000  # of all DAGs: the newest run of one that is not quiet is among them
@@ -63,6 +68,46 @@ def read_successes(session: Any, runs: Collection[Data]) -> dict[str, dict[str, 
         if row.run_id in task_ids[row.dag_id]:
             task_ids[row.dag_id][row.run_id].add(row.task_id)
     return task_ids
+
+
+def find_last_commit(session: Any, dag_id: str) -> datetime | None:
+    """When one of the DAG's newest runs that committed offsets did so; None if no run has.
+
+    It reads some runs at a time, newest first, and stops at the first that committed: a DAG may have a million. A run
+    that a person cleared counts where it was created.
+    """
+    from airflow.models.dagrun import DagRun
+    from sqlalchemy import select
+
+    newest_runs = select(DagRun.id, DagRun.run_id).where(DagRun.dag_id == dag_id).order_by(DagRun.id.desc())
+    query, limit = newest_runs, MIN_RUNS_READ
+    while runs := session.execute(query.limit(limit)).all():
+        moments = _list_commits(session, dag_id, runs)
+        if moments:
+            return max(moments)
+        query, limit = newest_runs.where(DagRun.id < runs[-1].id), min(2 * limit, MAX_RUNS_READ)
+    return None
+
+
+def _list_commits(session: Any, dag_id: str, runs: Collection[Any]) -> list[datetime]:
+    """When these runs committed; a heartbeat that is red for what failed before it has left a word of its commit."""
+    from airflow.models.taskinstance import TaskInstance as Instance
+    from airflow.models.xcom import XComModel
+    from sqlalchemy import select
+
+    tasks = select(Instance.end_date).where(
+        Instance.dag_id == dag_id,
+        Instance.run_id.in_([run.run_id for run in runs]),
+        Instance.task_id.in_(OFFSET_COMMIT_TASKS),
+        Instance.state == "success",
+        Instance.end_date.is_not(None),
+    )
+    words = select(XComModel.timestamp).where(
+        XComModel.dag_run_id.in_([run.id for run in runs]),
+        XComModel.task_id == HEARTBEAT,
+        XComModel.key == COMMITTED_KEY,
+    )
+    return [*session.scalars(tasks), *session.scalars(words)]
 
 
 def find_stalled(session: Any, runs: Collection[Data], now: datetime) -> dict[str, str]:

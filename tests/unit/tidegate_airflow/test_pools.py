@@ -32,7 +32,8 @@ def start_run(dag_id, state="running"):
     with create_session() as session:
         session.add(Variable(key=f"{dag_id}{time.time()}", val="the scheduler's own change, not committed yet"))
         session.flush()
-        DagRun(dag_id=dag_id, run_id="r", run_type="manual", state=state).notify_dagrun_state_changed("its state is another")
+        run = DagRun(dag_id=dag_id, run_id="r", run_type="manual", state=state)
+        run.notify_dagrun_state_changed("its state is another")
 
 def wait_for(*names):
     deadline = time.monotonic() + 120
