@@ -295,6 +295,33 @@ def test_two_runners_that_publish_at_once_publish_one_batch(hands: BigQueryHands
     assert hands.port.tables.read_state(TABLE, PIPELINE).position == FIRST
 
 
+@pytest.mark.parametrize("last", [2, 40], ids=["named", "joined"])
+def test_statement_about_letters_of_others_keeps_to_its_ranges_however_many_it_names(
+    hands: BigQueryHands, last: int
+) -> None:
+    """Of two topics, one without a known id; letters lie in, before and behind the range of each partition."""
+    letters, sql = "lake.shop.tidegate_shop_dead_letters", hands.port.tables._sql
+    hands.sql(sql.render("create_dead_letters", table=letters, own=Ownership(TableKind.DEAD_LETTERS, PIPELINE)))
+    rows = [
+        f"('{topic}', {partition}, {offset}, '{TABLE}', 'other', {batch}, {topic_id})"
+        for topic, topic_id in (("orders", "'o-1'"), ("orders", "'o-0'"), ("users", "NULL"))
+        for partition in (1, last)
+        for offset in (9, 10, 19, 20)
+        for batch in (6, 7)
+    ]
+    columns = "topic, `partition`, `offset`, `table`, attempt, batch, topic_id"
+    hands.sql(f"INSERT INTO {hands.name(letters)} ({columns}) VALUES {', '.join(rows)}")
+    values = {"table": letters, "target": TABLE, "attempt": "mine", "published": 6, "ids": {"orders": "o-1"}}
+    parts = {topic: [(topic, partition, 10, 20) for partition in range(last + 1)] for topic in ("orders", "users")}
+    hands.sql(sql.render("forget_dead_letters", ranges=[*parts["orders"], *parts["users"]], **values))
+    hands.sql(sql.render("reread_dead_letters", ranges=parts["orders"], **values))
+    left = hands.read_rows(letters)
+    assert len(rows) - len(left) == 8, "two offsets of two partitions of orders o-1 and of users, of batch 7"
+    assert not [row for row in left if row["batch"] == 7 and row["offset"] in (10, 19) and row["topic_id"] != "o-0"]
+    marked = {(row["partition"], row["offset"], row["batch"], row["topic_id"]) for row in left if row["replayed_at"]}
+    assert marked == {(partition, offset, 6, "o-1") for partition in (1, last) for offset in (10, 19)}
+
+
 def test_dead_letters_that_wait_are_copied_for_spark_with_their_bytes(hands: BigQueryHands) -> None:
     """Headers that were none come back as none, and what was copied before is not there any more."""
     import pyarrow.parquet as pq

@@ -2,7 +2,12 @@
 -- What a replay has brought in of them is no longer the replay's: a rollback of that takes nothing away.
 UPDATE {{ table | name }} SET replayed_at = COALESCE(replayed_at, CURRENT_TIMESTAMP()), replayed_by = NULL
 WHERE `table` = {{ target | text }} AND attempt <> {{ attempt | text }} AND batch <= {{ published }} AND (replayed_at IS NULL OR replayed_by IS NOT NULL) AND (
+{%- if ranges | length > 20 %}
+{% include "_named_ranges.sql" %} AND topic_id = named.named_id
+)
+{%- else %}
 {%- for topic, partition, start, end in ranges %}
   {{ "OR " if not loop.first }}(topic = {{ topic | text }} AND `partition` = {{ partition }} AND `offset` >= {{ start }} AND `offset` < {{ end }} AND topic_id = {{ ids[topic] | text }})
 {%- endfor %}
+{%- endif %}
 )

@@ -16,7 +16,7 @@ USING (
 ON t.`table` = {{ target | text }} AND t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset
 AND (t.topic_id = s.topic_id OR ((t.topic_id IS NULL OR s.topic_id IS NULL) AND t.timestamp = s.timestamp AND t.key <=> s.key AND t.value <=> s.value)) AND (
 {%- for topic, number, start, end in ranges %}
-  {{ "OR " if not loop.first }}(t.topic = {{ topic | text }} {%- if number is not none %} AND t.partition = {{ number }} {%- endif %} AND t.offset >= {{ start }} AND t.offset < {{ end }})
+  {{ "OR " if not loop.first }}({% if topic is not none %}t.topic = {{ topic | text }} {%- if number is not none %} AND t.partition = {{ number }} {%- endif %} AND {% endif %}t.offset >= {{ start }} AND t.offset < {{ end }})
 {%- endfor %}
 )
 WHEN MATCHED AND t.attempt <> s.attempt THEN UPDATE SET

@@ -15,6 +15,7 @@ from tidegate.schema.column import Column
 
 LETTER_ADDRESS = ("table", "topic", "partition", "offset")
 MAX_NAMED_RANGES = 100  # of a statement: with more, each letter is compared with too many, and its text grows too long
+MAX_JOINED_RANGES = 1000
 # what tables of older versions lack
 LATER_COLUMNS = (Column("topic_id", "STRING"), Column("replayed_by", "STRING"))
 LETTER_REASON = ("stage", "error_class", "message", "batch")
@@ -80,25 +81,34 @@ def _render_others(
     sql, ids = ports.sql_for(name), find_known_topic_ids(staged.topic_ids)
     busy = [part for part in staged.ranges if part[3] > part[2] and part[:2] in others]
     values = {**_name_letters(name, staged), "published": published, "ids": ids}
+    # a destination without branches joins the ranges, and runs all statements in one transaction
+    most = MAX_NAMED_RANGES if ports.commits.has_branches(name) else MAX_JOINED_RANGES
     of_known_topics = [part for part in busy if part[0] in ids]
     return [
         sql.render(statement, ranges=ranges, **values)
         for statement, parts in (("forget_dead_letters", busy), ("reread_dead_letters", of_known_topics))
-        for ranges in cut_into_statements(parts)
+        for ranges in cut_into_statements(parts, most)
     ]
 
 
-def cut_into_statements(ranges: Iterable[tuple[str, int, int, int]]) -> list[list[tuple[str, int, int, int]]]:
+def cut_into_statements(
+    ranges: Iterable[tuple[str, int, int, int]], most: int = MAX_NAMED_RANGES
+) -> list[list[tuple[str, int, int, int]]]:
     """The ranges in order, as many at once as a statement names."""
     parts = list(ranges)
-    return [parts[start : start + MAX_NAMED_RANGES] for start in range(0, len(parts), MAX_NAMED_RANGES)]
+    return [parts[start : start + most] for start in range(0, len(parts), most)]
 
 
-def _list_named_ranges(ranges: Ranges) -> list[tuple[str, int | None, int, int]]:
-    """The ranges of a batch by partition; with very many, by topic, from its lowest to its highest offset."""
+def _list_named_ranges(ranges: Ranges) -> list[tuple[str | None, int | None, int, int]]:
+    """The ranges of a batch by partition; with very many, by topic, from its lowest to its highest offset; with very
+    many topics, one range for all of them.
+    """
     busy = [part for part in ranges if part[3] > part[2]]
     if len(busy) <= MAX_NAMED_RANGES:
         return list(busy)
     topics = groupby(busy, key=itemgetter(0))
     spans = ((topic, [(start, end) for _, _, start, end in parts]) for topic, parts in topics)
-    return [(topic, None, min(start for start, _ in ends), max(end for _, end in ends)) for topic, ends in spans]
+    by_topic = [(topic, None, min(start for start, _ in ends), max(end for _, end in ends)) for topic, ends in spans]
+    if len(by_topic) <= MAX_NAMED_RANGES:
+        return [*by_topic]
+    return [(None, None, min(part[2] for part in by_topic), max(part[3] for part in by_topic))]
