@@ -1,5 +1,6 @@
 """replay, first part: stage dead letters from their own bytes, and the keys of all that came after them."""
 
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from tidegate.model import resource_names
 from tidegate.model.backfill import cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
+from tidegate.model.ownership import describe_intermediate
 from tidegate.model.position import Position
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports, Staging
@@ -22,6 +24,7 @@ from tidegate.staging.stage_outcome import read_staged_batch
 from tidegate.staging.stage_request import build_stage_table
 
 MAX_CHOSEN_GROUPS = 50
+log = logging.getLogger(__name__)
 REPLAY_ID = "replay"  # stands where a backfill has its id
 
 
@@ -100,6 +103,29 @@ class Replay:
         """The intermediate table, if the dead letters are staged in it: they are its first batch."""
         staging = self.ports.staging.read_staging(self.intermediate, self.table.name)
         return staging if staging is not None and any(batch.batch == 1 for batch in staging.batches) else None
+
+
+def list_former_replays(work: Replay) -> list[Replay]:
+    """The replay under each former `merge.intermediate_suffix` that left a table: what it published may not be marked.
+
+    None if the tables may not be listed.
+    """
+    ports, (namespace, _, bare_name) = work.ports, work.table.name.rpartition(".")
+    prefix = f"{resource_names.get_backfill_prefix(ports.pipeline.name, bare_name)}{REPLAY_ID}"
+    try:
+        listed = ports.tables.list_tables(namespace)
+    except GiveUp as reason:  # no replay needs the right to list them
+        log.debug("%s: tables of a former suffix are not known: %s", work.message_prefix, reason)
+        return []
+    former_works = []
+    for name in (name for name in listed if name.casefold().startswith(prefix.casefold())):
+        merge = replace(ports.pipeline.merge, intermediate_suffix=name[len(prefix) :])
+        former = replace(work, ports=replace(ports, pipeline=replace(ports.pipeline, merge=merge)))
+        is_current = former.intermediate.casefold() == work.intermediate.casefold()
+        own = describe_intermediate(ports.pipeline, work.table)
+        if not is_current and ports.tables.has_mark(f"{namespace}.{name}", own):
+            former_works.append(former)
+    return former_works
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,15 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
+from fakes import BAD, CrashAt, FailsToMerge, World, build_pipeline, build_table
+from fakes.clock import Crash
 from fakes.orders import NAME, make_orders, read_orders, send_orders
 from tidegate.errors import GiveUp, NothingToDo, SomeTables, TidegateError
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.backfill import apply_backfill, apply_slice, read_open_backfills
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
 from tidegate.steps.clean_up import clean_up
@@ -18,7 +20,7 @@ from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
 from unit.tidegate.tables.test_templated_tables import build_template, produce, read_keys
 
-COPY = "lake.shop.copy"
+COPY, LETTERS = "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
 BEFORE = build_pipeline(build_table(), build_table(COPY))
 FORMER, CURRENT = f"{COPY}_shop_tmp", f"{COPY}_shop_stg"
 
@@ -187,3 +189,29 @@ def test_table_of_a_pipeline_with_a_longer_name_is_none_of_a_former_suffix(pipel
     flush(world.build_ports(build_pipeline()))
     assert read_orders(world) == {"a": "2", "b": "1"}
     assert f"{NAME}_{pipeline_name}_tmp" in world.destination.tables
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert_delete"])
+def test_replay_that_was_killed_under_the_former_suffix_is_ended_and_leaves_no_table(mode: str) -> None:
+    """Each letter comes in once, wherever the replay ended: what it has published is known from its table alone."""
+    errors, number, published = Errors("all", 9), 0, 0
+    pipeline = build_pipeline(build_table(mode=mode, errors=errors), source={"errors": errors})
+    while True:
+        world = World()
+        world.broker.create("orders", 2)
+        for partition, key in enumerate("ab"):
+            world.broker.produce("orders", {"id": key}, BAD, partition)
+        flush(world.build_ports(pipeline))
+        world.engine.mended |= {0: {"id": "a", "name": "1"}}
+        number += 1
+        crash = CrashAt(number)
+        with suppress(Crash):
+            replay_dead_letters(world.build_ports(pipeline, crash))
+            break
+        published += bool(world.read_rows(NAME))
+        for _ in range(2):
+            replay_dead_letters(world.build_ports(rename(pipeline)))
+        assert len(world.read_rows(NAME)) == len(world.read_rows(f"{LETTERS}")), number
+        assert not [row for row in world.read_rows(LETTERS) if row["replayed_at"] is None], number
+        assert not [name for name in world.destination.tables if "_backfill_replay" in name], number
+    assert 0 < published < number
