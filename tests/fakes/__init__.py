@@ -20,7 +20,8 @@ from fakes.faults import (
 )
 from fakes.lake import MemoryDestination
 from fakes.pipelines import build_pipeline, build_table
-from fakes.spark import BAD, MemoryEngine, StructuredSql
+from fakes.record_decoder import BAD
+from fakes.spark import MemoryEngine, StructuredSql
 from fakes.tables import MemoryTable, Row, Snapshot
 from fakes.world import CrashAt, Hook, PauseAt, Watched, World
 

@@ -52,7 +52,7 @@ def _compute_written_rows(values: dict[str, Any], staged_rows: list[Row]) -> lis
     return [{**r["key"], **r["value"]} for r in changes if r["op"] != "d"]
 
 
-def answer(job_audits: Any, destination: MemoryDestination, judges: Judges) -> None:
+def write_answers(job_audits: Any, destination: MemoryDestination, judges: Judges) -> None:
     """Leave the answers where the worker looks for them."""
     violation_counts = [count_violations(question, destination, judges) for question in job_audits.questions]
     text = json.dumps({"attempt": job_audits.attempt, "broken": violation_counts})

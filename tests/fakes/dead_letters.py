@@ -12,7 +12,7 @@ from fakes.lake import MemoryDestination
 from fakes.tables import Row, is_within
 
 
-def mark_of(ownership: dict[str, Any]) -> dict[str, str]:
+def build_mark(ownership: dict[str, Any]) -> dict[str, str]:
     """The properties that a statement sets for an `Ownership` that went through JSON."""
     return Ownership(**{**ownership, "kind": TableKind(ownership["kind"])}).properties
 
@@ -21,7 +21,7 @@ def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]
     """Do one of the statements whose names end in `_dead_letters`."""
     name = statement["table"]
     if statement["statement"] == "create_dead_letters":
-        destination.create(name, LATER_COLUMNS).properties.update(mark_of(statement["own"]))
+        destination.create(name, LATER_COLUMNS).properties.update(build_mark(statement["own"]))
         return
     rows = destination.tables[name].read_rows()
     if statement["statement"] == "forget_dead_letters":

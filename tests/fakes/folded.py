@@ -19,13 +19,13 @@ def merge_folded(
 ) -> tuple[list[Row], dict[str, int]]:
     flag, counts = statement["flag"], {"inserted": 0, "updated": 0, "deleted": 0}
 
-    def key_of(row: Row) -> str:
+    def build_key(row: Row) -> str:
         return json.dumps([row.get(column) for column, _ in statement["keys"]])
 
-    rows_by_key = {key_of(row): row for row in table}
+    rows_by_key = {build_key(row): row for row in table}
     by_key: dict[str, list[Row]] = {}
     for row in sorted(staged_rows, key=_get_order):
-        by_key.setdefault(key_of(row["key"]), []).append(row)
+        by_key.setdefault(build_key(row["key"]), []).append(row)
     for key, rows in by_key.items():
         count_name, merged_row = _merge_rows(statement, flag, rows_by_key.get(key), rows)
         if count_name:

@@ -26,7 +26,7 @@ def world() -> World:
             key = f"{partition}-{offset}"
             value = BAD if ("orders", partition, offset) in BAD_PLACES else {"id": key, "name": "1"}
             world.broker.produce("orders", {"id": key}, value, partition)
-            world.engine.mended[offset] = {"id": key, "name": "corrected"}
+            world.engine.fixed_values[offset] = {"id": key, "name": "corrected"}
     flush(world.build_ports(PIPELINE))
     return world
 

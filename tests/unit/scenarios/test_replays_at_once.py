@@ -70,7 +70,7 @@ def build_world(pipeline: Pipeline) -> World:
     world.broker.produce("orders", {"id": "d"}, BAD, 1)
     flush(world.build_ports(pipeline))
     records = world.broker.partitions["orders"]
-    world.engine.mended[1] = {"id": records[0].records[1].key["id"], "name": "mended"}
+    world.engine.fixed_values[1] = {"id": records[0].records[1].key["id"], "name": "mended"}
     return world
 
 

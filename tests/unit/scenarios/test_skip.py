@@ -161,7 +161,7 @@ def test_skipped_record_is_replayed_after_a_correction(world: World) -> None:
     ports = world.build_ports(PIPELINE)
     skip(ports, "orders:1:1")
     flush(ports)
-    world.engine.mended[1] = {"id": "c", "name": "c"}
+    world.engine.fixed_values[1] = {"id": "c", "name": "c"}
     (result,) = replay_dead_letters(ports)
     assert (result.tried, result.replayed, result.still_bad) == (1, 1, 0)
     assert read_ids(world) == ["a", "b", "c", "d"]

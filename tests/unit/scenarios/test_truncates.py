@@ -8,7 +8,7 @@ import pytest
 from examples import choose_number
 from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
-from fakes.spark import TRUNCATE
+from fakes.record_decoder import TRUNCATE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import GiveUp, NothingToDo, RetryLater, SomeTables

@@ -44,7 +44,7 @@ def world(pipeline: Pipeline) -> World:
     for key, partition, offset in (("b0", 0, 1), ("b1", 1, 2)):
         records = world.broker.partitions["orders"][partition].records
         records[offset] = replace(records[offset], value={"id": key, "name": "fixed"})
-        world.engine.mended[offset] = {"id": key, "name": "fixed"}
+        world.engine.fixed_values[offset] = {"id": key, "name": "fixed"}
     return world
 
 

@@ -49,7 +49,7 @@ def correct_letters(world: World, *offsets: int) -> World:
     for offset in offsets:
         value = {"id": records[offset].key["id"], "name": "mended"}
         records[offset] = replace(records[offset], value=value)
-        world.engine.mended[offset] = value
+        world.engine.fixed_values[offset] = value
     return world
 
 
@@ -339,7 +339,7 @@ def test_dead_letter_with_the_highest_sequence_wins_over_later_records_with_lowe
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "higher", "lsn": 9})
     flush(world.build_ports(pipeline))
     for offset, key in ((0, "a"), (2, "b")):
-        world.engine.mended[offset] = {"id": key, "name": "mended", "lsn": 5}
+        world.engine.fixed_values[offset] = {"id": key, "name": "mended", "lsn": 5}
     replay_dead_letters(world.build_ports(pipeline))
     assert read_table(world) == {"a": "mended", "b": "higher"}
     assert list_waiting_offsets(world) == []
@@ -389,7 +389,7 @@ def test_replay_under_another_key_is_refused_before_it_finds_rows_by_it() -> Non
         flush(world.build_ports(before))
     rows = world.read_rows(TABLE)
     assert (len(rows), list_waiting_offsets(world)) == (2, [2])
-    world.engine.mended[2] = {"id": "a", "line": "3", "name": "mended"}
+    world.engine.fixed_values[2] = {"id": "a", "line": "3", "name": "mended"}
     with pytest.raises(IncompatibleSchema, match="column=line is no longer part"):
         replay_dead_letters(world.build_ports(after))
     assert (world.read_rows(TABLE), list_waiting_offsets(world)) == (rows, [2])
@@ -406,7 +406,7 @@ def test_records_of_another_log_do_not_decide_about_a_dead_letter(damage: str) -
         world.broker.create("orders")
     for key in ("c", "d", "e", "f"):
         world.broker.produce("orders", *({"id": key}, {"id": key, "name": "other"}))
-    world.engine.mended[0] = {"id": "a", "name": "mended"}
+    world.engine.fixed_values[0] = {"id": "a", "name": "mended"}
     with pytest.raises(PositionLost, match=damage):
         replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "newer", "b": "x"}, [0])
@@ -417,7 +417,7 @@ def test_dead_letter_of_an_appended_table_comes_in_whatever_became_of_the_log() 
     pipeline = build_tolerant_pipeline("append")
     flush(world.build_ports(pipeline))
     world.broker.create("orders")
-    world.engine.mended[0] = {"id": "a", "name": "mended"}
+    world.engine.fixed_values[0] = {"id": "a", "name": "mended"}
     replay_dead_letters(world.build_ports(pipeline))
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "mended", "b": "x"}, [])
 

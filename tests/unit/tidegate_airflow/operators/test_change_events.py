@@ -84,7 +84,7 @@ def mend(world: World) -> None:
     """As if the file had been corrected: the bad order, and the bad user if there is one, can be read now."""
     records = world.broker.partitions["orders"][1].records
     records[1] = replace(records[1], value={"id": "c", "name": "mended"})
-    world.engine.mended[1] = records[1].value
+    world.engine.fixed_values[1] = records[1].value
 
 
 def test_replay_that_brings_dead_letters_in_is_an_event_of_their_table_alone(world: World) -> None:
