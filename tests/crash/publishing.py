@@ -78,7 +78,7 @@ class Direct:
         self._spark, self._settings = spark, settings
 
     def run(self, job: Any) -> None:
-        batches = list(producer.build_producer(build_plan(job, self._settings))(iter([self._spark.changes(job)])))
+        batches = list(producer.build_producer(build_plan(job, self._settings))(iter([self._spark.build_changes(job)])))
         raise_refusal(job, [row["outcome"] for batch in batches for row in batch.to_pylist()])
 
 
@@ -183,7 +183,9 @@ def is_equal_to_table(request: dict[str, Any], snapshot: int) -> bool:
         for _ in range(3):
             publish(outside)
     records = dict(read_records(request["bootstrap"], request["topic"]))
-    return {key: value for key, value in records.items() if value is not None} == build_table(snapshot + 1).latest()
+    return {key: value for key, value in records.items() if value is not None} == build_table(
+        snapshot + 1
+    ).read_latest()
 
 
 def fork(work: Callable[[], int]) -> int:

@@ -42,7 +42,7 @@ class Partition:
         self.end += 1
         return self.end - 1
 
-    def stable_end(self, isolation: str) -> int:
+    def find_stable_end(self, isolation: str) -> int:
         """The last stable offset: a transaction that is still open hides all that follows from read_committed."""
         open_offsets = [r.offset for r in self.records if r.kind == "open"]
         return min([self.end, *open_offsets]) if isolation == "read_committed" else self.end
@@ -61,13 +61,13 @@ class MemoryBroker:
         self.partitions: dict[str, list[Partition]] = {}
         self.ids: dict[str, str] = {}
         self.groups: dict[str, Offsets] = {}
-        self.beats: dict[str, int] = {}
-        self.kept: dict[str, Retention] = {}
+        self.beat_times_ms: dict[str, int] = {}
+        self.retentions: dict[str, Retention] = {}
         self.compacting: set[str] = set()
-        self.away: set[str] = set()  # topics with a partition that nobody leads
-        self.cuts_asked = 0
-        self.looks_at_times = 0
-        self.sent: list[Message] = []
+        self.leaderless_topics: set[str] = set()  # topics with a partition that nobody leads
+        self.log_cut_reads = 0
+        self.timestamp_reads = 0
+        self.sent_messages: list[Message] = []
         self.group_retention_seconds: float | None = None
         self._ids = count(1)
 
@@ -126,12 +126,10 @@ class MemoryBroker:
             logs = self._get_partitions(topic)
             ids[topic] = self.ids[topic]
             begin[topic] = {p: log.begin for p, log in enumerate(logs)}
-            end[topic] = {p: log.stable_end(isolation) for p, log in enumerate(logs)}
+            end[topic] = {p: log.find_stable_end(isolation) for p, log in enumerate(logs)}
             epochs[topic] = {p: len(log.epochs) - 1 for p, log in enumerate(logs)}
-        if leaderless_topics := [topic for topic in topics if topic in self.away]:
-            raise TopicsUnavailable(
-                f"brokers=memory: no offset is known now of topics={leaderless_topics}", leaderless_topics
-            )
+        if unread_topics := [topic for topic in topics if topic in self.leaderless_topics]:
+            raise TopicsUnavailable(f"brokers=memory: no offset is known now of topics={unread_topics}", unread_topics)
         return Log(self.cluster_id if topics else "", ids, begin, end, epochs)
 
     def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
@@ -157,11 +155,11 @@ class MemoryBroker:
     def read_timestamps(
         self, places: Collection[RecordAddress], isolation: str = "read_committed"
     ) -> dict[RecordAddress, int]:
-        self.looks_at_times += 1
+        self.timestamp_reads += 1
         times = {}
         for topic, partition, offset in places:
             log = self.partitions[topic][partition]
-            if records := log.read(offset, log.stable_end(isolation), isolation):
+            if records := log.read(offset, log.find_stable_end(isolation), isolation):
                 times[topic, partition, offset] = records[0].timestamp
         return times
 
@@ -183,7 +181,7 @@ class MemoryBroker:
         return timestamps
 
     def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
-        return {topic: self.kept.get(topic, Retention()) for topic in topics}
+        return {topic: self.retentions.get(topic, Retention()) for topic in topics}
 
     def read_group_retention(self) -> float | None:
         return self.group_retention_seconds
@@ -195,14 +193,14 @@ class MemoryBroker:
         for record in records:
             key, value, _ = message = Message(*record)
             self.produce(topic, *map(_read_json, (key, value)))
-            self.sent.append(message)
+            self.sent_messages.append(message)
 
     def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
         """Every partition has had one leader, in its first epoch."""
         return {topic: {partition: [(start, 0)]} for topic, partition, start, end in ranges if end > start}
 
     def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
-        self.cuts_asked += 1
+        self.log_cut_reads += 1
         ends = {
             (t, p): log.epochs[epoch + 1] if epoch + 1 < len((log := self._get_partitions(t)[p]).epochs) else log.end
             for t, p, epoch in iterate_offsets(epochs)
@@ -235,9 +233,9 @@ class MemoryBroker:
         for topic in offsets:
             self._get_partitions(topic)
         hit_failpoint("group.committed")
-        previous_beat_ms = self.beats.get(group)
+        previous_beat_ms = self.beat_times_ms.get(group)
         if beat_ms is not None:
-            self.beats[group] = beat_ms
+            self.beat_times_ms[group] = beat_ms
         return previous_beat_ms
 
     def _get_partitions(self, topic: str) -> list[Partition]:

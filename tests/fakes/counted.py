@@ -31,7 +31,7 @@ class Calls:
     def note(self, call: str) -> None:
         self.by_step.setdefault(self._step, Counter())[call] += 1
 
-    def hook(self, call: str, when: str) -> None:
+    def count_call(self, call: str, when: str) -> None:
         """For `World.build_ports`."""
         if when == "before":
             self.note(call)
@@ -43,10 +43,10 @@ class Calls:
             for module, functions in STEPS.items():
                 for function, step in functions.items():
                     place = f"{module}.{function}"
-                    patch.setattr(place, self._within(step, pkgutil.resolve_name(place)))
+                    patch.setattr(place, self._wrap_step(step, pkgutil.resolve_name(place)))
             yield self
 
-    def _within(self, step: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_step(self, step: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any, **keywords: Any) -> Any:
             outer_step, self._step = self._step, step
             try:

@@ -49,11 +49,11 @@ def _build_file(
 
 
 def _commit(table: Table, file: DataFile) -> None:
-    def writer(format_version: int, **arguments: Any) -> DeleteManifestWriter:
+    def build_writer(format_version: int, **arguments: Any) -> DeleteManifestWriter:
         return DeleteManifestWriter(**arguments)
 
     with (
-        patch("pyiceberg.table.update.snapshot.write_manifest", writer),
+        patch("pyiceberg.table.update.snapshot.write_manifest", build_writer),
         table.transaction() as change,
         change.update_snapshot().fast_append() as append,
     ):

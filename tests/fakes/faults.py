@@ -27,12 +27,12 @@ class _Delegating:
 class AnswerLostAfterPublish(_Delegating):
     """A catalog that commits the publish and loses the answer, once."""
 
-    lost = False
+    has_lost_answer = False
 
     def publish(self, table_commit: TableCommit) -> None:
         self._port.publish(table_commit)
-        if not self.lost:
-            self.lost = True
+        if not self.has_lost_answer:
+            self.has_lost_answer = True
             raise OutcomeUnknown("the catalog gave no answer")
 
 
@@ -41,11 +41,11 @@ class AnswerLostBeforePublish(_Delegating):
 
     def __init__(self, port: Any, times: int = 1) -> None:
         super().__init__(port)
-        self.left = times
+        self.remaining = times
 
     def publish(self, table_commit: TableCommit) -> None:
-        if self.left:
-            self.left -= 1
+        if self.remaining:
+            self.remaining -= 1
             raise OutcomeUnknown("the catalog gave no answer")
         self._port.publish(table_commit)
 
@@ -55,11 +55,11 @@ class RefusesPublish(_Delegating):
 
     def __init__(self, port: Any, times: int = 1) -> None:
         super().__init__(port)
-        self.left = times
+        self.remaining = times
 
     def publish(self, table_commit: TableCommit) -> None:
-        if self.left:
-            self.left -= 1
+        if self.remaining:
+            self.remaining -= 1
             raise CommitRefused("metadata changed")
         self._port.publish(table_commit)
 
@@ -69,11 +69,11 @@ class BusyTable(_Delegating):
 
     def __init__(self, port: Any, times: int = 1, *rows: Row) -> None:
         super().__init__(port)
-        self.left, self.rows = times, rows
+        self.remaining, self.rows = times, rows
 
     def publish(self, table_commit: TableCommit) -> None:
-        if self.left:
-            self.left -= 1
+        if self.remaining:
+            self.remaining -= 1
             self._port.append_foreign_rows(table_commit.table, *self.rows)
         self._port.publish(table_commit)
 
@@ -124,15 +124,15 @@ class FailsToMerge(_Delegating):
 
     def __init__(self, engine: MemoryEngine, table: str) -> None:
         super().__init__(engine)
-        self.table, self.broken = table, True
+        self.table, self.is_broken = table, True
 
     def run(self, job: Job) -> None:
-        if self.broken and isinstance(job, MergeJob) and f'"target": "{self.table}"' in "".join(job.statements):
+        if self.is_broken and isinstance(job, MergeJob) and f'"target": "{self.table}"' in "".join(job.statements):
             raise RetryLater(f"Spark failed in merge: table={self.table}")
         self._port.run(job)
 
     def run_direct(self, job: DirectJob) -> DirectOutcome:
-        if self.broken and f'"target": "{self.table}"' in job.statement:
+        if self.is_broken and f'"target": "{self.table}"' in job.statement:
             raise RetryLater(f"Spark failed in merge: table={self.table}")
         return self._port.run_direct(job)
 
@@ -142,11 +142,11 @@ class FailsOneMerge(_Delegating):
 
     def __init__(self, engine: MemoryEngine, number: int) -> None:
         super().__init__(engine)
-        self.left = number
+        self.remaining = number
 
     def run(self, job: Job) -> None:
-        self.left -= isinstance(job, MergeJob)
-        if isinstance(job, MergeJob) and self.left == 0:
+        self.remaining -= isinstance(job, MergeJob)
+        if isinstance(job, MergeJob) and self.remaining == 0:
             raise RetryLater("Spark failed in one merge")
         self._port.run(job)
 
@@ -175,11 +175,11 @@ class DiesBetweenStatements(_Delegating):
 
     def __init__(self, engine: MemoryEngine, statement_count: int) -> None:
         super().__init__(engine)
-        self.after = statement_count
+        self.statement_count = statement_count
 
     def run(self, job: Job) -> None:
         if isinstance(job, MergeJob):
-            self._port.run(replace(job, statements=job.statements[: self.after]))
+            self._port.run(replace(job, statements=job.statements[: self.statement_count]))
             raise Crash("between two statements")
         self._port.run(job)
 

@@ -51,7 +51,7 @@ class InterruptedRunner(ABC):
         with suppress(NothingToDo):
             self.staged += stage(ports, plan(ports))
 
-    def zombie(self, index: int) -> None:
+    def merge_as_zombie(self, index: int) -> None:
         if index < len(self.staged):
             with suppress(PublishedElsewhere, RetryLater):
                 merge(self.world.build_ports(self.build_pipeline(9)), self.staged[index])

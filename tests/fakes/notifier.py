@@ -9,7 +9,7 @@ class KeepingNotifier(BaseNotifier):
     """Keeps its text, rendered, and the run it was called for."""
 
     template_fields = ("text",)
-    kept: ClassVar[list[tuple[str, str]]] = []
+    notifications: ClassVar[list[tuple[str, str]]] = []
 
     def __init__(self, text: str = "") -> None:
         super().__init__()
@@ -17,7 +17,7 @@ class KeepingNotifier(BaseNotifier):
 
     def notify(self, context: Any) -> None:
         """Keep it."""
-        self.kept.append((self.text, context["run_id"]))
+        self.notifications.append((self.text, context["run_id"]))
 
 
 class BrokenNotifier(BaseNotifier):
@@ -25,7 +25,7 @@ class BrokenNotifier(BaseNotifier):
 
     template_fields = ("text",)
     broken: ClassVar[set[str]] = set()
-    kept: ClassVar[list[tuple[str, str]]] = []
+    notifications: ClassVar[list[tuple[str, str]]] = []
 
     def __init__(self, name: str, text: str = "") -> None:
         super().__init__()
@@ -35,4 +35,4 @@ class BrokenNotifier(BaseNotifier):
         """Keep it, or fail as a server that refuses."""
         if self.name in self.broken:
             raise ConnectionError(f"{self.name} refuses")
-        self.kept.append((self.name, self.text))
+        self.notifications.append((self.name, self.text))

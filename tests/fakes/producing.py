@@ -42,7 +42,7 @@ class Broker:
     logs: dict[tuple[str, int], list[Entry]] = field(default_factory=lambda: defaultdict(list))
     epochs: dict[str, int] = field(default_factory=dict)
     open: dict[str, list[Entry]] = field(default_factory=dict)
-    meet: Callable[[int, str], None] = lambda number, name: None
+    before_call: Callable[[int, str], None] = lambda number, name: None
     refuses: dict[bytes, KafkaError] = field(default_factory=dict)  # by the brokers
     too_large: set[bytes] = field(default_factory=set)  # for the client
     calls: int = 0
@@ -63,7 +63,7 @@ class Broker:
             entry.is_open, entry.is_aborted = False, is_aborted
 
     @contextmanager
-    def instead_of_kafka(self) -> Iterator[None]:
+    def replace_kafka(self) -> Iterator[None]:
         """While it lasts, the executors' functions reach this broker."""
         kafka, time = produce.kafka, produce.time
         produce.kafka, produce.time = _Library(self), self  # type: ignore[assignment]
@@ -95,14 +95,14 @@ class _Producer:
     def __init__(self, broker: Broker, settings: dict[str, Any]) -> None:
         self._broker, self._name = broker, settings.get("transactional.id")
         self._epoch, self._is_dead = 0, False
-        self._waiting: list[tuple[Any, KafkaError | None, _Sent]] = []
+        self._undelivered_messages: list[tuple[Any, KafkaError | None, _ProducedMessage]] = []
 
-    def _passed(self, name: str) -> None:
+    def _count_call(self, name: str) -> None:
         if self._is_dead:
             raise Killed
         number, self._broker.calls = self._broker.calls, self._broker.calls + 1
         try:
-            self._broker.meet(number, name)
+            self._broker.before_call(number, name)
         except Killed:
             self._is_dead = True
             raise
@@ -113,20 +113,22 @@ class _Producer:
         return self._name is not None and self._broker.epochs[self._name] != self._epoch
 
     def init_transactions(self, timeout: float) -> None:
-        self._passed("init_transactions")
+        self._count_call("init_transactions")
         assert self._name is not None
         self._broker.end_transaction(self._name, is_aborted=True)
         self._epoch = self._broker.epochs[self._name] = self._broker.epochs.get(self._name, 0) + 1
 
     def begin_transaction(self) -> None:
-        self._passed("begin_transaction")
+        self._count_call("begin_transaction")
 
     def produce(self, topic: str, key: bytes, value: bytes | None, partition: int = 0, **options: Any) -> None:
-        self._passed("produce")
+        self._count_call("produce")
         refusal = KafkaError(KafkaError._FENCED) if self._is_fenced else self._broker.refuses.get(key)
         if key in self._broker.too_large:
             raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
-        self._waiting.append((options["on_delivery"], refusal, _Sent(topic, key, value, options.get("timestamp", 0))))
+        self._undelivered_messages.append(
+            (options["on_delivery"], refusal, _ProducedMessage(topic, key, value, options.get("timestamp", 0)))
+        )
         if refusal is None:
             entry = Entry(key, value, is_open=self._name is not None)
             self._broker.logs[topic, partition].append(entry)
@@ -137,14 +139,14 @@ class _Producer:
         return
 
     def flush(self, timeout: float) -> int:
-        self._passed("flush")
-        for call, error, message in self._waiting:
+        self._count_call("flush")
+        for call, error, message in self._undelivered_messages:
             call(error, message)
-        self._waiting = []
+        self._undelivered_messages = []
         return 0
 
     def commit_transaction(self, timeout: float) -> None:
-        self._passed("commit_transaction")
+        self._count_call("commit_transaction")
         if self._is_fenced:
             raise KafkaException(KafkaError(KafkaError._FENCED))
         self._broker.end_transaction(self._name or "", is_aborted=False)
@@ -156,7 +158,7 @@ class _Producer:
             self._broker.end_transaction(self._name or "", is_aborted=True)
 
 
-class _Sent:
+class _ProducedMessage:
     def __init__(self, topic: str, key: bytes, value: bytes | None, at_ms: int) -> None:
         self.topic, self.key, self.value = lambda: topic, lambda: key, lambda: value
         self.timestamp = lambda: (1, at_ms)
@@ -175,16 +177,16 @@ class _Message:
 
 class _Consumer:
     def __init__(self, broker: Broker) -> None:
-        self._broker, self._left = broker, list[_Message]()
+        self._broker, self._messages = broker, list[_Message]()
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         (assignment,) = partitions
-        self._left = [_Message(value) for _, value in self._broker.read(assignment.topic, assignment.partition)] + [
+        self._messages = [_Message(value) for _, value in self._broker.read(assignment.topic, assignment.partition)] + [
             _Message(None)
         ]
 
     def poll(self, timeout: float) -> _Message:
-        return self._left.pop(0)
+        return self._messages.pop(0)
 
     def close(self) -> None:
         return

@@ -42,36 +42,36 @@ class Table:
     current: int | None = None
     tags: dict[str, int] = field(default_factory=dict)
     exists: bool = True
-    others: dict[str, "Table"] = field(default_factory=dict)
+    other_tables: dict[str, "Table"] = field(default_factory=dict)
 
     def commit(self, **rows: str) -> int:
         self.current = 10 + len(self.snapshots)
         self.snapshots[self.current] = rows
         return self.current
 
-    def latest(self) -> State:
+    def read_latest(self) -> State:
         """The rows of the current snapshot."""
         return self.snapshots[self.current or 0]
 
-    def _of(self, name: str) -> "Table":
-        return self.others.get(name, self)
+    def _get_table(self, name: str) -> "Table":
+        return self.other_tables.get(name, self)
 
     def read_table(self, name: str) -> TableNow | None:
-        memory_table = self._of(name)
+        memory_table = self._get_table(name)
         return TableNow(memory_table.uuid, memory_table.current) if memory_table.exists else None
 
     def has_snapshot(self, name: str, snapshot_id: int) -> bool:
-        return snapshot_id in self._of(name).snapshots
+        return snapshot_id in self._get_table(name).snapshots
 
     def find_at(self, name: str, timestamp_ms: int) -> int | None:
         return next((s for s in sorted(self.snapshots, reverse=True) if s <= timestamp_ms), None)
 
     def find_touched_files(self, name: str, old_id: int, new_id: int) -> TouchedFiles | None:
-        is_unchanged = self._of(name).snapshots[old_id] is self._of(name).snapshots[new_id]
+        is_unchanged = self._get_table(name).snapshots[old_id] is self._get_table(name).snapshots[new_id]
         return TouchedFiles() if is_unchanged else TouchedFiles((f"file-{old_id}",), (f"file-{new_id}",))
 
     def measure_lag(self, name: str, old_id: int | None, new_id: int) -> SnapshotLag:
-        snapshots = self._of(name).snapshots
+        snapshots = self._get_table(name).snapshots
         snapshot_ids = [s for s in snapshots if (old_id or 0) < s <= new_id]
         states = [snapshots.get(old_id or 0, {}), *(snapshots[s] for s in snapshot_ids)]
         rows = sum(
@@ -84,14 +84,14 @@ class Table:
         return [TableSnapshot(number, number, "append", 1) for number in snapshot_ids[:limit]]
 
     def pin(self, name: str, snapshot_id: int, tag: str) -> None:
-        self._of(name).tags[tag] = snapshot_id
+        self._get_table(name).tags[tag] = snapshot_id
 
     def list_pins(self, name: str, prefix: str) -> list[str]:
-        return sorted(tag for tag in self._of(name).tags if tag.startswith(prefix))
+        return sorted(tag for tag in self._get_table(name).tags if tag.startswith(prefix))
 
     def unpin(self, name: str, tags: list[str]) -> None:
         for tag in tags:
-            self._of(name).tags.pop(tag, None)
+            self._get_table(name).tags.pop(tag, None)
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Topic:
     broker: Broker = field(default_factory=Broker)
     id: str | None = None
     partitions: int = 3
-    sent: list[tuple[str, Any]] = field(default_factory=list)
+    sent_messages: list[tuple[str, Any]] = field(default_factory=list)
 
     @property
     def records(self) -> list[tuple[str, str | None]]:
@@ -129,13 +129,13 @@ class Topic:
         self.id = self.id or "t1"
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
-        self.sent += [(topic, json.loads(record.value or b"")) for record in records]
+        self.sent_messages += [(topic, json.loads(record.value or b"")) for record in records]
 
     def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
         progress_by_part = self.newest
         return PartProgress(tuple(progress_by_part.get(number) for number in range(self.parts)))
 
-    def latest(self) -> State:
+    def read_latest(self) -> State:
         return {key: value for key, value in dict(self.records).items() if value is not None}
 
 
@@ -150,17 +150,19 @@ class Spark:
     def run(self, job: Any) -> None:
         self.jobs.append(PublishJob.from_json(job.to_json()))
         assert self.jobs[-1] == job, "a job is the same behind JSON"
-        with self.topic.broker.instead_of_kafka():
-            outcome_batches = list(producer.build_producer(build_plan(job, {}))(iter([self.changes(job)])))
+        with self.topic.broker.replace_kafka():
+            outcome_batches = list(producer.build_producer(build_plan(job, {}))(iter([self.build_changes(job)])))
         raise_refusal(job, [row["outcome"] for batch in outcome_batches for row in batch.to_pylist()])
 
-    def changes(self, job: PublishJob) -> pyarrow.RecordBatch:
+    def build_changes(self, job: PublishJob) -> pyarrow.RecordBatch:
         """What Spark hands over: of each part a row without a key, then its changes in the order of their keys."""
         position = job.position
         is_beside_topic = position.mode == RunMode.TOPIC
-        old_state = self.topic.latest() if is_beside_topic else self._rows(position.origin, position.joined_origin)
-        new_state = self._rows(position.until or position.to, position.joined)
-        current_state = self._rows(position.to, position.joined)
+        old_state = (
+            self.topic.read_latest() if is_beside_topic else self._read_state(position.origin, position.joined_origin)
+        )
+        new_state = self._read_state(position.until or position.to, position.joined)
+        current_state = self._read_state(position.to, position.joined)
         rows: list[dict[str, Any]] = []
         for part in sorted(job.parts, key=lambda part: part.number):
             part_keys = [
@@ -176,11 +178,11 @@ class Spark:
                 rows.append(row)
         return pyarrow.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
-    def _rows(self, snapshot: int | None, joined_snapshots: dict[str, int]) -> State:
+    def _read_state(self, snapshot: int | None, joined_snapshots: dict[str, int]) -> State:
         """The table's rows; a joined table adds its own value of the same key."""
         if snapshot is None:
             return {}
-        joined_states = [self.table.others[name].snapshots[number] for name, number in joined_snapshots.items()]
+        joined_states = [self.table.other_tables[name].snapshots[number] for name, number in joined_snapshots.items()]
         rows = self.table.snapshots[snapshot]
         return {
             key: value + "".join(joined_state.get(key, "") for joined_state in joined_states)
@@ -199,7 +201,7 @@ class Outside:
 
     def build_ports(self) -> PublicationPorts:
         return PublicationPorts(
-            self.publication, self.topic, self.table, self.spark, now_ms=lambda: 0, new_run=self._new_run
+            self.publication, self.topic, self.table, self.spark, now_ms=lambda: 0, new_run=self._name_run
         )
 
     def die_at(self, call: int) -> None:
@@ -209,11 +211,11 @@ class Outside:
 
         def meet(number: int, name: str) -> None:
             if number == call:
-                broker.meet = lambda number, name: None
+                broker.before_call = lambda number, name: None
                 raise Killed
 
-        broker.meet = meet
+        broker.before_call = meet
 
-    def _new_run(self) -> str:
+    def _name_run(self) -> str:
         self._runs += 1
         return f"run{self._runs}"

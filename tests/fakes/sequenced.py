@@ -42,10 +42,10 @@ def find_changes(statement: dict[str, Any], staged_rows: list[Row]) -> dict[str,
     by_key: dict[str, list[Row]] = defaultdict(list)
     for row in sorted(staged_rows, key=get_order):
         by_key[get_key(statement, row["key"])].append(row)
-    return {key: _change(rows) for key, rows in by_key.items()}
+    return {key: _build_change(rows) for key, rows in by_key.items()}
 
 
-def _change(rows: list[Row]) -> Change:
+def _build_change(rows: list[Row]) -> Change:
     change = Change(None, None, None)
     for row in rows:
         if row["sequence"] is None:

@@ -47,7 +47,7 @@ class World:
         self.engine = MemoryEngine(self.broker, self.destination)
         self._attempts = count(1)
 
-    def attempt(self) -> str:
+    def name_attempt(self) -> str:
         return f"attempt{next(self._attempts)}"
 
     def build_ports(self, pipeline: Pipeline, hook: Hook | None = None, **doubles: Any) -> Ports:
@@ -60,7 +60,7 @@ class World:
             pipeline,
             sql=StructuredSql(),
             now_ms=self.clock,
-            new_attempt=self.attempt,
+            new_attempt=self.name_attempt,
             pause=self.clock.pause,
             **port_map,
         )

@@ -54,9 +54,9 @@ class Backfilling(InterruptedRunner):
         rows = tuple(row for n, row in enumerate(self.world.read_rows("lake.shop.orders")) if n % 3 == keep)
         self.world.destination.add_snapshot("lake.shop.orders", "main", rows, {"operation": "delete"})
 
-    def zombie(self, index: int) -> None:
+    def merge_as_zombie(self, index: int) -> None:
         with suppress(GiveUp):  # a batch from the middle of the log is not what a table without a position begins with
-            super().zombie(index)
+            super().merge_as_zombie(index)
 
 
 class Plain(Backfilling, test_model.Runner):

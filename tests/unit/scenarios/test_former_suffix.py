@@ -159,7 +159,7 @@ def test_dead_letters_that_wait_for_their_topic_are_sent_before_the_former_table
     assert [report.failed is None for report in clean_up(world.build_ports(pipeline, refuse))] == [False]
     send_orders(world, ("a", "3"))
     flush_all(world, rename(pipeline))
-    assert len(world.broker.sent) == 2
+    assert len(world.broker.sent_messages) == 2
     assert f"{NAME}_shop_tmp" not in world.destination.tables
 
 

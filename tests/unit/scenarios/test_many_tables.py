@@ -64,9 +64,9 @@ def test_topics_that_are_missing_are_found_without_asking_for_each_of_the_others
 
 def test_topics_without_a_leader_are_waited_for_once_and_the_others_are_read_together(world: World) -> None:
     topics, counts = name_topics(TABLE_COUNT), Counter[str]()
-    world.broker.away = {topics[3], topics[290]}
+    world.broker.leaderless_topics = {topics[3], topics[290]}
     log, reasons = read_known_log(world.build_ports(build_wide_pipeline(topics), count_calls(counts)))
-    assert reasons.keys() == world.broker.away
+    assert reasons.keys() == world.broker.leaderless_topics
     assert all(isinstance(error, TopicsUnavailable) for error in reasons.values())
     assert len(log.end) == TABLE_COUNT - 2
     assert counts["broker.read_log"] == 2
@@ -90,7 +90,7 @@ def test_tables_that_have_not_begun_ask_for_the_topics_of_a_pattern_together(tab
 def test_reason_of_many_tables_is_seen_before_a_message_is_cut(world: World) -> None:
     topics = name_topics(TABLE_COUNT)
     for topic in topics[1:]:
-        world.broker.away.add(topic)
+        world.broker.leaderless_topics.add(topic)
     with pytest.raises(SomeTables) as failed:
         plan(world.build_ports(build_wide_pipeline(topics)))
     message = str(failed.value)[:SHOWN_CHARACTERS]

@@ -28,7 +28,7 @@ STEPS = st.one_of(
     st.tuples(st.just("crash"), st.integers(1, 8), st.integers(1, 90)),
     st.tuples(st.just("pause"), st.integers(1, 8), st.integers(1, 60), st.integers(1, 2)),
     st.tuples(st.just("stage"), st.integers(1, 8)),
-    st.tuples(st.just("zombie"), st.integers(0, 5)),
+    st.tuples(st.just("merge_as_zombie"), st.integers(0, 5)),
     st.tuples(st.just("foreign")),
     st.tuples(st.just("forget")),
     st.tuples(st.just("rollback"), st.integers(1, 4)),

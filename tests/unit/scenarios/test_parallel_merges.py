@@ -138,7 +138,7 @@ def test_failure_that_the_next_flush_mends_is_none_in_the_end(world: World, comm
         try:
             FailsToMerge.run(engine, job)
         except Exception:
-            engine.broken = False
+            engine.is_broken = False
             raise
 
     engine.run = mended

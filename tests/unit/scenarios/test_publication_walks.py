@@ -53,7 +53,7 @@ def finish(world: Outside) -> None:
 
 def judge(world: Outside, case: str) -> None:
     """A reader of committed records saw each key go its way, each change once, and ends with the table."""
-    assert world.topic.latest() == world.table.latest(), case
+    assert world.topic.read_latest() == world.table.read_latest(), case
     if world.publication.delivery == AT_LEAST:
         return
     values_by_key: dict[str, list[str]] = {}
@@ -103,10 +103,10 @@ class Interrupted:
 
         def meet(number: int, name: str) -> None:
             if number == start + self._call:
-                broker.meet = lambda number, name: None
+                broker.before_call = lambda number, name: None
                 self._meanwhile()
 
-        broker.meet = meet
+        broker.before_call = meet
         self._world.spark.run(job)
 
 

@@ -29,7 +29,7 @@ def outside() -> Outside:
 
 def test_first_run_produces_the_whole_table_and_the_next_only_what_differs(outside: Outside) -> None:
     assert publish(outside.build_ports()).compared_with == "everything"
-    assert outside.topic.latest() == outside.table.snapshots[10]
+    assert outside.topic.read_latest() == outside.table.snapshots[10]
     outside.table.commit(a="2", b="1", d="1", e="1")
     result = publish(outside.build_ports())
     assert (result.from_snapshot_id, result.to_snapshot_id, result.compared_with) == (10, 11, "changes")
@@ -82,7 +82,7 @@ def test_killed_run_is_finished_towards_the_same_snapshot_and_repeats_nothing(ou
         publish(outside.build_ports())
     outside.table.commit(a="3", b="1", c="1", d="1")
     publish(outside.build_ports())
-    assert outside.topic.latest() == outside.table.snapshots[13]
+    assert outside.topic.read_latest() == outside.table.snapshots[13]
     assert len(outside.topic.records) == len(set(outside.topic.records)), "no change twice"
 
 
@@ -99,7 +99,7 @@ def test_killed_run_of_changes_is_resumed(outside: Outside, after: int) -> None:
     if plan_run(outside.build_ports()).is_resumed:
         assert publish(outside.build_ports()).to_snapshot_id == 11
     publish(outside.build_ports())
-    assert outside.topic.latest() == {"a": "3", "b": "2", "c": "2"}
+    assert outside.topic.read_latest() == {"a": "3", "b": "2", "c": "2"}
     records = outside.topic.records[5:]
     assert len(records) == len(set(records))
     assert set(outside.table.tags.values()) == {12}
@@ -119,7 +119,7 @@ def test_run_that_was_planned_before_another_one_published_changes_nothing(outsi
 
     with pytest.raises(PublishedElsewhere):
         publish(replace(late, engine=Overtaken()))
-    assert outside.topic.latest() == {"a": "3"}
+    assert outside.topic.read_latest() == {"a": "3"}
 
 
 def test_expired_snapshot_is_refused_or_answered_with_a_comparison(outside: Outside) -> None:
@@ -130,7 +130,7 @@ def test_expired_snapshot_is_refused_or_answered_with_a_comparison(outside: Outs
         publish(outside.build_ports())
     outside.publication = replace(outside.publication, on_expired="resynchronise")
     assert publish(outside.build_ports()).compared_with == "topic"
-    assert outside.topic.latest() == {"a": "2", "b": "1"}
+    assert outside.topic.read_latest() == {"a": "2", "b": "1"}
     assert sorted(outside.topic.records[5:], key=str) == [("a", "2"), ("c", None), ("d", None), ("e", None)]
 
 
@@ -145,7 +145,7 @@ def test_unfinished_run_to_a_snapshot_that_has_expired_is_answered_with_a_compar
     outside.table.commit(a="3", b="1")
     del outside.table.snapshots[11]
     assert publish(outside.build_ports()).compared_with == "topic"
-    assert outside.topic.latest() == {"a": "3", "b": "1"}
+    assert outside.topic.read_latest() == {"a": "3", "b": "1"}
 
 
 @pytest.mark.parametrize("after", range(0, 24, 3))
@@ -156,7 +156,7 @@ def test_killed_resynchronisation_compares_again(outside: Outside, after: int) -
     with pytest.raises(Killed):
         publish(outside.build_ports(), resynchronise=True)
     publish(outside.build_ports())
-    assert outside.topic.latest() == {"a": "2", "b": "2", "e": "2"}
+    assert outside.topic.read_latest() == {"a": "2", "b": "2", "e": "2"}
     assert len(outside.topic.records) == len(set(outside.topic.records))
 
 
@@ -175,7 +175,7 @@ def test_changed_file_replaced_table_and_new_topic_are_refused_until_resynchroni
     with pytest.raises(GiveUp, match="was replaced by another"):
         publish(outside.build_ports())
     publish(outside.build_ports(), resynchronise=True)
-    assert outside.topic.latest() == {"a": "2"}
+    assert outside.topic.read_latest() == {"a": "2"}
     with pytest.raises(NothingToDo):
         publish(outside.build_ports())
 
@@ -195,7 +195,7 @@ def test_topic_with_records_and_no_progress_is_refused_until_compared(outside: O
     with pytest.raises(GiveUp, match=r"topics=out hold records \(if not by the partitioner of .*\); run `bin/"):
         publish(outside.build_ports())
     publish(outside.build_ports(), resynchronise=True)
-    assert outside.topic.latest() == outside.table.snapshots[10]
+    assert outside.topic.read_latest() == outside.table.snapshots[10]
     assert ("a", "1") not in outside.topic.records[2:], "what is right already is not produced again"
 
 
@@ -271,7 +271,7 @@ def test_producing_again_gives_the_published_rows_of_a_range_and_moves_no_positi
     publish(outside.build_ports(), again=RepublishRequest())
     assert len(outside.topic.records) == before + 4, "without a range every key"
     publish(outside.build_ports())
-    assert outside.topic.latest() == {"a": "9"}
+    assert outside.topic.read_latest() == {"a": "9"}
 
 
 @pytest.mark.parametrize("after", range(0, 24, 4))
@@ -285,10 +285,10 @@ def test_killed_run_that_produces_again_neither_loses_nor_moves_anything(outside
     before = len(outside.topic.records)
     publish(outside.build_ports(), again=RepublishRequest("10"))
     assert len(outside.topic.records) == before + 5, "asked again, it begins anew"
-    assert outside.topic.latest() == outside.table.snapshots[11]
+    assert outside.topic.read_latest() == outside.table.snapshots[11]
     outside.table.commit(a="3")
     publish(outside.build_ports())
-    assert outside.topic.latest() == {"a": "3"}
+    assert outside.topic.read_latest() == {"a": "3"}
 
 
 def test_range_that_cannot_be_produced_again_is_refused_in_words(outside: Outside) -> None:
@@ -316,18 +316,18 @@ DIM = "lake.shop.dim"
 @pytest.fixture
 def joining() -> Outside:
     outside = Outside(joined_tables=(DIM,), delivery="exactly-once", transaction_records=1)
-    outside.table.others[DIM] = Table()
+    outside.table.other_tables[DIM] = Table()
     outside.table.commit(a="1", b="1", c="1")
     return outside
 
 
 def test_change_of_a_joined_table_counts_like_one_of_the_table(joining: Outside) -> None:
-    dim = joining.table.others[DIM]
+    dim = joining.table.other_tables[DIM]
     with pytest.raises(NothingToDo, match=f"joined table={DIM} does not exist yet"):
         publish(joining.build_ports())
     dim.commit(a="x")
     publish(joining.build_ports())
-    assert joining.topic.latest() == {"a": "1x", "b": "1", "c": "1"}
+    assert joining.topic.read_latest() == {"a": "1x", "b": "1", "c": "1"}
     with pytest.raises(NothingToDo, match="nothing came since"):
         publish(joining.build_ports())
     dim.commit(a="y", c="y")
@@ -341,18 +341,18 @@ def test_change_of_a_joined_table_counts_like_one_of_the_table(joining: Outside)
 
 
 def test_table_that_is_joined_no_more_is_not_kept_from_expiring(joining: Outside) -> None:
-    dim = joining.table.others[DIM]
+    dim = joining.table.other_tables[DIM]
     dim.commit(a="x")
     publish(joining.build_ports())
     assert set(dim.tags.values()) == {10}
     joining.publication = replace(joining.publication, joined_tables=())
     publish(joining.build_ports(), resynchronise=True)
-    assert joining.topic.latest() == {"a": "1", "b": "1", "c": "1"}
+    assert joining.topic.read_latest() == {"a": "1", "b": "1", "c": "1"}
     assert (dim.tags, set(joining.table.tags.values())) == ({}, {10})
 
 
 def test_joined_table_that_only_compacted_costs_no_comparison_of_all_rows(joining: Outside) -> None:
-    dim = joining.table.others[DIM]
+    dim = joining.table.other_tables[DIM]
     dim.commit(a="x")
     publish(joining.build_ports())
     dim.snapshots[11] = dim.snapshots[10]
@@ -370,7 +370,7 @@ def test_joined_table_that_only_compacted_costs_no_comparison_of_all_rows(joinin
 
 @pytest.mark.parametrize("after", range(0, 21, 2))
 def test_killed_run_of_a_joined_tables_change_is_finished_with_the_same_snapshots(joining: Outside, after: int) -> None:
-    dim = joining.table.others[DIM]
+    dim = joining.table.other_tables[DIM]
     dim.commit(a="x", b="x", c="x")
     publish(joining.build_ports())
     dim.commit(a="y", b="y", c="y")
@@ -381,12 +381,12 @@ def test_killed_run_of_a_joined_tables_change_is_finished_with_the_same_snapshot
     if plan_run(joining.build_ports()).is_resumed:
         publish(joining.build_ports())
     publish(joining.build_ports())
-    assert joining.topic.latest() == {"a": "1z", "b": "1z", "c": "1z"}
+    assert joining.topic.read_latest() == {"a": "1z", "b": "1z", "c": "1z"}
     assert len(joining.topic.records) == len(set(joining.topic.records))
 
 
 def test_snapshot_of_a_joined_table_that_has_expired_is_refused_or_compared(joining: Outside) -> None:
-    dim = joining.table.others[DIM]
+    dim = joining.table.other_tables[DIM]
     dim.commit(a="x")
     publish(joining.build_ports())
     dim.commit(a="y")
@@ -394,7 +394,7 @@ def test_snapshot_of_a_joined_table_that_has_expired_is_refused_or_compared(join
     with pytest.raises(GiveUp, match=r"snapshot=10 .* has expired"):
         publish(joining.build_ports())
     assert publish(joining.build_ports(), resynchronise=True).compared_with == "topic"
-    assert joining.topic.latest() == {"a": "1y", "b": "1", "c": "1"}
+    assert joining.topic.read_latest() == {"a": "1y", "b": "1", "c": "1"}
 
 
 def test_heartbeat_tells_up_to_which_time_the_topic_holds_the_table_also_without_work() -> None:
@@ -403,8 +403,8 @@ def test_heartbeat_tells_up_to_which_time_the_topic_holds_the_table_also_without
     publish(outside.build_ports())
     with pytest.raises(NothingToDo):
         publish(outside.build_ports())
-    assert [topic for topic, _ in outside.topic.sent] == ["beats", "beats"]
-    heartbeat = outside.topic.sent[-1][1]
+    assert [topic for topic, _ in outside.topic.sent_messages] == ["beats", "beats"]
+    heartbeat = outside.topic.sent_messages[-1][1]
     assert (heartbeat["publication"], heartbeat["published_snapshot_id"], heartbeat["valid_through_ms"]) == (
         "out",
         10,
@@ -437,7 +437,7 @@ def test_record_that_is_too_large_is_named_and_no_reason_to_try_again(delivery: 
     outside.topic.broker.too_large.clear()
     outside.topic.broker.refuses.clear()
     publish(outside.build_ports())
-    assert outside.topic.latest() == outside.table.latest()
+    assert outside.topic.read_latest() == outside.table.read_latest()
     assert delivery == "at-least-once" or len(outside.topic.records) == 3, "what was not committed is gone"
 
 

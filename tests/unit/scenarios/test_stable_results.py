@@ -90,7 +90,7 @@ def test_commands_tell_where_publications_stand(
     outside.table.uuid = "u2"
     results.run("status", "left", "--json")
     results.run("status", "left")
-    results.add("heartbeats", outside.topic.sent)
+    results.add("heartbeats", outside.topic.sent_messages)
     results.compare("publications")
 
 

@@ -164,7 +164,7 @@ def build_announcing_pipeline(topic: str = "broken") -> Pipeline:
 def test_dead_letters_are_sent_with_the_headers_that_kafka_connect_gives_them(world: World) -> None:
     ports = world.build_ports(build_announcing_pipeline())
     flush(ports)
-    messages = world.broker.sent
+    messages = world.broker.sent_messages
     assert [message.value for message in messages] == [BAD.encode(), b'{"id": "d", "name": "z"}']
     headers = {name.removeprefix("__connect.errors."): (value or b"").decode() for name, value in messages[0].headers}
     place = {"topic": "orders", "partition": "0", "offset": "1", "connector.name": "shop", "task.id": "1"}
@@ -175,7 +175,7 @@ def test_dead_letters_are_sent_with_the_headers_that_kafka_connect_gives_them(wo
     assert set(headers) == {*place, *header_names}
     world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
     flush(ports)
-    assert len(world.broker.sent) == 2
+    assert len(world.broker.sent_messages) == 2
 
 
 def test_dead_letters_that_could_not_be_sent_are_sent_by_the_next_run(world: World, monkeypatch) -> None:
@@ -188,7 +188,7 @@ def test_dead_letters_that_could_not_be_sent_are_sent_by_the_next_run(world: Wor
     assert [row["id"] for row in world.read_rows("lake.shop.orders")] == ["a", "c"]
     world.broker.produce("orders", {"id": "e"}, {"id": "e", "name": "e"})
     flush(world.build_ports(build_announcing_pipeline()))
-    assert len(world.broker.sent) == 2
+    assert len(world.broker.sent_messages) == 2
 
 
 def test_dead_letter_that_its_topic_does_not_take_is_named_by_its_place_and_sent_once_it_does(
@@ -206,13 +206,13 @@ def test_dead_letter_that_its_topic_does_not_take_is_named_by_its_place_and_sent
         "record of bytes=9; raise its max.message.bytes"
     )
     clean_up(world.build_ports(build_announcing_pipeline()))
-    assert len(world.broker.sent) == 2
+    assert len(world.broker.sent_messages) == 2
 
 
 def test_nothing_is_sent_for_a_batch_that_is_not_published(world: World) -> None:
     with pytest.raises(BadRecord):
         flush(world.build_ports(build_tolerant_pipeline(errors=Errors("all", 1, "broken"))))
-    assert not world.broker.sent
+    assert not world.broker.sent_messages
 
 
 def test_dead_letters_are_sent_when_their_own_batch_is_published_and_not_with_one_before_it(world: World) -> None:
@@ -227,9 +227,9 @@ def test_dead_letters_are_sent_when_their_own_batch_is_published_and_not_with_on
         flush(world.build_ports(build_announcing_pipeline(), dies))
     assert [offset for _, offset, *_ in read_letters(world)] == [1, 3, 4]
     clean_up(world.build_ports(build_announcing_pipeline()))
-    assert len(world.broker.sent) == 2
+    assert len(world.broker.sent_messages) == 2
     flush(world.build_ports(build_announcing_pipeline()))
-    assert len(world.broker.sent) == 3
+    assert len(world.broker.sent_messages) == 3
 
 
 @pytest.mark.parametrize(("bad", "limit", "is_refused"), [(2, 2, False), (3, 2, True), (0, 0, False), (1, 0, True)])

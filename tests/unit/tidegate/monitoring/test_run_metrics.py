@@ -56,11 +56,11 @@ def test_ages_of_the_records_of_many_partitions_are_asked_for_together(
             world.broker.produce("orders", {"id": name}, {"id": name, "name": "x"}, partition=partition)
         if name == "first":
             flush(world.build_ports(pipeline))
-    world.broker.kept["orders"] = Retention(records_ms=1_000)
+    world.broker.retentions["orders"] = Retention(records_ms=1_000)
     world.clock.tick(3_600_000)
-    before = world.broker.looks_at_times
+    before = world.broker.timestamp_reads
     look(world.build_ports(pipeline))
-    assert 1 <= world.broker.looks_at_times - before <= 2
+    assert 1 <= world.broker.timestamp_reads - before <= 2
 
 
 def test_what_nobody_can_tell_is_not_sent(world: World) -> None:

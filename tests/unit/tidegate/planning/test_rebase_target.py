@@ -74,10 +74,10 @@ def test_leaders_of_another_cluster_are_not_asked_for_cuts_of_this_one(world: Wo
     lose_records(world)
     for name in ("k", "l"):
         world.broker.produce("orders", {"id": name}, {"id": name, "name": "third"}, partition=CUT)
-    world.broker.cluster_id, cut_requests = "cluster-2", world.broker.cuts_asked
+    world.broker.cluster_id, cut_requests = "cluster-2", world.broker.log_cut_reads
     (move,) = propose_moves(world.build_ports(PIPELINE), "remaining")
     assert {(move.partition, move.after) for move in move.moves if move.before != move.after} == {(p, 3) for p in LOST}
-    assert world.broker.cuts_asked == cut_requests
+    assert world.broker.log_cut_reads == cut_requests
     assert move.after.epochs["orders"][CUT] == 1
 
 

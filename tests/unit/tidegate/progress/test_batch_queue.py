@@ -370,7 +370,7 @@ def test_killed_at_any_call_while_a_queue_drains_or_grows_the_next_runs_give_the
         world = build_queued_world()
         crash = CrashAt(number)
         engine = FailsToMerge(world.engine, COPY)
-        engine.broken = still_fails
+        engine.is_broken = still_fails
         with suppress(Crash, SomeTablesDelayed):
             flush(world.build_ports(TWO, crash, engine=engine))
         if crash.calls < number:

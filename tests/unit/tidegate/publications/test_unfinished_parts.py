@@ -32,10 +32,10 @@ def die_between_the_parts(outside: Outside, **words: Any) -> None:
 
     def meet(number: int, name: str) -> None:
         if name == "init_transactions" and outside.topic.broker.epochs != before:
-            outside.topic.broker.meet = lambda number, name: None
+            outside.topic.broker.before_call = lambda number, name: None
             raise Killed
 
-    outside.topic.broker.meet = meet
+    outside.topic.broker.before_call = meet
     with pytest.raises(Killed):
         publish(outside.build_ports(), **words)
 
@@ -47,10 +47,10 @@ def die_within_the_second_part(outside: Outside) -> None:
     def meet(number: int, name: str) -> None:
         calls.append(name)
         if calls.count("init_transactions") == 2 and calls[-2:] == ["commit_transaction", "begin_transaction"]:
-            outside.topic.broker.meet = lambda number, name: None
+            outside.topic.broker.before_call = lambda number, name: None
             raise Killed
 
-    outside.topic.broker.meet = meet
+    outside.topic.broker.before_call = meet
     with pytest.raises(Killed):
         publish(outside.build_ports())
 
@@ -68,7 +68,7 @@ def test_comparison_that_died_between_two_parts_of_a_new_topic_is_finished_thoug
     run = plan_run(outside.build_ports())
     assert (run.position.mode, run.is_resumed, [part.number for part in run.parts]) == ("topic", True, [1])
     publish(outside.build_ports())
-    assert outside.topic.latest() == ROWS
+    assert outside.topic.read_latest() == ROWS
     assert len(outside.topic.records) == len(ROWS)
     with pytest.raises(NothingToDo, match="nothing came since"):
         publish(outside.build_ports())
@@ -83,7 +83,7 @@ def test_comparison_that_died_between_two_parts_of_a_damaged_topic_is_finished(
     outside.topic.receive(*((key, "damaged") for key in ROWS))
     die_between_the_parts(outside, resynchronise=True)
     publish(outside.build_ports())
-    assert outside.topic.latest() == outside.table.latest()
+    assert outside.topic.read_latest() == outside.table.read_latest()
 
 
 @pytest.mark.parametrize("is_moved", [False, True], ids=["table stands still", "table moves"])
@@ -95,7 +95,7 @@ def test_comparison_by_a_worker_whose_clock_is_behind_is_finished_too(outside: O
     outside.topic.broker.seconds -= 3600
     die_between_the_parts(outside, resynchronise=True)
     publish(outside.build_ports())
-    assert outside.topic.latest() == outside.table.latest()
+    assert outside.topic.read_latest() == outside.table.read_latest()
 
 
 def test_comparison_under_a_changed_file_that_died_between_two_parts_leaves_none_under_the_old_one(
@@ -117,7 +117,7 @@ def test_comparison_is_never_resumed_behind_a_key_for_the_topic_may_have_changed
     assert (first.mode, first.is_complete) == ("topic", False)
     outside.topic.receive(*((key, "damaged again") for key in ROWS))
     publish(outside.build_ports())
-    assert outside.topic.latest() == ROWS
+    assert outside.topic.read_latest() == ROWS
 
 
 def test_comparison_asks_for_every_key_of_a_part_that_was_on_its_way_between_two_snapshots(outside: Outside) -> None:
@@ -132,7 +132,7 @@ def test_comparison_asks_for_every_key_of_a_part_that_was_on_its_way_between_two
     parts = [(part.number, part.after, part.counts) for part in run.parts]
     assert (run.position.mode, parts) == ("topic", [(1, "", {})])
     publish(outside.build_ports())
-    assert outside.topic.latest() == outside.table.latest()
+    assert outside.topic.read_latest() == outside.table.read_latest()
 
 
 class Overtaken:
@@ -160,7 +160,7 @@ def test_run_that_had_to_produce_every_key_does_not_claim_a_part_that_another_ru
 def test_run_whose_parts_another_run_brought_to_the_same_snapshot_is_done(outside: Outside) -> None:
     outside.table.commit(**dict.fromkeys(ROWS, "2"))
     result = publish(replace(outside.build_ports(), engine=Overtaken(outside)))
-    assert (result.to_snapshot_id, outside.topic.latest()) == (11, dict.fromkeys(ROWS, "2"))
+    assert (result.to_snapshot_id, outside.topic.read_latest()) == (11, dict.fromkeys(ROWS, "2"))
     assert len(outside.topic.records) == 2 * len(ROWS), "each change once"
 
 
@@ -193,7 +193,7 @@ def test_parts_in_three_states_come_together_where_the_newest_is_and_no_reader_i
     before = len(outside.topic.records)
     publish(outside.build_ports())
     assert set(dict(outside.topic.records[before:]).values()) == {"3"}
-    assert outside.topic.latest() == dict.fromkeys(ROWS, "3")
+    assert outside.topic.read_latest() == dict.fromkeys(ROWS, "3")
     assert set(outside.table.tags.values()) == {12}
 
 

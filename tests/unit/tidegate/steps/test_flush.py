@@ -204,10 +204,10 @@ def test_commit_without_any_position_is_nothing_to_do(world: World) -> None:
 
 def test_group_gets_the_low_watermark_of_all_tables(world: World) -> None:
     engine = FailsToMerge(world.engine, COPY)
-    engine.broken = False
+    engine.is_broken = False
     flush(world.build_ports(TWO, engine=engine))
     produce(world, "b", "y")
-    engine.broken = True
+    engine.is_broken = True
     with pytest.raises(SomeTablesDelayed):
         flush(world.build_ports(TWO, engine=engine))
     assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}

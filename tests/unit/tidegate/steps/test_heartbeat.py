@@ -338,7 +338,7 @@ def test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of(
     world: World, retention: Retention, name: str
 ) -> None:
     flush(world.build_ports(build_beating_pipeline()))
-    world.broker.kept["orders"] = retention
+    world.broker.retentions["orders"] = retention
     world.broker.produce("orders", {"id": "waits"}, {"id": "waits", "name": "x"})
     world.clock.tick(19 * MINUTE)
     assert beat(world).warnings == ()
@@ -356,7 +356,7 @@ def test_danger_in_a_thousand_partitions_hides_no_other_warning_and_names_the_mo
     world.broker.produce("orders", {"id": "k"}, {"id": "k", "name": "x"})
     pipeline = replace(build_beating_pipeline(), warnings=("orders.yaml:1: source.key: no key.fields",))
     flush(world.build_ports(pipeline))
-    world.broker.kept["orders"] = Retention(records_ms=40 * MINUTE)
+    world.broker.retentions["orders"] = Retention(records_ms=40 * MINUTE)
     ending = "open" if "transaction" in danger else "commit"
     for partition in reversed(range(1000)):
         world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "x"})], partition, ending)

@@ -91,11 +91,11 @@ def test_leader_that_has_everything_is_asked_once_and_read_on_from(world: World)
     world.broker.elect("orders", partition=0)
     with pytest.raises(NothingToDo):
         plan(world.build_ports(PIPELINE))
-    assert world.broker.cuts_asked == 0, "nothing is to be read: nobody is asked, however often it is looked at"
+    assert world.broker.log_cut_reads == 0, "nothing is to be read: nobody is asked, however often it is looked at"
     for _ in range(2):
         produce(world, 2)
         flush(world.build_ports(PIPELINE))
-    assert (world.broker.cuts_asked, read_epochs(world)) == (1, {0: 1, 1: 0})
+    assert (world.broker.log_cut_reads, read_epochs(world)) == (1, {0: 1, 1: 0})
 
 
 def test_partition_that_has_grown_to_the_position_exactly_is_told_before_another_one_records_its_leader(
@@ -138,12 +138,12 @@ def test_topic_without_a_leader_delays_its_own_table_alone_and_loses_nothing(wor
     flush(world.build_ports(APART))
     for topic in ("orders", OTHER):
         produce(world, 8, topic=topic)
-    world.broker.away.add("orders")
+    world.broker.leaderless_topics.add("orders")
     with pytest.raises(SomeTablesDelayed, match=r"no offset is known now of topics=\['orders'\]"):
         flush(world.build_ports(APART))
     assert (len(world.read_rows("lake.shop.orders")), len(world.read_rows("lake.shop.copy"))) == (6, 8)
     with pytest.raises(TopicsUnavailable):
         plan(world.build_ports(PIPELINE))
-    world.broker.away.clear()
+    world.broker.leaderless_topics.clear()
     flush(world.build_ports(APART))
     assert len(world.read_rows("lake.shop.orders")) == 8

@@ -161,12 +161,12 @@ def night(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Night:
     world.broker.create(TOPIC, 2)
     world.broker.produce(TOPIC, {"id": "a"}, {"id": "a", "name": "good"})
     world.broker.produce(TOPIC, {"id": "b"}, BAD, 1)
-    KeepingNotifier.kept.clear()
+    KeepingNotifier.notifications.clear()
     return Night(world, tmp_path, monkeypatch)
 
 
 def list_messages() -> list[str]:
-    return [text for text, _ in KeepingNotifier.kept]
+    return [text for text, _ in KeepingNotifier.notifications]
 
 
 def test_night_of_failed_runs_tries_a_few_times_and_tells_once(night: Night) -> None:
@@ -390,7 +390,7 @@ def two(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Night:
         world.broker.create(topic, 2)
         world.broker.produce(topic, {"id": f"{topic}0"}, {"id": f"{topic}0", "name": "x"})
     world.broker.produce("left", {"id": "bad"}, BAD, 1)
-    KeepingNotifier.kept.clear()
+    KeepingNotifier.notifications.clear()
     return Night(world, tmp_path, monkeypatch, TWO)
 
 

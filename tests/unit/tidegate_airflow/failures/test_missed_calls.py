@@ -54,7 +54,7 @@ class Processor:
 def processor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Processor]:
     processor = Processor()
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", processor, raising=False)
-    BrokenNotifier.kept.clear()
+    BrokenNotifier.notifications.clear()
     BrokenNotifier.broken.clear()
     yield processor
     BrokenNotifier.broken.clear()
@@ -76,13 +76,13 @@ def fail_fleet(*failures: dict[str, Any]) -> list[tuple[str, str]]:
 
 def tell(callbacks: list[Any], xcom_pull: Any) -> list[tuple[str, str]]:
     """Call them as Airflow does: what one raises keeps no other from being called."""
-    before = len(BrokenNotifier.kept)
+    before = len(BrokenNotifier.notifications)
     for callback in callbacks:
         try:
             callback({"ti": SimpleNamespace(xcom_pull=xcom_pull), "run_id": "r1"})
         except ConnectionError:
             continue
-    return BrokenNotifier.kept[before:]
+    return BrokenNotifier.notifications[before:]
 
 
 def test_notifier_that_failed_is_called_with_the_next_failed_run_until_one_call_succeeded(processor: Processor) -> None:

@@ -57,7 +57,7 @@ def test_a_notifier_is_made_with_its_arguments_and_sees_the_run() -> None:
     notify(Notifier("fakes.notifier.KeepingNotifier", {"text": "failed: {{ run_id }}"}))
     from fakes.notifier import KeepingNotifier
 
-    assert KeepingNotifier.kept[-1] == ("failed: r1", "r1")
+    assert KeepingNotifier.notifications[-1] == ("failed: r1", "r1")
 
 
 @pytest.mark.parametrize("path", ["nowhere.at.All", "fakes.notifier.Missing", "os.system", "json.JSONDecoder"])

@@ -212,12 +212,12 @@ def fleet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fleet:
             world.broker.produce(topic, {"id": f"k{number}"}, {"id": f"k{number}", "name": topic}, partition=number)
         (tmp_path / "pipelines" / f"{topic}.yaml").write_text("tables: []")
     world.broker.produce("users", {"id": "bad"}, BAD, 1)
-    KeepingNotifier.kept.clear()
+    KeepingNotifier.notifications.clear()
     return Fleet(world, tmp_path, monkeypatch)
 
 
 def list_messages() -> list[str]:
-    return [text for text, _ in KeepingNotifier.kept]
+    return [text for text, _ in KeepingNotifier.notifications]
 
 
 def test_one_member_s_failure_is_its_own_and_the_run_names_it(fleet: Fleet) -> None:
