@@ -71,7 +71,7 @@ def test_catalog_that_refuses_although_nothing_moved_is_given_time_and_not_asked
     refuses, began = RefusesPublish(world.destination, times=99), world.clock.ms
     with pytest.raises(RetryLater, match="refused the publish each time"):
         flush(world.build_ports(UPSERT, destination=refuses))
-    assert 99 - refuses.left == MAX_ROUNDS
+    assert 99 - refuses.remaining == MAX_ROUNDS
     assert sum(RETRY_PAUSES_SECONDS) * 1000 <= world.clock.ms - began < sum(RETRY_PAUSES_SECONDS) * 1000 + 1000
 
 
@@ -175,8 +175,8 @@ def test_rows_are_not_put_onto_a_main_whose_history_left_the_cut(world: World) -
 
     class RolledBack(BusyTable):
         def publish(self, table_commit: TableCommit) -> None:
-            if self.left:
-                self.left -= 1
+            if self.remaining:
+                self.remaining -= 1
                 self._port.rollback(NAME, first)
             self._port.publish(table_commit)
 
