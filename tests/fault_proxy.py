@@ -95,14 +95,14 @@ class _Rule:
 
 @dataclass
 class FaultProxy:
-    """Stands before one server. `seen` are all requests without what they brought, `met` those that met a fault;
+    """Stands before one server. `requests` are all without what they brought, `faulty_requests` those that met a fault;
     `access_keys` is what a store was asked by.
     """
 
     backend: str
-    met: list[Request] = field(default_factory=list)
+    faulty_requests: list[Request] = field(default_factory=list)
     access_keys: set[str] = field(default_factory=set)
-    seen: list[Request] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
     rewrite: Callable[[bytes], bytes] = bytes  # what becomes of each answer's content
     answer: Callable[[Request], Answer | None] = lambda _: None  # a test's own, in place of that of the server behind
     _rules: list[_Rule] = field(default_factory=list)
@@ -135,15 +135,15 @@ class FaultProxy:
     def choose_fault(self, request: Request) -> Fault:
         """What this request meets, counted."""
         with self._lock:
-            self.seen.append(replace(request, body=b""))
+            self.requests.append(replace(request, body=b""))
             if request.access_key:
                 self.access_keys.add(request.access_key)
             if self._is_down:
-                self.met.append(request)
+                self.faulty_requests.append(request)
                 return CUT_OFF
             for rule in self._rules:
                 if rule.left and rule.match(request):
-                    self.met.append(request)
+                    self.faulty_requests.append(request)
                     self._is_down = rule.left < 0
                     rule.left -= rule.left > 0
                     return rule.fault

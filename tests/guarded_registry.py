@@ -43,7 +43,7 @@ class GuardedRegistry:
 
     def list_seen(self) -> set[str]:
         """The requests as they are documented, or as they came where they are not."""
-        return {name_request(request) for request in self.proxy.seen}
+        return {name_request(request) for request in self.proxy.requests}
 
     def _answer(self, request: Request) -> Answer | None:
         if name_request(request) not in self.refused:

@@ -67,7 +67,7 @@ class Trial:
         self._produce(number)
         environment = self.dwh.bench.build_environment()
         outcome = self.runners.run(environment, "flush", self.name, at=Point.parse(point), kind=kind)
-        assert outcome.met, f"{point} was not reached: {outcome.output}"
+        assert outcome.fault_happened, f"{point} was not reached: {outcome.output}"
         self._check()
 
     def _produce(self, number: int) -> None:

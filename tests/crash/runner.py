@@ -31,12 +31,12 @@ HEAVY = (
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A process that has ended. `code` is negative for the signal that ended it; `met`: its fault happened."""
+class EndedProcess:
+    """A process that has ended. `code` is negative for the signal that ended it."""
 
     code: int
     output: str
-    met: bool
+    fault_happened: bool
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ class Running:
     pid: int
     folder: Path
 
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether SIGSTOP has stopped the process."""
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)
 
-    def wait_for_end(self) -> Ended:
+    def wait_for_end(self) -> EndedProcess:
         """Wait for its end."""
         code = self.runners.ask(wait=self.pid)
         assert code is not None, f"still running after {DEADLINE_SECONDS} s: {self.read_output()}"
-        return Ended(code, self.read_output(), (self.folder / "met").exists())
+        return EndedProcess(code, self.read_output(), (self.folder / "met").exists())
 
     def read_output(self) -> str:
         return (self.folder / "output").read_text()
@@ -94,7 +94,9 @@ class Runners:
         )
         return Running(self, pid, folder)
 
-    def run(self, environment: Mapping[str, str], *words: str, at: Point | None = None, kind: str = "none") -> Ended:
+    def run(
+        self, environment: Mapping[str, str], *words: str, at: Point | None = None, kind: str = "none"
+    ) -> EndedProcess:
         return self.start(environment, *words, at=at, kind=kind).wait_for_end()
 
     def ask(self, **request: Any) -> Any:
@@ -115,7 +117,7 @@ def _serve() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:
-            answer = _end_of(request["wait"])
+            answer = _wait_for_exit(request["wait"])
             running_pids.discard(request["wait"])
         else:
             answer = os.fork() or _become(request)
@@ -125,7 +127,7 @@ def _serve() -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _end_of(pid: int) -> int | None:
+def _wait_for_exit(pid: int) -> int | None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while time.monotonic() < deadline:
         end_pid, status = os.waitpid(pid, os.WNOHANG)
@@ -152,8 +154,8 @@ def _become(request: dict[str, Any]) -> NoReturn:
         os._exit(code)
 
 
-def _redirect(to: Path) -> None:
-    null_input, output = os.open(os.devnull, os.O_RDONLY), os.open(to, os.O_WRONLY | os.O_CREAT)
+def _redirect(path: Path) -> None:
+    null_input, output = os.open(os.devnull, os.O_RDONLY), os.open(path, os.O_WRONLY | os.O_CREAT)
     for target, source in ((0, null_input), (1, output), (2, output)):
         os.dup2(source, target)
 

@@ -7,7 +7,7 @@ record that is lost, repeated or out of order shows. Each trial starts from a ch
 from typing import Any
 
 from crash.points import Point
-from crash.runner import Ended, Runners
+from crash.runner import EndedProcess, Runners
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
@@ -42,7 +42,7 @@ class Trial:
         """A row changed twice, a new one, and an old one deleted."""
         self.produce((0, f"{number}"), (number, "new"), (0, f"{number}!"), (number - 1, None))
 
-    def flush(self, at: Point | None = None, kind: str = "none") -> Ended:
+    def flush(self, at: Point | None = None, kind: str = "none") -> EndedProcess:
         """Flush in its own process, in which the fault happens."""
         return self.runners.run(self.workbench.build_environment(), "flush", self.name, at=at, kind=kind)
 
@@ -56,7 +56,7 @@ class Trial:
     def flush_with_fault(self, at: Point, kind: str) -> None:
         """Flush with the fault, then until nothing is left, and check everything."""
         outcome = self.flush(at, kind)
-        assert outcome.met, f"{at} was not reached: {outcome.output}"
+        assert outcome.fault_happened, f"{at} was not reached: {outcome.output}"
         assert outcome.code == -9 if kind == "killed" else outcome.code in (0, 1), outcome
         self.workbench.drain(self.name)
         self.check()

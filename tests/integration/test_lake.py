@@ -103,7 +103,7 @@ def test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance(lake:
     lake.rest.on(is_publish, LOST_ANSWER)
     lake.change(topic, k1=None, k4="D", k6="f")
     bench.drain("p")
-    assert len(lake.rest.met) == 1
+    assert len(lake.rest.faulty_requests) == 1
     lake.check("p")
 
     location = bench.load_iceberg("shop.latest").location()
@@ -116,7 +116,7 @@ def test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance(lake:
     assert latest.before.delete_files > latest.after.delete_files == 0
     lake.check("p")
     assert lake.store.access_keys == {bench.properties["s3.access-key-id"]}
-    assert {find_action(request) for request in lake.store.seen} <= set(list_documented_actions())
+    assert {find_action(request) for request in lake.store.requests} <= set(list_documented_actions())
 
 
 def test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kill(lake: Lake, runners) -> None:
@@ -134,6 +134,6 @@ def test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kil
 
     lake.change(topic, k3=None, k7="g")
     killed = runners.run(bench.build_environment(), "flush", "p", at=WITH_A_BRANCH, kind="killed")
-    assert (killed.code, killed.met) == (-signal.SIGKILL, True), killed
+    assert (killed.code, killed.fault_happened) == (-signal.SIGKILL, True), killed
     bench.drain("p")
     lake.check("p")

@@ -60,7 +60,7 @@ def test_store_that_deletes_nothing_fails_no_flush_and_the_next_clean_up_makes_i
     lake.store.on(is_delete, refuse(403), times=WITHOUT_END)
     for number in range(ENOUGH_BATCHES):
         lake.flush(f"undeleted {number}")
-    assert lake.store.met
+    assert lake.store.faulty_requests
     assert lake.bench.list_data_files(STAGED) != []
     lake.store.revive()
     lake.flush("last")

@@ -125,9 +125,11 @@ def test_merge_outlasts_its_keys_and_asks_for_newer_ones(servers, lasting: tuple
     assert lake.flush("second") > merge_seconds
     lake.check("second")
     assert keys.refused == []
-    delegations = {(is_from_python(request), request.headers.get(DELEGATION_HEADER)) for request in servers.rest.seen}
+    delegations = {
+        (is_from_python(request), request.headers.get(DELEGATION_HEADER)) for request in servers.rest.requests
+    }
     assert delegations == {(True, "vended-credentials"), (False, "vended-credentials")}
-    assert len({request.access_key for request in lake.store.met}) >= merge_seconds / max(seconds, wait)
+    assert len({request.access_key for request in lake.store.faulty_requests}) >= merge_seconds / max(seconds, wait)
 
 
 def test_keys_that_nobody_renews_end_a_merge_with_one_sentence_and_the_next_flush_does_it(servers) -> None:

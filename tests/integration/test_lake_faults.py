@@ -80,8 +80,8 @@ def shared(workbenches: Any, lake_servers: LakeServers, tmp_path_factory: pytest
 
 @pytest.fixture
 def lake(shared: Lake) -> Lake:
-    shared.rest.met.clear()
-    shared.store.met.clear()
+    shared.rest.faulty_requests.clear()
+    shared.store.faulty_requests.clear()
     return shared
 
 
@@ -124,7 +124,7 @@ def test_fault_of_the_catalog_at_a_commit_is_made_good_by_the_next_flush(lake: L
     lake.produce()
     lake.rest.on(COMMITS[commit], FAULTS[fault])
     error = lake.flush()
-    assert len(lake.rest.met) == 1
+    assert len(lake.rest.faulty_requests) == 1
     assert error is None or (isinstance(error, RetryLater) and "\n" not in str(error)), error
     lake.check()
 
@@ -149,7 +149,7 @@ def test_fault_of_the_store_at_an_upload_passes(lake: Lake, fault: str) -> None:
     lake.produce()
     lake.store.on(match_uploads("/data/"), FAULTS[fault])
     error = lake.flush()
-    assert lake.store.met
+    assert lake.store.faulty_requests
     assert error is None
     lake.check()
 

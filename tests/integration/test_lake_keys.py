@@ -129,7 +129,7 @@ def test_keys_that_the_catalog_hands_out_are_the_only_ones_in_use(workbench, lak
         assert bench.read_rows("shop.p") == ROWS
         asked = {
             (r.headers["user-agent"].startswith("PyIceberg"), r.headers.get("x-iceberg-access-delegation"))
-            for r in rest.seen
+            for r in rest.requests
         }
         assert asked == {(True, "vended-credentials"), (False, "vended-credentials")}
         assert store.access_keys == {vended.access_key}

@@ -61,12 +61,12 @@ def test_orphans_among_very_many_objects_are_found_by_listings_and_deleted_many_
         names = [f"{'old' if n < OLD else 'young'}-{n}.parquet" for n in range(OBJECTS)]
         put_objects(lake_servers.variables["S3_ENDPOINT"], location, names)
         store.rewrite = age_by_days(r"old-\d+\.parquet", 4)
-        store.seen.clear()
+        store.requests.clear()
         begun = time.monotonic()
         report = maintain(bench.build_ports("o"), "lake.shop.o")
         seconds = time.monotonic() - begun
 
-        asked = Counter(name_request(request) for request in store.seen)
+        asked = Counter(name_request(request) for request in store.requests)
         with capsys.disabled():
             print(f"\n{OBJECTS} objects, {OLD} removed in {seconds:.0f} s: {dict(asked)}")
         assert report.orphans_removed == OLD

@@ -46,7 +46,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedRegist
 
 @pytest.fixture
 def bench(workbench: Workbench, registry: GuardedRegistry) -> Iterator[RegistryBench]:
-    registry.proxy.seen.clear()
+    registry.proxy.requests.clear()
     yield RegistryBench(workbench, registry)
     registry.refused = ()
 

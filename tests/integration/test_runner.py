@@ -14,7 +14,7 @@ from round_trip import read
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
-PATIENCE = 300
+DEADLINE_SECONDS = 300
 PIN = "tidegate-publication-"  # of the snapshot that the next run of a publication begins at
 
 
@@ -37,7 +37,7 @@ class Run:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENCE)
+        return self.process.wait(DEADLINE_SECONDS)
 
     def end(self) -> None:
         if self.process.poll() is None:
@@ -92,17 +92,23 @@ def test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them(workb
     workbench.produce(poisoned, ({"id": 3}, "not JSON", {"partition": 1}))
 
     started.append(run := Run(workbench))
-    wait_until(lambda: read_table(workbench, "timed") == {1: "a", 2: "b", 3: "c"}, "the first rows are there", PATIENCE)
-    wait_until(lambda: len(read_latest_values(workbench, out)) == 3, "they are published", PATIENCE)
-    wait_until(lambda: run.events("failed", "pipeline=poisoned"), "the bad record is told", PATIENCE)
+    wait_until(
+        lambda: read_table(workbench, "timed") == {1: "a", 2: "b", 3: "c"}, "the first rows are there", DEADLINE_SECONDS
+    )
+    wait_until(lambda: len(read_latest_values(workbench, out)) == 3, "they are published", DEADLINE_SECONDS)
+    wait_until(lambda: run.events("failed", "pipeline=poisoned"), "the bad record is told", DEADLINE_SECONDS)
     produce(workbench, timed, k1="a2", k2=None)
     produce(workbench, counted, k4="d")
-    wait_until(lambda: read_table(workbench, "timed") == {1: "a2", 3: "c"}, "an update and a delete", PATIENCE)
+    wait_until(lambda: read_table(workbench, "timed") == {1: "a2", 3: "c"}, "an update and a delete", DEADLINE_SECONDS)
     wait_until(
-        lambda: read_table(workbench, "counted") == {1: "a", 2: "b", 3: "c", 4: "d"}, "four records wait", PATIENCE
+        lambda: read_table(workbench, "counted") == {1: "a", 2: "b", 3: "c", 4: "d"},
+        "four records wait",
+        DEADLINE_SECONDS,
     )
     wait_until(
-        lambda: read_latest_values(workbench, out) == {'{"id":1}': "a2", '{"id":3}': "c"}, "changes go out", PATIENCE
+        lambda: read_latest_values(workbench, out) == {'{"id":1}': "a2", '{"id":3}': "c"},
+        "changes go out",
+        DEADLINE_SECONDS,
     )
     assert read_table(workbench, "poisoned") == {}
     assert [event["runs"] for event in run.events("failed", "pipeline=poisoned")][:2] in ([1], [1, 2])
@@ -110,9 +116,11 @@ def test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them(workb
     skipped = workbench.run_cli("skip", "poisoned", "--at", f"{poisoned}:1:1", "--yes")
     assert skipped.returncode == 0, skipped
     wait_until(
-        lambda: read_table(workbench, "poisoned") == {1: "a", 2: "b"}, "the others' rows, skipped by hand", PATIENCE
+        lambda: read_table(workbench, "poisoned") == {1: "a", 2: "b"},
+        "the others' rows, skipped by hand",
+        DEADLINE_SECONDS,
     )
-    wait_until(lambda: run.events("recovered", "pipeline=poisoned"), "that is told too", PATIENCE)
+    wait_until(lambda: run.events("recovered", "pipeline=poisoned"), "that is told too", DEADLINE_SECONDS)
 
     assert run.stop() == 0, run.errors.read_text()
     assert run.events("failed", "pipeline=timed") == run.events("failed", "pipeline=counted") == []
@@ -128,25 +136,31 @@ def test_files_that_come_change_and_go_are_followed(workbench: Any, started: lis
     workbench.pipeline("first", [first], key=KEY, value=VALUE, merge={"interval": "1h"})
     produce(workbench, first, k1="a", k2="b")
     started.append(run := Run(workbench))
-    wait_until(lambda: read_table(workbench, "first") == {1: "a", 2: "b"}, "what is there is flushed at once", PATIENCE)
+    wait_until(
+        lambda: read_table(workbench, "first") == {1: "a", 2: "b"}, "what is there is flushed at once", DEADLINE_SECONDS
+    )
     produce(workbench, first, k3="c")
     produce(workbench, later, k1="x", k2="y")
     workbench.pipeline("later", [later], key=KEY, value=VALUE, merge={"interval": "1s"})
-    wait_until(lambda: read_table(workbench, "later") == {1: "x", 2: "y"}, "a file that is added begins", PATIENCE)
+    wait_until(
+        lambda: read_table(workbench, "later") == {1: "x", 2: "y"}, "a file that is added begins", DEADLINE_SECONDS
+    )
     workbench.pipeline("first", [first], key=KEY, value=VALUE, merge={"interval": "2h"})
     wait_until(
-        lambda: read_table(workbench, "first") == {1: "a", 2: "b", 3: "c"}, "a changed file is due at once", PATIENCE
+        lambda: read_table(workbench, "first") == {1: "a", 2: "b", 3: "c"},
+        "a changed file is due at once",
+        DEADLINE_SECONDS,
     )
     file = Path(workbench.include / "pipelines" / "first.yaml")
     whole = file.read_text()
     file.write_text("source: [")
-    wait_until(lambda: run.events("failed", "pipeline=first"), "a broken file is told", PATIENCE)
+    wait_until(lambda: run.events("failed", "pipeline=first"), "a broken file is told", DEADLINE_SECONDS)
     produce(workbench, first, k4="d")
     file.write_text(whole)
-    wait_until(lambda: len(read_table(workbench, "first")) == 4, "the mended file goes on", PATIENCE)
+    wait_until(lambda: len(read_table(workbench, "first")) == 4, "the mended file goes on", DEADLINE_SECONDS)
     file.unlink()
     produce(workbench, later, k3="z")
-    wait_until(lambda: len(read_table(workbench, "later")) == 3, "the other goes on", PATIENCE)
+    wait_until(lambda: len(read_table(workbench, "later")) == 3, "the other goes on", DEADLINE_SECONDS)
     assert run.stop() == 0, run.errors.read_text()
 
 

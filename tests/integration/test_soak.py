@@ -82,7 +82,7 @@ def test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind(work
         killed += flush_and_perhaps_kill(workbench, chance)
     workbench.produce(topic, *make_changes(chance, BATCHES, model))
     last = runners.run(workbench.build_environment(), "flush", "soak", at=WITH_A_BRANCH, kind="killed")
-    assert (last.code, last.met) == (-signal.SIGKILL, True), last  # so that no soak is without a kill
+    assert (last.code, last.fault_happened) == (-signal.SIGKILL, True), last  # so that no soak is without a kill
     killed += 1
     wait_until(lambda: is_at_rest(workbench), f"nothing is left behind: seed={SEED} killed={killed}")
     assert {row["id"]: row["name"] for row in workbench.read_rows(TABLE)} == model, f"seed={SEED} killed={killed}"

@@ -201,7 +201,7 @@ def test_upload_that_failed_in_the_middle_is_given_up_and_a_refusal_of_that_is_n
         assert lake.store.list_aborts()[-1] == status
         assert lake.bench.drain("p") == 1
         lake.check()
-    assert len(lake.proxy.met) == 2
+    assert len(lake.proxy.faulty_requests) == 2
 
 
 def is_part_of_staged_file(request: Request) -> bool:

@@ -48,7 +48,7 @@ class Failure:
         """The sections of the pipeline file."""
         return {"merge": {"interval": INTERVAL}, "tables": [{"name": self.table}]}
 
-    def why_not(self, scene: Scene) -> str:
+    def explain_skip(self, scene: Scene) -> str:
         """Why it cannot be provoked on this machine; empty where it can."""
         return ""
 

@@ -25,11 +25,11 @@ class Observation:
     name: str
     title: str
     sentence: str = ""
-    told: float | None = None
+    reaction_seconds: float | None = None
     remedy: str = ""
     clicks: int | None = None
-    well: float | None = None
-    left: tuple[str, ...] = ()
+    recovery_seconds: float | None = None
+    leftovers: tuple[str, ...] = ()
     problem: str = ""
 
     @classmethod
@@ -41,12 +41,12 @@ class Observation:
     @property
     def is_good(self) -> bool:
         """Whether the page named the failure, the failure was fixed, and nothing remains. Seconds are only recorded."""
-        return not self.problem and not self.left
+        return not self.problem and not self.leftovers
 
 
 def observe(failure: Failure, scene: Scene) -> Observation:
     """Provoke the failure and follow the page's way out of it."""
-    if reason := failure.why_not(scene):
+    if reason := failure.explain_skip(scene):
         return Observation(failure.name, failure.title, sentence=f"not provoked here: {reason}")
     failure.fill(scene)
     scene.airflow.unpause(failure.dag)

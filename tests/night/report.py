@@ -30,19 +30,21 @@ def format_row(observation: Observation) -> str:
     """One line of the table."""
     sentence = (
         f"`{escape(observation.sentence.replace(chr(96), chr(39)))}`"
-        if observation.told is not None
+        if observation.reaction_seconds is not None
         else escape(observation.sentence)
     )
     if observation.problem:
         sentence = f"**not as it should be**: {escape(observation.problem)}"
     cells = [
         observation.title,
-        format_seconds(observation.told),
+        format_seconds(observation.reaction_seconds),
         sentence,
         escape(observation.remedy),
         "" if observation.clicks is None else str(observation.clicks),
-        format_seconds(observation.well),
-        "nothing" if observation.well is not None and not observation.left else escape(", ".join(observation.left)),
+        format_seconds(observation.recovery_seconds),
+        "nothing"
+        if observation.recovery_seconds is not None and not observation.leftovers
+        else escape(", ".join(observation.leftovers)),
         find_date_and_commit(),
     ]
     return f"| {' | '.join(cells)} |"

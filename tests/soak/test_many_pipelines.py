@@ -80,8 +80,8 @@ def _live_through(world: World, chance: random.Random) -> list[Look]:
         start_seconds = time.monotonic()
         looks.append(world.look())
         print(f"{time.strftime('%H:%M:%S')} {looks[-1]}", flush=True)
-        world.rest.seen.clear()
-        world.store.seen.clear()
+        world.rest.requests.clear()
+        world.store.requests.clear()
         if HAS_FAULTS:
             fault_names = fault_names or chance.sample(list(FAULTS), len(FAULTS))
             name = fault_names.pop()

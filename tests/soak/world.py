@@ -38,12 +38,12 @@ class Runner:
 
     def __init__(self, world: "World", name: str, *pipelines: str) -> None:
         self._world, self._words = world, pipelines
-        self.told, self.errors = world.folder / f"{name}.json", world.folder / f"{name}.log"
+        self.events_path, self.log_path = world.folder / f"{name}.json", world.folder / f"{name}.log"
         self.start()
 
     def start(self) -> None:
         command = [str(ROOT / "bin" / "tidegate"), "run", "--json", "--flushes-at-once", str(FLUSHES_AT_ONCE)]
-        with self.told.open("a") as output, self.errors.open("a") as errors:
+        with self.events_path.open("a") as output, self.log_path.open("a") as errors:
             self.process = subprocess.Popen(
                 tie_to_test([*command, *self._words]),
                 env=self._world.environment,
@@ -63,7 +63,7 @@ class Runner:
 
     def read_events(self) -> Iterator[dict[str, Any]]:
         """The events that it has written, without a last line that a kill has cut off."""
-        for line in self.told.read_text().splitlines():
+        for line in self.events_path.read_text().splitlines():
             try:
                 yield json.loads(line)
             except ValueError:

@@ -19,7 +19,7 @@ from local.lake import postgres
 from local.layout import RunDir
 from local.stack import Stack
 
-PATIENCE = 900.0
+DEADLINE_SECONDS = 900.0
 
 
 @dataclass
@@ -54,13 +54,13 @@ class Land:
     def _come_to_rest(self) -> None:
         catalog = self.open_catalog()
         verdict.wait_until_clean(
-            lambda: verdict.compare_rows(catalog, self.traffic, self.tables), "every table as sent", PATIENCE
+            lambda: verdict.compare_rows(catalog, self.traffic, self.tables), "every table as sent", DEADLINE_SECONDS
         )
-        verdict.wait_until_clean(lambda: verdict.find_leftovers(catalog, self.tables), "the clean-up", PATIENCE)
+        verdict.wait_until_clean(lambda: verdict.find_leftovers(catalog, self.tables), "the clean-up", DEADLINE_SECONDS)
         bootstrap = self.stack.kafka_bootstrap
         lag = {name: lambda name=name: verdict.find_lag(bootstrap, name) for name in self.tables}
         verdict.wait_until_clean(
-            lambda: [f"{name}: {lag[name]()}" for name in lag if lag[name]()], "the groups at the end", PATIENCE
+            lambda: [f"{name}: {lag[name]()}" for name in lag if lag[name]()], "the groups at the end", DEADLINE_SECONDS
         )
         assert [line for name in self.tables for line in verdict.find_repeats(catalog, name)] == []
 
@@ -79,9 +79,9 @@ class Land:
         """A task in its middle: Spark stands still until the block ends, so that the task cannot go on."""
         dag = find_dag(pipeline)
         table = f"{NAMESPACE}.{self.tables[pipeline][0]}"
-        wait_until(lambda: self.open_catalog().table_exists(table), f"the first flush of {pipeline}", PATIENCE)
+        wait_until(lambda: self.open_catalog().table_exists(table), f"the first flush of {pipeline}", DEADLINE_SECONDS)
         while True:
-            wait_until(lambda: self._is_in(pipeline, task_id), f"{task_id} of {pipeline}", PATIENCE, pause=0.05)
+            wait_until(lambda: self._is_in(pipeline, task_id), f"{task_id} of {pipeline}", DEADLINE_SECONDS, pause=0.05)
             with freeze_spark(self.stack):
                 task = self.metadata.find_running(dag, task_id)
                 if task is not None and (task_id != "merge" or self.has_branch(pipeline)):
@@ -117,22 +117,24 @@ class Land:
         before = self.stack.variables["POSTGRES_PID"]
         os.kill(int(before), how)
         wait_until(lambda: self.stack.variables["POSTGRES_PID"] != before, "PostgreSQL's new process")
-        wait_until(self.metadata.answers, "PostgreSQL")
+        wait_until(self.metadata.is_answering, "PostgreSQL")
 
     @contextmanager
     def stop_database(self) -> Iterator[None]:
         """Cut off its clients, and let every start of it fail until the block ends."""
         before = self.stack.variables["POSTGRES_PID"]
         data = postgres.find_folder(RunDir(self.stack.run_dir)) / "data"
-        away = data.rename(data.with_name("away"))  # whoever keeps it starts it again at once, and finds nothing
+        hidden_folder = data.rename(
+            data.with_name("away")
+        )  # whoever keeps it starts it again at once, and finds nothing
         try:
             os.kill(int(before), signal.SIGINT)
-            wait_until(lambda: not self.metadata.answers(), "the end of PostgreSQL")
+            wait_until(lambda: not self.metadata.is_answering(), "the end of PostgreSQL")
             yield
         finally:
-            away.rename(data)
-        wait_until(lambda: self.stack.variables["POSTGRES_PID"] != before, "PostgreSQL's new process", PATIENCE)
-        wait_until(self.metadata.answers, "PostgreSQL")
+            hidden_folder.rename(data)
+        wait_until(lambda: self.stack.variables["POSTGRES_PID"] != before, "PostgreSQL's new process", DEADLINE_SECONDS)
+        wait_until(self.metadata.is_answering, "PostgreSQL")
 
     def change_tables(self, pipeline: str, tables: list[str]) -> None:
         """Write the pipeline's file anew, and wait until Airflow has read it as another version of the DAG."""
@@ -141,7 +143,7 @@ class Land:
         self.tables[pipeline] = tables
         write_pipeline(self.folder, pipeline, tables)
         self.airflow.parse_again(dag)
-        wait_until(lambda: self.metadata.count_versions(dag) > before, f"another version of {dag}", PATIENCE)
+        wait_until(lambda: self.metadata.count_versions(dag) > before, f"another version of {dag}", DEADLINE_SECONDS)
 
 
 def kill_all(processes: list[psutil.Process]) -> None:

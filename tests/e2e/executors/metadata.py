@@ -45,7 +45,7 @@ class Metadata:
         finally:
             connection.close()
 
-    def answers(self) -> bool:
+    def is_answering(self) -> bool:
         try:
             return self.ask("SELECT 1") == [(1,)]
         except psycopg2.OperationalError:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 from e2e.airflow_client import wait_until
-from e2e.executors.land import PATIENCE, Land
+from e2e.executors.land import DEADLINE_SECONDS, Land
 from e2e.executors.metadata import RunningTask
 
 pytestmark = pytest.mark.real
@@ -20,11 +20,15 @@ OUTAGE_SECONDS = float(os.environ.get("OUTAGE_SECONDS", "60"))  # make test-long
 
 def test_two_schedulers_and_their_workers_share_the_flushes(land: Land) -> None:
     with land.keep_producing():
-        wait_until(lambda: len(land.metadata.list_schedulers_of_tasks()) == 2, "tasks of both schedulers", PATIENCE)
+        wait_until(
+            lambda: len(land.metadata.list_schedulers_of_tasks()) == 2, "tasks of both schedulers", DEADLINE_SECONDS
+        )
         assert land.metadata.count_schedulers() == 2
         if land.executor == "CeleryExecutor":
             logs = [land.stack.run_dir / "logs" / f"airflow-worker-{number}.log" for number in (1, 2)]
-            wait_until(lambda: all("succeeded" in log.read_text() for log in logs), "tasks of both workers", PATIENCE)
+            wait_until(
+                lambda: all("succeeded" in log.read_text() for log in logs), "tasks of both workers", DEADLINE_SECONDS
+            )
 
 
 @pytest.mark.parametrize("with_task", [True, False], ids=["with the task", "and the task lives on"])
@@ -42,7 +46,7 @@ def test_tasks_of_a_lost_scheduler_are_taken_over(land: Land) -> None:
         if land.executor == "LocalExecutor":
             expect_retry(land, task)
         expect_success(land, task)
-        wait_until(lambda: land.metadata.count_schedulers() == 2, "the scheduler is back", PATIENCE)
+        wait_until(lambda: land.metadata.count_schedulers() == 2, "the scheduler is back", DEADLINE_SECONDS)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarted", "crashed"])
@@ -51,7 +55,7 @@ def test_database_that_goes_away_under_running_flushes_loses_no_row(land: Land, 
         with land.catch_task("orders", "merge") as task:
             land.restart_database(how)
         expect_success(land, task)
-        wait_until(lambda: land.metadata.count_schedulers() == 2, "both schedulers", PATIENCE)
+        wait_until(lambda: land.metadata.count_schedulers() == 2, "both schedulers", DEADLINE_SECONDS)
 
 
 def test_database_that_is_away_for_minutes_under_running_flushes_loses_no_row(land: Land) -> None:
@@ -63,7 +67,7 @@ def test_database_that_is_away_for_minutes_under_running_flushes_loses_no_row(la
             back = time.monotonic() + OUTAGE_SECONDS
             wait_until(lambda: time.monotonic() > back, "the end of the outage", OUTAGE_SECONDS + 60)
         expect_end(land, task)
-        wait_until(lambda: land.metadata.count_schedulers() == 2, "both schedulers", PATIENCE)
+        wait_until(lambda: land.metadata.count_schedulers() == 2, "both schedulers", DEADLINE_SECONDS)
 
 
 @pytest.mark.parametrize("task_id", ["stage", "merge"])
@@ -81,7 +85,7 @@ def test_pipeline_whose_tables_change_under_a_running_flush_goes_on_with_those_o
 
 
 def expect_retry(land: Land, task: RunningTask) -> None:
-    wait_until(lambda: land.metadata.count_tries(task) > task.try_number, "the next try", PATIENCE)
+    wait_until(lambda: land.metadata.count_tries(task) > task.try_number, "the next try", DEADLINE_SECONDS)
     expect_success(land, task)
 
 
@@ -92,4 +96,4 @@ def expect_success(land: Land, task: RunningTask) -> None:
 
 def expect_end(land: Land, task: RunningTask) -> None:
     """A run that never ends would keep all later ones of its pipeline waiting."""
-    wait_until(lambda: land.metadata.read_state(task) in ("success", "failed"), f"the end of {task}", PATIENCE)
+    wait_until(lambda: land.metadata.read_state(task) in ("success", "failed"), f"the end of {task}", DEADLINE_SECONDS)

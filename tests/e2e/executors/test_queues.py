@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 from e2e.airflow_client import DONE, wait_until
-from e2e.executors.land import PATIENCE, Land, kill_all
+from e2e.executors.land import DEADLINE_SECONDS, Land, kill_all
 from e2e.executors.opening import open_land
 from e2e.executors.pipelines import NAMESPACE
 
@@ -37,34 +37,38 @@ def test_queue_that_goes_away_in_the_middle_of_a_merge_loses_no_row(land: Land, 
         with land.catch_task("orders", "merge") as task:
             before = land.stack.variables[name]
             os.kill(int(before), how)
-            wait_until(lambda: land.stack.variables[name] != before, "the queue's new process", PATIENCE)
-        wait_until(lambda: land.metadata.read_state(task) in ("success", "failed"), f"the end of {task}", PATIENCE)
+            wait_until(lambda: land.stack.variables[name] != before, "the queue's new process", DEADLINE_SECONDS)
+        wait_until(
+            lambda: land.metadata.read_state(task) in ("success", "failed"), f"the end of {task}", DEADLINE_SECONDS
+        )
         assert land.metadata.read_state(task) == "success"
-    wait_until(lambda: land.metadata.ask(UNFINISHED) == [(0,)], "no task that nobody takes", PATIENCE)
+    wait_until(lambda: land.metadata.ask(UNFINISHED) == [(0,)], "no task that nobody takes", DEADLINE_SECONDS)
 
 
 def test_task_of_a_lost_worker_is_tried_again_whatever_the_queue_is(land: Land) -> None:
     with land.keep_producing():
         with land.catch_task("orders", "merge") as task:
             land.kill_worker(task)
-        wait_until(lambda: land.metadata.count_tries(task) > task.try_number, "the next try", PATIENCE)
-        wait_until(lambda: land.metadata.read_state(task) == "success", f"the end of {task}", PATIENCE)
+        wait_until(lambda: land.metadata.count_tries(task) > task.try_number, "the next try", DEADLINE_SECONDS)
+        wait_until(lambda: land.metadata.read_state(task) == "success", f"the end of {task}", DEADLINE_SECONDS)
 
 
 def test_tasks_that_wait_for_lost_workers_are_begun_by_those_that_follow(land: Land) -> None:
     """The workers stand still when the tasks are sent, and are killed then: nobody has begun these."""
     with land.keep_producing():
-        wait_until(lambda: land.open_catalog().table_exists(f"{NAMESPACE}.orders"), "the first flush", PATIENCE)
+        wait_until(lambda: land.open_catalog().table_exists(f"{NAMESPACE}.orders"), "the first flush", DEADLINE_SECONDS)
         workers = [psutil.Process(int(land.stack.variables[name])) for name in WORKERS]
         for worker in workers:
             worker.suspend()
-        wait_until(lambda: len(land.metadata.ask(QUEUED)) > 1, "tasks that wait for a worker", PATIENCE)
+        wait_until(lambda: len(land.metadata.ask(QUEUED)) > 1, "tasks that wait for a worker", DEADLINE_SECONDS)
         taken = land.metadata.ask(QUEUED)
         kill_all([one for worker in workers for one in (worker, *worker.children(recursive=True))])
         for dag, run in taken:
-            wait_until(lambda run=(dag, run): read_state(land, *run) in DONE, f"the end of {dag} {run}", PATIENCE)
+            wait_until(
+                lambda run=(dag, run): read_state(land, *run) in DONE, f"the end of {dag} {run}", DEADLINE_SECONDS
+            )
             assert read_state(land, dag, run) == "success"
-    wait_until(lambda: land.metadata.ask(UNFINISHED) == [(0,)], "no task that nobody takes", PATIENCE)
+    wait_until(lambda: land.metadata.ask(UNFINISHED) == [(0,)], "no task that nobody takes", DEADLINE_SECONDS)
 
 
 def read_state(land: Land, dag: str, run: str) -> str:

@@ -49,22 +49,22 @@ def _compare(catalog: Catalog, pipeline: str, name: str, traffic: Traffic) -> li
     assert len({row["id"] for row in rows}) == len(rows), f"{name}: a key stands twice"
     present = {row["id"]: row["name"] for row in rows}
     capitals = name.endswith("_upper")
-    wanted = {key: text.upper() if capitals else text for key, text in traffic.rows[pipeline].items()}
-    differ = sum(present.get(key) != wanted.get(key) for key in present.keys() | wanted.keys())
+    sent_rows = {key: text.upper() if capitals else text for key, text in traffic.rows[pipeline].items()}
+    differ = sum(present.get(key) != sent_rows.get(key) for key in present.keys() | sent_rows.keys())
     return [f"{name}: {differ} rows differ"] if differ else []
 
 
 def find_leftovers(catalog: Catalog, tables: Tables) -> list[str]:
     """Branches of merges, and staged batches."""
-    found: list[str] = []
+    leftovers: list[str] = []
     for pipeline, names in tables.items():
         for name in names:
             refs = catalog.load_table(f"{NAMESPACE}.{name}").metadata.refs
-            found += [f"{name}: branch {ref}" for ref in refs if ref.startswith(f"tidegate_{pipeline}_")]
+            leftovers += [f"{name}: branch {ref}" for ref in refs if ref.startswith(f"tidegate_{pipeline}_")]
             staged = f"{NAMESPACE}.{name}_{pipeline}_tmp"
             if catalog.table_exists(staged) and (rows := catalog.load_table(staged).scan().to_arrow().num_rows):
-                found.append(f"{name}: {rows} staged rows")
-    return found
+                leftovers.append(f"{name}: {rows} staged rows")
+    return leftovers
 
 
 def find_repeats(catalog: Catalog, pipeline: str) -> list[str]:
@@ -74,20 +74,20 @@ def find_repeats(catalog: Catalog, pipeline: str) -> list[str]:
 
 def list_repeats(history: list[dict[str, Any]]) -> list[str]:
     """Of the rows of a pipeline's history, the batches that stand there twice, and those that repeat offsets."""
-    found: list[str] = []
+    repeats: list[str] = []
     ends: dict[tuple[str, str, str], int] = defaultdict(int)
     batches: set[tuple[str, int]] = set()
     for row in sorted(history, key=lambda row: (row["table"], row["batch"])):
         batch = (row["table"], row["batch"])
-        found += [f"batch={row['batch']} of {row['table']} stands twice"] if batch in batches else []
+        repeats += [f"batch={row['batch']} of {row['table']} stands twice"] if batch in batches else []
         batches.add(batch)
         for topic, ranges in json.loads(row["ranges"]).items():
             for partition, (start, end) in ranges.items():
                 place = (row["table"], topic, partition)
                 if start < ends[place]:
-                    found.append(f"batch={row['batch']} of {row['table']} repeats {topic}/{partition} from {start}")
+                    repeats.append(f"batch={row['batch']} of {row['table']} repeats {topic}/{partition} from {start}")
                 ends[place] = end
-    return found
+    return repeats
 
 
 def find_lag(bootstrap: str, pipeline: str) -> dict[int, Any]:

@@ -19,7 +19,7 @@ from warehouse import build_client
 
 from local.stack import Stack
 
-PATIENCE = 900.0
+DEADLINE_SECONDS = 900.0
 SERVICES = ("AIRFLOW_PID", "AIRFLOW_API_PID", "AIRFLOW_DAG_PROCESSOR_PID", "AIRFLOW_TRIGGERER_PID")
 STOP_SECONDS = 60
 LAKE_SLOTS = 4
@@ -75,7 +75,9 @@ class Land:
         return json.dumps({**job, "status": {"state": "RUNNING"}}).encode()
 
     def wait_for_state(self, dag: str, run: str, task: str, state: str) -> None:
-        wait_until(lambda: set(self.read_states(dag, run, task)) == {state}, f"{state}: {task} of {dag}", PATIENCE)
+        wait_until(
+            lambda: set(self.read_states(dag, run, task)) == {state}, f"{state}: {task} of {dag}", DEADLINE_SECONDS
+        )
 
     def read_states(self, dag: str, run: str, task: str) -> list[str]:
         return [str(row[0]) for row in self.metadata.ask(STATES, dag, run, task)]
@@ -96,7 +98,9 @@ class Land:
         for service in psutil.wait_procs(services, timeout=STOP_SECONDS)[1]:
             service.kill()
         wait_until(
-            lambda: all(int(self.stack.variables[name]) != pid for name, pid in before.items()), "services", PATIENCE
+            lambda: all(int(self.stack.variables[name]) != pid for name, pid in before.items()),
+            "services",
+            DEADLINE_SECONDS,
         )
 
     # what must be so
@@ -104,11 +108,11 @@ class Land:
     def find_differences(self) -> list[str]:
         """A line for each table that does not equal what was sent."""
         lake = load_catalog("lake", **build_lake(self.folder))
-        found = verdict.compare_rows(lake, self, TABLES)  # type: ignore[arg-type]
+        differences = verdict.compare_rows(lake, self, TABLES)  # type: ignore[arg-type]
         for name in WAREHOUSE:
             differ = self._read_warehouse(name).items() ^ self.rows[name].items()
-            found += [f"{name}: {len(differ)} rows differ"] if differ else []
-        return found
+            differences += [f"{name}: {len(differ)} rows differ"] if differ else []
+        return differences
 
     def _read_warehouse(self, table: str) -> Rows:
         from google.api_core.exceptions import NotFound
@@ -123,15 +127,15 @@ class Land:
     def find_leftovers(self) -> list[str]:
         """Branches, staged rows, repeats in a history, and groups that are not at the end."""
         lake = load_catalog("lake", **build_lake(self.folder))
-        found = verdict.find_leftovers(lake, TABLES)
+        leftovers = verdict.find_leftovers(lake, TABLES)
         for name in TABLES:
-            found += verdict.find_repeats(lake, name)
+            leftovers += verdict.find_repeats(lake, name)
         for name in WAREHOUSE:
             staged = self.ask_warehouse(f"SELECT COUNT(*) AS rows FROM `{name}_{name}_tmp`")[0]["rows"]
-            found += [f"{name}: {staged} staged rows"] if staged else []
-            found += verdict.list_repeats(self.ask_warehouse(f"SELECT * FROM `tidegate_{name}_batches`"))
+            leftovers += [f"{name}: {staged} staged rows"] if staged else []
+            leftovers += verdict.list_repeats(self.ask_warehouse(f"SELECT * FROM `tidegate_{name}_batches`"))
         lag = {name: verdict.find_lag(self.stack.kafka_bootstrap, name) for name in PIPELINES}
-        return found + [f"{name}: {places}" for name, places in lag.items() if places]
+        return leftovers + [f"{name}: {places}" for name, places in lag.items() if places]
 
     def ask_warehouse(self, statement: str) -> list[dict[str, Any]]:
         from google.cloud.bigquery import QueryJobConfig

@@ -13,7 +13,7 @@ import pytest
 from e2e.airflow_client import wait_until
 from e2e.executors import verdict
 from e2e.versions import test_new_version as runs
-from e2e.versions.land import PATIENCE, Land
+from e2e.versions.land import DEADLINE_SECONDS, Land
 from e2e.versions.opening import open_land
 from upgrade import older_airflow
 
@@ -44,10 +44,12 @@ def test_newer_airflow_goes_on_with_all_that_the_one_before_left_under_way(land:
     assert land.airflow.get("version")["version"] == NEWER
     runs.finish(land, under_way)
     runs.mend_the_failed_one(land)
-    wait_until(lambda: land.list_triggers() == {runs.NEW_BACKLOG}, "the trigger that waits for records", PATIENCE)
+    wait_until(
+        lambda: land.list_triggers() == {runs.NEW_BACKLOG}, "the trigger that waits for records", DEADLINE_SECONDS
+    )
     runs.flush_changes(land, 3)
     runs.move_into_fleet(land)
-    verdict.wait_until_clean(land.find_leftovers, "a clean end", PATIENCE)
+    verdict.wait_until_clean(land.find_leftovers, "a clean end", DEADLINE_SECONDS)
     runs.expect_publication(land)
     assert land.airflow.list_import_errors() == []
 
@@ -58,5 +60,7 @@ def migrate(land: Land) -> None:
     home = land.stack.variables["AIRFLOW_HOME"]
     environment = {**build_clean_environment(), **land.stack.variables, "AIRFLOW_HOME": home, "PYTHONPATH": folders}
     command = [str(PYTHON), str(PYTHON.parent / "airflow"), "db", "migrate"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False
+    )
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 from e2e.airflow_client import wait_until
 from e2e.executors import verdict
 from e2e.executors.land import freeze_spark
-from e2e.versions.land import LAKE_SLOTS, PATIENCE, Land, write_pipeline
+from e2e.versions.land import DEADLINE_SECONDS, LAKE_SLOTS, Land, write_pipeline
 from e2e.versions.pipelines import FLEET, LOADED, PIPELINES, PUBLICATION, PUBLISHED, THRESHOLD, WAREHOUSE
 
 from local.layout import ROOT
@@ -33,10 +33,10 @@ def test_new_version_goes_on_with_all_that_the_one_before_left_under_way(land: L
     land.install(ROOT)
     finish(land, under_way)
     mend_the_failed_one(land)
-    wait_until(lambda: land.list_triggers() == {NEW_BACKLOG}, "the new trigger alone", PATIENCE)
+    wait_until(lambda: land.list_triggers() == {NEW_BACKLOG}, "the new trigger alone", DEADLINE_SECONDS)
     flush_changes(land, 3)
     move_into_fleet(land)
-    verdict.wait_until_clean(land.find_leftovers, "a clean end", PATIENCE)
+    verdict.wait_until_clean(land.find_leftovers, "a clean end", DEADLINE_SECONDS)
     expect_publication(land)
     assert land.airflow.list_import_errors() == []
 
@@ -48,7 +48,7 @@ def test_version_before_goes_on_where_no_run_is_under_way_and_so_does_the_new_on
         land.install(tree)
         unpause_everything(land)
         flush_changes(land, number)
-        verdict.wait_until_clean(land.find_leftovers, "a clean end", PATIENCE)
+        verdict.wait_until_clean(land.find_leftovers, "a clean end", DEADLINE_SECONDS)
         expect_publication(land)
         assert land.airflow.list_import_errors() == []
 
@@ -75,7 +75,9 @@ def begin_everything(land: Land) -> None:
 
 def unpause_everything(land: Land) -> None:
     for name in (f"publish_{PUBLICATION}", *PIPELINES):  # who hears of tables first
-        wait_until(lambda name=name: find_dag(name) in land.airflow.list_dag_ids(), f"the DAG of {name}", PATIENCE)
+        wait_until(
+            lambda name=name: find_dag(name) in land.airflow.list_dag_ids(), f"the DAG of {name}", DEADLINE_SECONDS
+        )
         land.airflow.unpause(find_dag(name))
 
 
@@ -93,7 +95,7 @@ def stop_in_the_middle(land: Land) -> dict[str, str]:
     land.send_bad_record("odd")
     change_rows(land, 2, [name for name in PIPELINES if name != "tug"])
     failed = land.airflow.trigger(find_dag("odd"))
-    assert land.airflow.await_run(find_dag("odd"), failed, PATIENCE) == "failed"
+    assert land.airflow.await_run(find_dag("odd"), failed, DEADLINE_SECONDS) == "failed"
     runs = {"odd": failed}
     for name, kind, task in ((PUBLISHED, "query", "merge"), (LOADED, "load", "stage")):
         land.held_jobs.add(kind)
@@ -130,7 +132,7 @@ def finish(land: Land, under_way: dict[str, str]) -> None:
 def mend_the_failed_one(land: Land) -> None:
     """It fails for the same reason, in one sentence, until its file says what becomes of bad records."""
     again = land.airflow.trigger(find_dag("odd"))
-    assert land.airflow.await_run(find_dag("odd"), again, PATIENCE) == "failed"
+    assert land.airflow.await_run(find_dag("odd"), again, DEADLINE_SECONDS) == "failed"
     reason = land.airflow.result(find_dag("odd"), again, "stage", key="error")
     assert reason["error"] == "BadRecord"
     assert "topic=odd" in reason["message"]
@@ -142,18 +144,20 @@ def move_into_fleet(land: Land) -> None:
     """A key of the new version: the pipeline's own DAG goes, and leaves no run behind."""
     write_pipeline(land.folder, "tug", more=f"fleet: {FLEET}\n")
     dag = f"tidegate_fleet_{FLEET}"
-    wait_until(lambda: dag in land.airflow.list_dag_ids(), "the fleet's DAG", PATIENCE)
+    wait_until(lambda: dag in land.airflow.list_dag_ids(), "the fleet's DAG", DEADLINE_SECONDS)
     wait_until(
-        lambda: find_dag("tug") not in land.airflow.list_dag_ids(), "the end of the pipeline's own DAG", PATIENCE
+        lambda: find_dag("tug") not in land.airflow.list_dag_ids(),
+        "the end of the pipeline's own DAG",
+        DEADLINE_SECONDS,
     )
     change_rows(land, 4, ["tug"])
     land.airflow.unpause(dag)
     expect_rows(land, "the rows that the fleet flushes")
-    wait_until(lambda: land.metadata.ask(RUNNING, find_dag("tug")) == [(0,)], "no run of the old DAG", PATIENCE)
+    wait_until(lambda: land.metadata.ask(RUNNING, find_dag("tug")) == [(0,)], "no run of the old DAG", DEADLINE_SECONDS)
 
 
 def expect_success(land: Land, name: str, run: str) -> None:
-    state = land.airflow.await_run(find_dag(name), run, PATIENCE)
+    state = land.airflow.await_run(find_dag(name), run, DEADLINE_SECONDS)
     assert state == "success", (name, land.airflow.read_task_states(find_dag(name), run))
 
 
@@ -161,7 +165,7 @@ def expect_rows(land: Land, what: str, but_for: tuple[str, ...] = ()) -> None:
     def find() -> list[str]:
         return [line for line in land.find_differences() if not line.startswith(but_for)]
 
-    verdict.wait_until_clean(find, what, PATIENCE)
+    verdict.wait_until_clean(find, what, DEADLINE_SECONDS)
 
 
 def expect_publication(land: Land) -> None:
@@ -173,7 +177,7 @@ def expect_publication(land: Land) -> None:
         differ = {key: name for key, name in present.items() if name is not None}.items() ^ wanted.items()
         return [f"{len(differ)} keys of the topic differ"] if differ else []
 
-    verdict.wait_until_clean(find, "the publication", PATIENCE)
+    verdict.wait_until_clean(find, "the publication", DEADLINE_SECONDS)
     times = Counter(record for record in read_publication(land) if record[1] is not None)
     assert max(times.values()) == 1, "a row was published twice"
 

@@ -20,7 +20,7 @@ class DiskFull(Failure):
     page = "failed-task"
     catalog = "small"
 
-    def why_not(self, scene: Scene) -> str:
+    def explain_skip(self, scene: Scene) -> str:
         return "" if scene.doors.small_disk else "only root may mount a small file system"
 
     def provoke(self, scene: Scene) -> None:
