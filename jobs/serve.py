@@ -159,5 +159,5 @@ def serve(folder: Path, temporary: Path) -> None:
 if __name__ == "__main__":
     SparkContext._ensure_initialized()
     place = Path(SparkContext._jvm.java.lang.System.getProperty("java.io.tmpdir"))
-    with tempfile.TemporaryDirectory(prefix="tidegate-classes-", dir=place) as made:
-        serve(Path(made), place)
+    with tempfile.TemporaryDirectory(prefix="tidegate-classes-", dir=place) as class_folder:
+        serve(Path(class_folder), place)

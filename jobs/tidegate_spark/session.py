@@ -69,7 +69,7 @@ def record_failure() -> Iterator[None]:
         session = SparkSession.getActiveSession()
         path = "" if session is None else session.conf.get(FAILURE_CONF, "")
         if path:
-            Path(path).write_text(JobFailure.of(error).to_json(), encoding="utf-8")
+            Path(path).write_text(JobFailure.from_error(error).to_json(), encoding="utf-8")
         raise
 
 

@@ -75,8 +75,8 @@ def run_plan(
     from tidegate.steps.plan import plan
 
     with raise_airflow_errors():
-        used = assemble_ports(name)
-        return plan(cap_batches(used, max_records), count_required(used.pipeline)).to_dict()
+        ports = assemble_ports(name)
+        return plan(cap_batches(ports, max_records), count_required(ports.pipeline)).to_dict()
 
 
 def cap_batches(ports: Ports, max_records: int | None) -> Ports:
@@ -148,8 +148,8 @@ def run_commit_offsets(name: str) -> Data:
     from tidegate.steps.commit_offsets import commit_offsets
 
     with raise_airflow_errors():
-        used = assemble_ports(name)
-        return {"group": used.pipeline.source.group, "committed": commit_offsets(used)}
+        ports = assemble_ports(name)
+        return {"group": ports.pipeline.source.group, "committed": commit_offsets(ports)}
 
 
 def run_clean_up(name: str) -> list[Data]:
@@ -176,8 +176,8 @@ def run_heartbeat(name: str) -> Data:
     from tidegate.steps.heartbeat import heartbeat
 
     with raise_airflow_errors():
-        used = assemble_ports(name)
-        return {"group": used.pipeline.source.group, **heartbeat(used).to_dict()}
+        ports = assemble_ports(name)
+        return {"group": ports.pipeline.source.group, **heartbeat(ports).to_dict()}
 
 
 def run_measure(name: str) -> Data:
@@ -185,10 +185,10 @@ def run_measure(name: str) -> Data:
     from tidegate.monitoring.run_metrics import measure_pipeline
 
     with raise_airflow_errors():
-        used = assemble_ports(name)
-        if used.pipeline.freshness_target_seconds is None and not metrics.has_backend():
+        ports = assemble_ports(name)
+        if ports.pipeline.freshness_target_seconds is None and not metrics.has_backend():
             return {}
-        measures = measure_pipeline(used)
+        measures = measure_pipeline(ports)
     metrics.send_pipeline_metrics(name, measures.to_values())
     return vars(measures)
 
@@ -262,8 +262,11 @@ def run_replay(
     from tidegate.reprocess.replay import replay_dead_letters
 
     with raise_airflow_errors():
-        chosen, ports = build_letter_filter(run_params), assemble_ports(name, engine)
-        return [one.to_dict() for one in replay_dead_letters(ports, chosen, lambda part: keep_part(part.to_dict()))]
+        letter_filter, ports = build_letter_filter(run_params), assemble_ports(name, engine)
+        return [
+            result.to_dict()
+            for result in replay_dead_letters(ports, letter_filter, lambda part: keep_part(part.to_dict()))
+        ]
 
 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:
@@ -277,24 +280,24 @@ def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None 
 
     with raise_airflow_errors():
         again = read_republish_request(run_params)
-        used = assemble_publication(find_include_folder(), name, resolve_connection, engine)
+        ports = assemble_publication(find_include_folder(), name, resolve_connection, engine)
         try:
-            done = publish(used, run_params["resynchronise"], again).to_dict()
+            result = publish(ports, run_params["resynchronise"], again).to_dict()
             metrics.send_publication_metrics(
-                name, {what: float(done[what]) for what in ("inserted", "updated", "deleted")}
+                name, {count_name: float(result[count_name]) for count_name in ("inserted", "updated", "deleted")}
             )
-            return done
+            return result
         finally:
-            _measure_publication(used)
+            _measure_publication(ports)
 
 
-def _measure_publication(used: PublicationPorts) -> None:
+def _measure_publication(ports: PublicationPorts) -> None:
     """How the publication stands after a run, however that went; a failure here must not hide the run's own."""
     from tidegate.errors import TidegateError
     from tidegate.publications.status import read_publication_status, to_metrics
 
     if metrics.has_backend():
         try:
-            metrics.send_publication_metrics(used.publication.name, to_metrics(read_publication_status(used)))
+            metrics.send_publication_metrics(ports.publication.name, to_metrics(read_publication_status(ports)))
         except TidegateError as problem:
-            log.warning("publication=%s is not measured: %s", used.publication.name, problem)
+            log.warning("publication=%s is not measured: %s", ports.publication.name, problem)

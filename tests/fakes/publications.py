@@ -12,7 +12,7 @@ from tidegate.jobs.publish_job import PublishJob, TouchedFiles
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import PartProgress, RunMode
-from tidegate.ports.publication_ports import FoundTopics, PublicationPorts, SnapshotLag, TableNow, TableSnapshot
+from tidegate.ports.publication_ports import ExistingTopics, PublicationPorts, SnapshotLag, TableHead, TableSnapshot
 from tidegate.spec.publication import KeyOut, Publication
 from tidegate_spark.publish import producer
 from tidegate_spark.publish.job import build_plan, raise_refusal
@@ -56,9 +56,9 @@ class Table:
     def _get_table(self, name: str) -> "Table":
         return self.other_tables.get(name, self)
 
-    def read_table(self, name: str) -> TableNow | None:
+    def read_table(self, name: str) -> TableHead | None:
         memory_table = self._get_table(name)
-        return TableNow(memory_table.uuid, memory_table.current) if memory_table.exists else None
+        return TableHead(memory_table.uuid, memory_table.current) if memory_table.exists else None
 
     def has_snapshot(self, name: str, snapshot_id: int) -> bool:
         return snapshot_id in self._get_table(name).snapshots
@@ -119,11 +119,11 @@ class Topic:
         progress_records = {number: self.broker.read("state", number) for number in range(self.parts)}
         return {number: (records[-1][1] or b"").decode() for number, records in progress_records.items() if records}
 
-    def find_topics(self, publication: Publication) -> FoundTopics:
+    def find_topics(self, publication: Publication) -> ExistingTopics:
         if self.id is None:
-            return FoundTopics()
+            return ExistingTopics()
         ranges = Ranges({"out": {0: (0, len(self.broker.logs["out", 0]))}})  # aborted records have offsets too
-        return FoundTopics({"out": self.id}, {"out": self.partitions}, ranges)
+        return ExistingTopics({"out": self.id}, {"out": self.partitions}, ranges)
 
     def create(self, publication: Publication) -> None:
         self.id = self.id or "t1"

@@ -156,7 +156,7 @@ GUARDS = [
     Guard(
         "rows are not reattached to a main that was rolled back",
         REPARENT,
-        " or cut not in Lineage(table.metadata).ancestors_to(newest, cut):\n",
+        " or cut not in ancestors:\n",
         ":\n",
         REPARENTS + "rows_are_merged_again_where_a_rollback_brought_deleted_rows_back",
     ),
@@ -580,7 +580,7 @@ GUARDS = [
     Guard(
         "publication: keys that a delete file reaches are compared",
         "plugins/tidegate/adapters/iceberg/snapshots.py",
-        "place not in other_files or any(reach.covers(file) for reach in reaches)",
+        "place not in other_files or any(delete_scope.covers(file) for delete_scope in delete_scopes)",
         "place not in other_files",
         "tests/unit/tidegate/adapters/iceberg/test_snapshots.py::test_vector_that_stays_where_it_is_touches_nothing_beside_one_that_goes",
     ),
@@ -942,7 +942,7 @@ GUARDS = [
     Guard(
         "a commit that reads back differently is an error",
         "plugins/tidegate/adapters/kafka/errors.py",
-        "    if missed:\n",
+        "    if unstored_offsets:\n",
         "    if False:\n",
         ANSWERS + "commit_that_is_not_read_back_as_it_was_sent_is_not_believed",
     ),

@@ -77,13 +77,13 @@ def _describe_partition(part: PartitionMove) -> dict[str, Any]:
 
 def format_moves(moves: list[PartitionMove]) -> str:
     """What a rebase does to each partition; of very many, to those that it moves farthest, and in all."""
-    shown = moves if len(moves) <= MAX_SHOWN_MOVES else _select_farthest(moves)
+    listed_moves = moves if len(moves) <= MAX_SHOWN_MOVES else _select_farthest(moves)
     lines = []
-    for move in shown:
+    for move in listed_moves:
         effect = f"skips {move.skipped}" if move.skipped else f"reads again {move.read_again}"
         before = "none" if move.before is None else move.before
         lines.append(f"{move.table}  {move.topic} {move.partition}: {before} -> {move.after}, {effect} offsets")
-    if len(shown) < len(moves):
+    if len(listed_moves) < len(moves):
         skipped, read_again = sum(one.skipped for one in moves), sum(one.read_again for one in moves)
         moved = sum(one.before != one.after for one in moves)
         lines.append(

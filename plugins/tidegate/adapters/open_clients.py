@@ -76,7 +76,7 @@ class OpenClients:
         self.watcher = watcher
         self._clients: dict[str, tuple[object, Any]] = {}  # a client is what its adapter makes
 
-    def client(self, catalog: str, settings: object, make: Callable[[], Client]) -> Client:
+    def get_client(self, catalog: str, settings: object, make: Callable[[], Client]) -> Client:
         """The catalog's client for these settings. Two threads that need the first one at once may each make one."""
         entry = self._clients.get(catalog)
         if entry is None or entry[0] != settings:

@@ -11,7 +11,7 @@ from tidegate.model.table_state import TableCommit
 P = ParamSpec("P")
 T = TypeVar("T")
 Judge = Callable[[Any, str, str, Exception], TidegateError | None]
-Where = Callable[[Any, str], str]
+DescribePlace = Callable[[Any, str], str]
 MAX_TEXT_CHARACTERS = 500
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,9 @@ def name_table(port: Any, table: str) -> str:
     return f"table={table}"
 
 
-def translate_errors(judge: Judge, describe_place: Where = name_table) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def translate_errors(
+    judge: Judge, describe_place: DescribePlace = name_table
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorate a port's method that names first what it is asked of: a table, or the commit to one.
 
     `judge` gets the port, the method's name, that subject and the error, and returns the product's error for those that
@@ -45,7 +47,7 @@ def translate_errors(judge: Judge, describe_place: Where = name_table) -> Callab
 
 
 def _judge_error(
-    judge: Judge, describe_place: Where, verb: str, arguments: tuple[Any, ...], error: Exception
+    judge: Judge, describe_place: DescribePlace, verb: str, arguments: tuple[Any, ...], error: Exception
 ) -> TidegateError:
     port, first = arguments[0], arguments[1] if len(arguments) > 1 else ""
     is_publish = isinstance(first, TableCommit)

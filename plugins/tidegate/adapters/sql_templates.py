@@ -18,10 +18,10 @@ Filters = dict[str, Callable[..., Any]]
 def _build_naming_filters(quoted: Callable[[str], str]) -> Filters:
     """Columns of our own beside the user's, which cannot be called the same, and the way to what lies in a struct."""
 
-    def path(leaf: Iterable[str]) -> str:
+    def quote_path(leaf: Iterable[str]) -> str:
         return ".".join(quoted(name) for name in leaf)
 
-    return {"ours": lambda name: quoted(f"_tidegate_{name}"), "path": path}
+    return {"ours": lambda name: quoted(f"_tidegate_{name}"), "path": quote_path}
 
 
 @cache

@@ -62,7 +62,7 @@ class _Printer:
 
     def __init__(self, words: argparse.Namespace) -> None:
         self._words, self._lock = words, threading.Lock()
-        self._lost = set[object]()  # where the last line was not taken
+        self._failed_streams = set[object]()  # where the last line was not taken
 
     def report_run(self, work: Work, outcome: RunOutcome) -> None:
         """One line for each table."""
@@ -95,10 +95,10 @@ class _Printer:
         with self._lock:
             try:
                 print(line, flush=True, file=place)
-                self._lost.discard(place)
+                self._failed_streams.discard(place)
             except OSError as fault:
-                if place not in self._lost:
-                    self._lost.add(place)
+                if place not in self._failed_streams:
+                    self._failed_streams.add(place)
                     with suppress(OSError):
                         reason = fault.strerror or fault
                         print(f"what is done cannot be written: {reason}; it goes on", file=sys.stderr, flush=True)

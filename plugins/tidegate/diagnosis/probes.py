@@ -39,9 +39,9 @@ class Probe:
 class _Running:
     probe: Probe
     findings: list[Finding] = field(default_factory=list)
-    begun: float | None = None
+    started_at: float | None = None
     is_late: bool = False
-    ended: threading.Event = field(default_factory=threading.Event)
+    end_event: threading.Event = field(default_factory=threading.Event)
     failed_users: set[str] = field(default_factory=set)
 
     def add(self, finding: Finding) -> None:
@@ -79,27 +79,27 @@ def run_probes(probes: Sequence[Probe], seconds: float = PROBE_SECONDS) -> tuple
 
 def _await_end(running: _Running, seconds: float, slots: threading.Semaphore) -> None:
     seconds = max(seconds, running.probe.least_seconds)
-    while not running.ended.wait(0.02):
-        if running.begun is not None and time.monotonic() - running.begun > seconds:
+    while not running.end_event.wait(0.02):
+        if running.started_at is not None and time.monotonic() - running.started_at > seconds:
             running.is_late = True
             cause = f"{running.probe.name} gave no answer within {seconds:.0f} s"
             late = make_error(running.probe.check, cause, ADVICE[running.probe.check])
             running.findings = [*running.findings, replace(late, used_by=running.probe.used_by)]
-            running.ended.set()
+            running.end_event.set()
             slots.release()  # its thread may wait for ever
 
 
 def _run(running: _Running, runs: dict[str, _Running], slots: threading.Semaphore) -> None:
     needed = [runs[name] for name in running.probe.needs if name in runs]
     for run in needed:
-        run.ended.wait()
+        run.end_event.wait()
     if any(other_run.concerns(running.probe) for other_run in needed):
-        running.ended.set()
+        running.end_event.set()
         return
     slots.acquire()
     try:
         findings = running.probe.run()  # which loads the libraries that it needs: that is no server's time
-        running.begun = time.monotonic()
+        running.started_at = time.monotonic()
         for finding in findings:
             running.add(finding)
     except TidegateError as error:
@@ -110,4 +110,4 @@ def _run(running: _Running, runs: dict[str, _Running], slots: threading.Semaphor
     finally:
         if not running.is_late:
             slots.release()
-        running.ended.set()
+        running.end_event.set()

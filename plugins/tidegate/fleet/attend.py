@@ -21,7 +21,7 @@ MEMBER_SECONDS, ALL_SECONDS = 60.0, 420.0
 
 
 @dataclass(frozen=True)
-class Attended(Generic[Result]):
+class StepOutcomes(Generic[Result]):
     """What a step returned for each member, and what it raised for the others. One without work is in neither."""
 
     results: dict[str, Result] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Limits:
 
 def attend_members(
     fleet_members: "OpenedMembers", step: Callable[[Ports], Result], names: Iterable[str], limits: Limits | None = None
-) -> Attended[Result]:
+) -> StepOutcomes[Result]:
     """Run a step for these members, one after the other: their Kafka clients would take the cores from each other.
 
     One that has not ended within its limit is left alone, and those for which no time is left are not begun: both are
@@ -58,7 +58,7 @@ def attend_members(
             continue
         except Exception as problem:
             failures[name] = problem
-    return Attended(_sort(results, names), _sort(failures, names))
+    return StepOutcomes(_sort(results, names), _sort(failures, names))
 
 
 def _run_within(name: str, ports: Ports, step: Callable[[Ports], Result], deadline: float, limits: Limits) -> Result:

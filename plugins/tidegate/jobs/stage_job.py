@@ -151,7 +151,7 @@ class JobFailure:
     message: str
 
     @classmethod
-    def of(cls, error: Exception) -> "JobFailure":
+    def from_error(cls, error: Exception) -> "JobFailure":
         """What is told of an error."""
         if isinstance(error, TidegateError):
             return cls(type(error).__name__, str(error))

@@ -55,7 +55,7 @@ class _Sources:
         parts = list_record_parts(flushed.table, flushed.metadata)
         self._parts = {name.casefold(): sources for name, sources in parts.items()}
         derived_columns = flushed.reads.columns if flushed.reads else {}
-        self._made = {name.casefold(): reads for name, reads in derived_columns.items()}
+        self._derived_columns = {name.casefold(): reads for name, reads in derived_columns.items()}
 
     def find_column(self, name: str) -> tuple[FieldSource, ...]:
         """The sources of a column of the destination."""
@@ -89,9 +89,11 @@ class _Sources:
         return _replace_transformation(self._find_written(name), transformation)
 
     def _find_written(self, name: str) -> tuple[FieldSource, ...]:
-        if self._flushed.reads is None or name.casefold() not in self._made:
+        if self._flushed.reads is None or name.casefold() not in self._derived_columns:
             return self._find_in_record(name)
-        return tuple(dict.fromkeys(source for read in self._made[name.casefold()] for source in self._resolve(read)))
+        return tuple(
+            dict.fromkeys(source for read in self._derived_columns[name.casefold()] for source in self._resolve(read))
+        )
 
     def _resolve(self, read: Read) -> tuple[FieldSource, ...]:
         dimension = self._flushed.dimensions.get(read.source)

@@ -48,7 +48,7 @@ def prepare_audits(
         return None
     values = build_merge_input(ports.pipeline, table, staged_batch, branch)
     questions = tuple(
-        _render_audit(ports.sql_for(table.name), audit, _select_audited_rows(table, staged_batch), values)
+        _render_audit(ports.get_sql(table.name), audit, _select_audited_rows(table, staged_batch), values)
         for audit in table.audits
     )
     audit_property = resource_names.name_audit_property(staged_batch.attempt)

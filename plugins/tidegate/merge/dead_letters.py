@@ -42,7 +42,7 @@ def render_dead_letter_statements(
         add_later_columns(ports, name)
     statements = _render_others(ports, name, staged, published, others)
     if staged.counts.dead_lettered:
-        sql = ports.sql_for(name)
+        sql = ports.get_sql(name)
         statements += [
             sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
             sql.render("create_dead_letters", table=name, own=own),
@@ -78,7 +78,7 @@ def _render_others(
     ports: Ports, name: str, staged: StagedBatch, published: int, others: Collection[tuple[str, int]]
 ) -> list[str]:
     """Statements about the letters that other attempts left at the batch's offsets, in these topics and partitions."""
-    sql, ids = ports.sql_for(name), find_known_topic_ids(staged.topic_ids)
+    sql, ids = ports.get_sql(name), find_known_topic_ids(staged.topic_ids)
     busy = [part for part in staged.ranges if part[3] > part[2] and part[:2] in others]
     values = {**_name_letters(name, staged), "published": published, "ids": ids}
     # a destination without branches joins the ranges, and runs all statements in one transaction

@@ -49,7 +49,7 @@ class _Batch:
     @property
     def sql(self) -> Sql:
         """The statements in the dialect of the table's catalog."""
-        return self.ports.sql_for(self.table.name)
+        return self.ports.get_sql(self.table.name)
 
     @property
     def metadata(self) -> dict[str, str]:

@@ -48,24 +48,24 @@ class Backfill:
     topic_ids: dict[str, str]
 
     @classmethod
-    def of(cls, pipeline: str, **content: Any) -> "Backfill":
+    def from_content(cls, pipeline: str, **content: Any) -> "Backfill":
         """A backfill with the id that its content gives it."""
         draft = cls(id="", **content)
         text = json.dumps({"pipeline": pipeline, **draft.to_dict()}, sort_keys=True)
         return replace(draft, id=hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS])
 
-    def slices(self, table: str) -> list[Ranges]:
+    def list_slices(self, table: str) -> list[Ranges]:
         """One table's slices; number 1 is the first."""
-        return cut_into_slices(self.ranges(table), self.max_records)
+        return cut_into_slices(self.get_ranges(table), self.max_records)
 
-    def ranges(self, table: str) -> Ranges:
+    def get_ranges(self, table: str) -> Ranges:
         """One table's ranges."""
         return next(t.ranges for t in self.tables if t.table == table)
 
     @property
     def numbers(self) -> list[int]:
         """The numbers of all slices, newest first: what is read for one decides for those before it."""
-        return list(range(max(len(self.slices(t.table)) for t in self.tables), 0, -1))
+        return list(range(max(len(self.list_slices(t.table)) for t in self.tables), 0, -1))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""

@@ -236,7 +236,7 @@ class StagedBatch:
             outside=self.watermark == WatermarkSide.OUTSIDE,
         )
 
-    def for_table(self, uuid: str | None) -> "StagedBatch":
+    def bind_to_table(self, uuid: str | None) -> "StagedBatch":
         """The same batch, bound to the destination with this UUID."""
         return replace(self, table_uuid=uuid)
 

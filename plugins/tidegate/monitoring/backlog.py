@@ -82,11 +82,11 @@ class _PipelineProgress:
 
 
 @dataclass
-class _Absence:
+class _MissingTopic:
     """A topic that is not there: when it is asked for again, and how many looks have missed it."""
 
-    until: float = float("-inf")
-    missed: int = 0
+    retry_at_seconds: float = float("-inf")
+    missed_looks: int = 0
 
 
 class BacklogMonitor:
@@ -98,9 +98,9 @@ class BacklogMonitor:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._seen: dict[MonitoredPipeline, _PipelineProgress] = {}
+        self._progress_by_watch: dict[MonitoredPipeline, _PipelineProgress] = {}
         self._matching: dict[str, tuple[float, tuple[str, ...]]] = {}
-        self._absent: dict[str, _Absence] = {}
+        self._missing_topics: dict[str, _MissingTopic] = {}
         self.failures: dict[str, str] = {}
 
     def poll(self, broker: Broker, watches: Iterable[MonitoredPipeline]) -> dict[str, int]:
@@ -111,7 +111,9 @@ class BacklogMonitor:
         look has asked for. So it is with a topic that is not there.
         """
         watched_pipelines = tuple(watches)
-        self._seen = {watch: self._seen.get(watch, _PipelineProgress()) for watch in watched_pipelines}
+        self._progress_by_watch = {
+            watch: self._progress_by_watch.get(watch, _PipelineProgress()) for watch in watched_pipelines
+        }
         self.failures = {}
         topics_by_watch = {watch: self._list_topics(broker, watch) for watch in watched_pipelines}
         self._forget_others(topics_by_watch)
@@ -131,27 +133,36 @@ class BacklogMonitor:
     def _forget_others(self, topics_by_watch: dict[MonitoredPipeline, tuple[str, ...]]) -> None:
         """Forget topics and patterns that nobody watches any more."""
         names, patterns = set[str]().union(*topics_by_watch.values()), {watch.pattern for watch in topics_by_watch}
-        self._absent = {topic: absence for topic, absence in self._absent.items() if topic in names}
+        self._missing_topics = {
+            topic: missing_topic for topic, missing_topic in self._missing_topics.items() if topic in names
+        }
         self._matching = {pattern: known for pattern, known in self._matching.items() if pattern in patterns}
 
     def _leave_out_absent(self, topics: tuple[str, ...]) -> tuple[str, ...]:
         now = self._now()
-        return tuple(topic for topic in topics if topic not in self._absent or self._absent[topic].until <= now)
+        return tuple(
+            topic
+            for topic in topics
+            if topic not in self._missing_topics or self._missing_topics[topic].retry_at_seconds <= now
+        )
 
     def _note_absent(self, topics: dict[MonitoredPipeline, tuple[str, ...]], ends: dict[str, Offsets]) -> None:
         """Let topics rest that are not there, longer each time, and tell of those that a pipeline file names."""
-        noted = set[str]()
+        noted_topics = set[str]()
         for watch, names in topics.items():
             for topic in names:
                 if topic in ends[watch.isolation]:
-                    self._absent.pop(topic, None)
+                    self._missing_topics.pop(topic, None)
                     continue
-                absence = self._absent.setdefault(topic, _Absence())
-                if topic not in noted:
-                    noted.add(topic)
-                    pause = min(MAX_ABSENCE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(absence.missed, 10))
-                    absence.until, absence.missed = self._now() + pause, absence.missed + 1
-                if watch.pattern is None and is_worth_telling(absence.missed):
+                missing_topic = self._missing_topics.setdefault(topic, _MissingTopic())
+                if topic not in noted_topics:
+                    noted_topics.add(topic)
+                    pause = min(MAX_ABSENCE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(missing_topic.missed_looks, 10))
+                    missing_topic.retry_at_seconds, missing_topic.missed_looks = (
+                        self._now() + pause,
+                        missing_topic.missed_looks + 1,
+                    )
+                if watch.pattern is None and is_worth_telling(missing_topic.missed_looks):
                     self.failures[watch.pipeline] = (
                         f"topic={topic}: the brokers have no such topic, or none of its partitions has a leader; "
                         "create it, or correct source.topics; it is looked for again"
@@ -169,7 +180,7 @@ class BacklogMonitor:
 
     def _count_waiting(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> int:
         """Offsets between what is published, as far as it is known, and the end of the log."""
-        progress = self._seen[watch]
+        progress = self._progress_by_watch[watch]
         age = None if progress.asked_at is None else self._now() - progress.asked_at
         is_large = _count_beyond(progress.published, ends) >= watch.threshold
         if age is None or age >= PROGRESS_TTL_SECONDS or (is_large and age >= BUSY_PROGRESS_TTL_SECONDS):
@@ -191,7 +202,7 @@ class BacklogMonitor:
         progress.rested_until, progress.failed = now + pause, progress.failed + 1
 
     def _refresh_progress(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> None:
-        progress, topics = self._seen[watch], tuple(ends)
+        progress, topics = self._progress_by_watch[watch], tuple(ends)
         committed = broker.read_committed(watch.group, topics)
         at_end = watch.from_end and not committed  # what was added behind the group's first look is read from its begin
         first = ends if at_end and progress.asked_at is None else progress.published
@@ -200,7 +211,7 @@ class BacklogMonitor:
         progress.published, progress.asked_at = merge_offsets(first, committed), self._now()
 
     def _claim_call(self, watch: MonitoredPipeline) -> bool:
-        progress, now = self._seen[watch], self._now()
+        progress, now = self._progress_by_watch[watch], self._now()
         if (
             progress.called_at is not None
             and progress.called_from == progress.published

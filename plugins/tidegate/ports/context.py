@@ -53,6 +53,6 @@ class Ports:
     dialects: Mapping[str, Sql] = field(default_factory=dict)
     pause: Callable[[float], None] = time.sleep
 
-    def sql_for(self, table: str) -> Sql:
+    def get_sql(self, table: str) -> Sql:
         """The statements in the dialect of the table's catalog; `sql` where that has none of its own."""
         return self.dialects.get(table.split(".", 1)[0], self.sql)

@@ -13,7 +13,7 @@ from tidegate.spec.publication import Publication
 
 
 @dataclass(frozen=True)
-class FoundTopics:
+class ExistingTopics:
     """The topics as the brokers have them: ids and partition counts of those that exist, and what they hold."""
 
     ids: dict[str, str] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class FoundTopics:
 
 
 @dataclass(frozen=True)
-class TableNow:
+class TableHead:
     """A table's identity and its current snapshot; None without one."""
 
     uuid: str
@@ -57,7 +57,7 @@ class TableSnapshot:
 class Topics(Protocol):
     """Kafka, as far as a publication needs it."""
 
-    def find_topics(self, publication: Publication) -> FoundTopics:
+    def find_topics(self, publication: Publication) -> ExistingTopics:
         """What is there now; GiveUp names a topic that is not compacted, unless that is allowed."""
         ...
 
@@ -80,7 +80,7 @@ class Topics(Protocol):
 class Snapshots(Protocol):
     """A table's history."""
 
-    def read_table(self, name: str) -> TableNow | None:
+    def read_table(self, name: str) -> TableHead | None:
         """What stands there now; None where there is no table."""
         ...
 

@@ -75,7 +75,7 @@ def _describe_overtaken(state: TableState | None) -> str:
     return "the table was rolled back meanwhile" if state and state.is_rolled_back else "another run published first"
 
 
-class _Where(NamedTuple):
+class _MessageSubject(NamedTuple):
     """The table in words, and the command that moves its position.
 
     `stays`: partitions that a move does not name stay at the position that is checked.
@@ -107,84 +107,86 @@ def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log, *,
     `RetryLater` if the same topic has fewer partitions than before: topics do not shrink, so the answer was partial.
     `rewound`: the position is that of a rolled back table, not the recorded one, from which `rebase` moves.
     """
-    place = _Where(
+    subject = _MessageSubject(
         f"pipeline={pipeline.name} table={table.name}",
         f"tidegate rebase {name_moved(pipeline, table)}",
         stays=not rewound,
     )
     if position.cluster_id and log.cluster_id and position.cluster_id != log.cluster_id:
         raise PositionLost(
-            f"{place.table}: the brokers are another cluster: cluster_id={log.cluster_id} "
+            f"{subject.table}: the brokers are another cluster: cluster_id={log.cluster_id} "
             f"recorded={position.cluster_id}; "
-            f"connect to the recorded one, or move the position by hand, e.g. with: {place.move_to_begin}"
+            f"connect to the recorded one, or move the position by hand, e.g. with: {subject.move_to_begin}"
         )
     for topic, recorded in position.topic_ids.items():
-        _check_topic(place, topic, recorded, position, log)
+        _check_topic(subject, topic, recorded, position, log)
     for topic, partition, offset in iterate_offsets(position.offsets):
         if topic in log.begin:
-            _check_offset(place, topic, partition, offset, log)
-    _check_nothing_is_lost(place, position, log)
-    _check_topics_are_read(place, position, log)
+            _check_offset(subject, topic, partition, offset, log)
+    _check_nothing_is_lost(subject, position, log)
+    _check_topics_are_read(subject, position, log)
 
 
-def _check_nothing_is_lost(place: _Where, position: Position, log: Log) -> None:
+def _check_nothing_is_lost(subject: _MessageSubject, position: Position, log: Log) -> None:
     """`PositionLost` if the log begins behind the position. Proposes to move the partitions that lost offsets."""
     lost_offsets = log.find_begins_behind(position.offsets)
     if lost_offsets:
         topic, partition, begin = next(iterate_offsets(lost_offsets))
         offset = position.offsets[topic][partition]
         raise PositionLost(
-            f"{place.table}: topic={topic} partition={partition} position={offset}: the log starts at offset={begin}, "
-            f"so {begin - offset} offsets are gone before they were read; lengthen the topic's retention, and move the "
-            f"position, e.g. with: {place.name_move(lost_offsets)}"
+            f"{subject.table}: topic={topic} partition={partition} position={offset}: the log starts at "
+            f"offset={begin}, so {begin - offset} offsets are gone before they were read; lengthen the "
+            f"topic's retention, and move the position, e.g. with: {subject.name_move(lost_offsets)}"
         )
 
 
-def _check_topics_are_read(place: _Where, position: Position, log: Log) -> None:
+def _check_topics_are_read(subject: _MessageSubject, position: Position, log: Log) -> None:
     """`PositionLost` if the position has a topic that is no longer read. Proposes to forget that one alone."""
     unread_topics = [topic for topic in position.offsets if topic not in log.begin]
     if unread_topics:
         current_topic = next((topic for topic in position.offsets if topic in log.begin), None)
         raise PositionLost(
-            f"{place.table}: topic={unread_topics[0]} is not read any more: the pipeline file names it no longer, or "
+            f"{subject.table}: topic={unread_topics[0]} is not read any more: the pipeline file names it no longer, or "
             "it is gone from the brokers; put it back, or leave it, with what was not read of it, with: "
-            f"{place.name_move({} if current_topic is None else {current_topic: {}})}"
+            f"{subject.name_move({} if current_topic is None else {current_topic: {}})}"
         )
 
 
-def _check_topic(place: _Where, topic: str, recorded: str, position: Position, log: Log) -> None:
+def _check_topic(subject: _MessageSubject, topic: str, recorded: str, position: Position, log: Log) -> None:
     topic_id = log.topic_ids.get(topic, "")
     if not topic_id or recorded == NO_TOPIC_ID:
         return
     if topic_id == NO_TOPIC_ID:
         raise RetryLater(
-            f"{place.table}: topic={topic}: the brokers do not return its id now, recorded={recorded}; "
+            f"{subject.table}: topic={topic}: the brokers do not return its id now, recorded={recorded}; "
             "it will be tried again"
         )
     if topic_id != recorded:
         raise PositionLost(
-            f"{place.table}: topic={topic} was deleted and created again: topic_id={topic_id} "
+            f"{subject.table}: topic={topic} was deleted and created again: topic_id={topic_id} "
             f"recorded={recorded}; its offsets mean other records now; move the position, e.g. with: "
-            f"{place.name_move({topic: {}} if len(position.topic_ids) > 1 else {})}"
+            f"{subject.name_move({topic: {}} if len(position.topic_ids) > 1 else {})}"
         )
     log_partitions = log.begin.get(topic, {})
     missing = [partition for partition in position.offsets.get(topic, {}) if partition not in log_partitions]
     if log_partitions and missing:
         raise RetryLater(
-            f"{place.table}: topic={topic} partition={missing[0]}: the brokers name "
+            f"{subject.table}: topic={topic} partition={missing[0]}: the brokers name "
             f"partitions={format_partitions(log_partitions)} only, and a topic never shrinks; it will be tried again"
         )
 
 
-def _check_offset(place: _Where, topic: str, partition: int, offset: int, log: Log) -> None:
+def _check_offset(subject: _MessageSubject, topic: str, partition: int, offset: int, log: Log) -> None:
     begin, end = get_offset(log.begin, topic, partition), get_offset(log.end, topic, partition)
-    at = f"{place.table}: topic={topic} partition={partition} position={offset}"
+    at = f"{subject.table}: topic={topic} partition={partition} position={offset}"
     if begin is None or end is None:
-        raise PositionLost(f"{at}: the log has no such partition; move the position, e.g. with: {place.move_to_begin}")
+        raise PositionLost(
+            f"{at}: the log has no such partition; move the position, e.g. with: {subject.move_to_begin}"
+        )
     if end < offset:
         raise PositionLost(
             f"{at}: the log ends at offset={end}, before the position; the topic was truncated or recreated; "
-            f"move the position, e.g. with: {place.move_to_begin}"
+            f"move the position, e.g. with: {subject.move_to_begin}"
         )
 
 

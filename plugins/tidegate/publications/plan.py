@@ -6,7 +6,7 @@ from typing import Any
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.jobs.publish_job import KeyPart, TouchedFiles
 from tidegate.model.publication_progress import PartProgress, Progress, RunMode
-from tidegate.ports.publication_ports import FoundTopics, PublicationPorts, TableNow
+from tidegate.ports.publication_ports import ExistingTopics, PublicationPorts, TableHead
 from tidegate.publications.joined_tables import find_lost_snapshot, is_unchanged, read_joined_snapshots
 from tidegate.publications.unfinished_parts import UnfinishedGroup, find_next_group
 
@@ -20,7 +20,7 @@ class PlannedRun:
     position: Progress
     parts: tuple[KeyPart, ...]
     touched_files: TouchedFiles | None
-    topics: FoundTopics
+    topics: ExistingTopics
     is_resumed: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def plan_run(ports: PublicationPorts, resynchronise: bool = False) -> PlannedRun
     return plan_all_parts(ports, progress, topics, _build_position(ports, RunMode.TOPIC, None, table, topics))
 
 
-def observe_publication(ports: PublicationPorts) -> tuple[TableNow, FoundTopics, PartProgress]:
+def observe_publication(ports: PublicationPorts) -> tuple[TableHead, ExistingTopics, PartProgress]:
     """The table, the topics and the progress; NothingToDo without a table, GiveUp for topics that have grown."""
     publication = ports.publication
     table = ports.snapshots.read_table(publication.table)
@@ -76,14 +76,18 @@ def observe_publication(ports: PublicationPorts) -> tuple[TableNow, FoundTopics,
     return table, topics, progress
 
 
-def refuse_lost_progress(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow) -> None:
+def refuse_lost_progress(
+    ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead
+) -> None:
     """GiveUp where the recorded progress says nothing about this table and this topic any more."""
     reason = _find_mismatch(ports, progress, topics, table)
     if reason:
         raise GiveUp(f"publication={ports.publication.name}: {reason}; {REMEDY.format(name=ports.publication.name)}")
 
 
-def _find_mismatch(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow) -> str | None:
+def _find_mismatch(
+    ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead
+) -> str | None:
     publication, last = ports.publication, progress.last_position
     if last is None:
         is_lost = publication.start.kind == "full" and topics.holds_records
@@ -106,7 +110,7 @@ def _find_mismatch(ports: PublicationPorts, progress: PartProgress, topics: Foun
 
 
 def _is_compatible(
-    ports: PublicationPorts, topics: FoundTopics, table: TableNow, part: Progress, same_table: bool = True
+    ports: PublicationPorts, topics: ExistingTopics, table: TableHead, part: Progress, same_table: bool = True
 ) -> bool:
     """Whether a position is one of records that look like those of now, in these very topics and of this very table."""
     publication = ports.publication
@@ -115,7 +119,7 @@ def _is_compatible(
 
 
 def _find_next_group(
-    ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow
+    ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead
 ) -> UnfinishedGroup | None:
     return find_next_group(ports, progress, lambda part: _is_compatible(ports, topics, table, part))
 
@@ -137,7 +141,7 @@ def _find_missing_snapshot(ports: PublicationPorts, position: Progress, group: U
     return find_lost_snapshot(ports, position.joined, {} if group is None else position.joined_origin)
 
 
-def _refuse_growth(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics) -> None:
+def _refuse_growth(ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics) -> None:
     """Keys of a topic with another number of partitions lie elsewhere: their old records would never be replaced."""
     for part in progress.parts:
         for topic, partitions in (part.partitions if part else {}).items():
@@ -150,7 +154,7 @@ def _refuse_growth(ports: PublicationPorts, progress: PartProgress, topics: Foun
                 )
 
 
-def _plan_next(ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, table: TableNow) -> PlannedRun:
+def _plan_next(ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead) -> PlannedRun:
     publication, settled_run = ports.publication, progress.common_position
     origin = settled_run.to if settled_run else _find_start_snapshot(ports)
     to = table.snapshot_id
@@ -185,7 +189,7 @@ def _find_start_snapshot(ports: PublicationPorts) -> int | None:
 
 
 def _build_position(
-    ports: PublicationPorts, mode: RunMode, origin: int | None, table: TableNow, topics: FoundTopics
+    ports: PublicationPorts, mode: RunMode, origin: int | None, table: TableHead, topics: ExistingTopics
 ) -> Progress:
     return Progress(
         run=ports.new_run(),
@@ -201,7 +205,7 @@ def _build_position(
 
 
 def plan_all_parts(
-    ports: PublicationPorts, progress: PartProgress, topics: FoundTopics, position: Progress
+    ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, position: Progress
 ) -> PlannedRun:
     """A run of all parts towards `position`, from where each of them stands. Reads which files differ, no row; changes
     nothing.
@@ -222,7 +226,7 @@ def _find_touched_files(ports: PublicationPorts, position: Progress) -> TouchedF
 
 
 def _plan_group(
-    ports: PublicationPorts, progress: PartProgress, group: UnfinishedGroup, topics: FoundTopics
+    ports: PublicationPorts, progress: PartProgress, group: UnfinishedGroup, topics: ExistingTopics
 ) -> PlannedRun:
     """The run of one group; parts that are between its two states go on behind the key that they have come to."""
     position = replace(

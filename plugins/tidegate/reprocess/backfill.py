@@ -41,7 +41,7 @@ def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSli
     slices = [
         Slice.from_backfill(ports, planned, mine.table, number)
         for mine in planned.tables
-        if number <= len(planned.slices(mine.table))
+        if number <= len(planned.list_slices(mine.table))
     ]
     stage_missing([(one, _read_position(one)) for one in slices if not one.is_applied])
     results: list[AppliedSlice] = []

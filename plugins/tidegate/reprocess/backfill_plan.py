@@ -69,7 +69,7 @@ class ProposedBackfill:
                     "table": table.table,
                     "ranges": table.ranges.to_dict(),
                     "records": table.ranges.span,
-                    "batches": len(self.backfill.slices(table.table)),
+                    "batches": len(self.backfill.list_slices(table.table)),
                     "later": sum(part.later_offsets for part in table_parts),
                 }
             )
@@ -79,7 +79,7 @@ class ProposedBackfill:
         """One entry for each batch in the order in which they are applied: its number, and a line that tells of it."""
         numbers, entries = self.backfill.numbers, []
         for number in numbers:
-            parts = [self.backfill.slices(t.table) for t in self.backfill.tables]
+            parts = [self.backfill.list_slices(t.table) for t in self.backfill.tables]
             spans = [part[number - 1].span for part in parts if number <= len(part)]
             entries.append({"number": number, "slice": f"{number} of {len(numbers)}: {max(spans)} offsets"})
         return entries
@@ -131,7 +131,10 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
             raise NothingToDo(f"pipeline={pipeline.name}: no offset lies in the wanted range")
         ids = {t: i for t, i in log.topic_ids.items() if any(t in part.ranges.by_topic for part in busy)}
         content = {"asked": request.text, "max_records": pipeline.merge.max_records, "tables": busy}
-        backfill, resumed = Backfill.of(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids), False
+        backfill, resumed = (
+            Backfill.from_content(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids),
+            False,
+        )
         _check_size(pipeline, backfill)
     else:
         _check_tables(pipeline, backfill, positions)

@@ -54,7 +54,7 @@ class Slice:
     @cached_property
     def all_ranges(self) -> list[Ranges]:
         """Every slice of the table, number 1 first."""
-        return self.backfill.slices(self.table.name)
+        return self.backfill.list_slices(self.table.name)
 
     @property
     def message_prefix(self) -> str:
@@ -187,7 +187,7 @@ def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging
     if not needs_later_records(table_slice.table):
         return pieces
     tail = [ranges for number, ranges in staged_ranges.items() if number > len(slices)]
-    reach = find_reach(tail, table_slice.backfill.ranges(table_slice.table.name).end)
+    reach = find_reach(tail, table_slice.backfill.get_ranges(table_slice.table.name).end)
     later_ranges = cut_into_slices(find_missing_ranges(reach, position), table_slice.backfill.max_records)
     following = max([len(slices), *staged_ranges]) + 1
     return pieces + [StagePiece(following + index, ranges, keys_only=True) for index, ranges in enumerate(later_ranges)]

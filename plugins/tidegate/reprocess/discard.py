@@ -62,7 +62,7 @@ def discard_dead_letters(ports: Ports, discards: list[ProposedDiscard], because:
         reopen_letters(ports, discard.table.name)
         for start in range(0, len(discard.letters), MAX_LETTERS_PER_STATEMENT):
             part = discard.letters[start : start + MAX_LETTERS_PER_STATEMENT]
-            statement = ports.sql_for(letters).render(
+            statement = ports.get_sql(letters).render(
                 "discard_dead_letters",
                 table=letters,
                 target=discard.table.name,

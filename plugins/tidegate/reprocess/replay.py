@@ -44,7 +44,7 @@ UNLIMITED_ERRORS = Errors("all", 2**31 - 1)  # what is still bad stays where it 
 
 
 def replay_dead_letters(
-    ports: Ports, chosen: LetterFilter = ALL_LETTERS, report: Callable[[ReplayResult], None] = lambda _: None
+    ports: Ports, letter_filter: LetterFilter = ALL_LETTERS, report: Callable[[ReplayResult], None] = lambda _: None
 ) -> list[ReplayResult]:
     """Replay the dead letters of each table that has some, or those `chosen`. One replay of a pipeline at a time.
 
@@ -66,8 +66,8 @@ def replay_dead_letters(
     source = replace(ports.pipeline.source, errors=UNLIMITED_ERRORS)
     tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in ports.pipeline.tables)
     tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))
-    meant = (table for table in tables if chosen.table in (None, table.name))
-    results = (_replay_table(Replay(tolerant, table, chosen, report=report)) for table in meant)
+    chosen_tables = (table for table in tables if letter_filter.table in (None, table.name))
+    results = (_replay_table(Replay(tolerant, table, letter_filter, report=report)) for table in chosen_tables)
     return [result for result in results if result is not None]
 
 
@@ -98,8 +98,8 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     possible = [group for group in groups if work.is_append or not group.is_old]
     if possible and not work.is_append:
         check_read_log(ports, table, position, filter_table_log(read_log(ports), table))
-    rest = sum(group.count for group in groups if group not in possible)
-    result = ReplayResult(table.name, 0, 0, 0, of_old_topics=rest)
+    old_letters = sum(group.count for group in groups if group not in possible)
+    result = ReplayResult(table.name, 0, 0, 0, of_old_topics=old_letters)
     for group in possible:
         part, work = _replay_group(work, group)
         result = result.add(part)
@@ -264,7 +264,7 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
     work.report(result)
     is_of_version_before = retry_commits(ports, work.message_prefix, partial(add_later_columns, ports, work.letters))
     render = partial(
-        ports.sql_for(work.letters).render,
+        ports.get_sql(work.letters).render,
         "replayed_dead_letters",
         table=work.letters,
         target=work.table.name,

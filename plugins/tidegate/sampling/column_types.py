@@ -36,7 +36,7 @@ class Guess:
     remarks: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
 
-    def nested(self, name: str) -> "Guess":
+    def nest_in(self, name: str) -> "Guess":
         """The same as part of a column."""
         return Guess(
             self.type,
@@ -172,7 +172,7 @@ def _guess_list(observed: Observed, name: str, keeps_text: bool) -> Guess:
     element = observed.element
     if element is None or not element.count:
         return Guess(Array(TEXT), checks=("only empty lists were seen; STRING elements are a placeholder",))
-    inner = guess_type(element, name, keeps_text=keeps_text).nested("elements")
+    inner = guess_type(element, name, keeps_text=keeps_text).nest_in("elements")
     return Guess(Array(inner.type), inner.remarks, inner.checks)
 
 
@@ -184,11 +184,11 @@ def _guess_object(observed: Observed, keeps_text: bool) -> Guess:
         check = "names inside of it differ only in case, or are empty or no text, which no STRUCT holds"
         return Guess(TEXT if keeps_text else Map(TEXT, TEXT), checks=(check,))
     if _is_map(observed):
-        inner = guess_type(_join(observed.fields.values()), "", keeps_text=keeps_text).nested("values")
+        inner = guess_type(_join(observed.fields.values()), "", keeps_text=keeps_text).nest_in("values")
         check = f"{len(observed.fields)} names, each in few of {count(observed.objects, 'object')}: taken for a map"
         return Guess(Map(TEXT, inner.type), inner.remarks, (check, *inner.checks))
     parts = {name: guess_type(inner, name, keeps_text=keeps_text) for name, inner in observed.fields.items()}
-    nested = [guess.nested(name) for name, guess in parts.items()]
+    nested = [guess.nest_in(name) for name, guess in parts.items()]
     checks = tuple(check for guess in nested for check in guess.checks)
     return Guess(Struct(tuple((name, guess.type) for name, guess in parts.items())), (), checks)
 

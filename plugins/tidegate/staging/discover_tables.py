@@ -79,7 +79,7 @@ def _render_registry_creation(
         "shape": "names",
         "batch": planned_batch.batch,
     }
-    return tuple(ports.sql_for(table.name).render(name, **values) for name in ("create_namespace", statement))
+    return tuple(ports.get_sql(table.name).render(name, **values) for name in ("create_namespace", statement))
 
 
 def discover_tables(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable) -> list[Table]:

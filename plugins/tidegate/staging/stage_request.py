@@ -200,7 +200,7 @@ def _render_table_creation(
         "create_namespace",
         "create_intermediate",
     )
-    rendered = tuple(ports.sql_for(intermediate).render(name, **values) for name in statements)
+    rendered = tuple(ports.get_sql(intermediate).render(name, **values) for name in statements)
     return rendered, current_properties
 
 

@@ -160,7 +160,7 @@ def _create_table(work: MergeContext, *statement_names: str) -> None:
         "pipeline": pipeline.name,
     }
     chosen_statements = [name for name in statement_names if name != "order_table" or table.create.cluster_by]
-    rendered = (work.ports.sql_for(table.name).render(name, **values) for name in chosen_statements)
+    rendered = (work.ports.get_sql(table.name).render(name, **values) for name in chosen_statements)
     try:
         statements = tuple(statement for statement in rendered if statement)
         work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements, table=table.name))

@@ -154,7 +154,7 @@ def _stage_instead(work: MergeContext, *, has_unusual_records: bool) -> tuple[St
         is_direct_refused=has_unusual_records,
     )
     (staged_batch,) = stage(ports, Plan((planned_batch,), direct.cluster_id, direct.topic_ids, epochs=direct.epochs))
-    staged_batch = staged_batch if direct.table_uuid is None else staged_batch.for_table(direct.table_uuid)
+    staged_batch = staged_batch if direct.table_uuid is None else staged_batch.bind_to_table(direct.table_uuid)
     return staged_batch, merge(
         ports, staged_batch, build_staged_instead(ports.pipeline.name, direct.batch, direct.attempt)
     )

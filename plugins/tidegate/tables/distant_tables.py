@@ -34,9 +34,11 @@ def find_distant_letters(ports: Ports) -> list[str]:
         resource_names.name_dead_letter_table_in(space, pipeline)
         for space in resource_names.list_other_namespaces(pipeline)
     ]
-    found = [(name, waiting) for name in names if (waiting := ports.dead_letters.read_dead_letters(name, 0).waiting)]
+    waiting_letters = [
+        (name, waiting) for name in names if (waiting := ports.dead_letters.read_dead_letters(name, 0).waiting)
+    ]
     return [
-        *(_describe_letters(pipeline, name, waiting, "") for name, waiting in found),
+        *(_describe_letters(pipeline, name, waiting, "") for name, waiting in waiting_letters),
         *_look_around(ports, _list_unnamed_namespaces(ports), _find_unnamed_letters),
     ]
 
@@ -87,8 +89,8 @@ def find_distant_batches(ports: Ports) -> list[str]:
     In namespaces of the file, and of its catalogs as far as dead letters are looked for there.
     """
     pipeline = ports.pipeline
-    named = [resource_names.find_home_namespace(pipeline), *resource_names.list_other_namespaces(pipeline)]
-    return _look_around(ports, [*named, *_list_unnamed_namespaces(ports)], _find_batches_in)
+    file_namespaces = [resource_names.find_home_namespace(pipeline), *resource_names.list_other_namespaces(pipeline)]
+    return _look_around(ports, [*file_namespaces, *_list_unnamed_namespaces(ports)], _find_batches_in)
 
 
 def _find_batches_in(ports: Ports, namespace: str) -> list[str]:
@@ -117,10 +119,10 @@ def _describe_distant_batches(ports: Ports, name: str, base: str, table: Table |
         return [_describe_former_batches(pipeline, table, name, waiting)] if waiting else []
     if not is_backfill and not waiting:
         return []
-    what = "the slices of a backfill" if is_backfill else f"batches={len(waiting)} that are not published"
+    description = "the slices of a backfill" if is_backfill else f"batches={len(waiting)} that are not published"
     return [
-        f"pipeline={pipeline.name} table={base}: {what} are staged in {name}, and neither the file nor its records "
-        "name the table now, so no run continues them; name it in tables again, or drop that table if they may be "
+        f"pipeline={pipeline.name} table={base}: {description} are staged in {name}, and neither the file nor its "
+        "records name the table now, so no run continues them; name it in tables again, or drop that table if they may be "
         "lost"
     ]
 
@@ -133,8 +135,10 @@ def check_no_former_batches(ports: Ports, table: Table, state: TableState | None
 
 def list_former_batches(ports: Ports, table: Table, state: TableState | None) -> dict[str, list[StagedBatch]]:
     """By the name of each former intermediate table: the batches in it that are not published, oldest first."""
-    found = {name: _list_waiting(ports, name, table.name, state) for name in list_former_intermediates(ports, table)}
-    return {name: batches for name, batches in found.items() if batches}
+    batches_by_name = {
+        name: _list_waiting(ports, name, table.name, state) for name in list_former_intermediates(ports, table)
+    }
+    return {name: batches for name, batches in batches_by_name.items() if batches}
 
 
 def list_former_intermediates(ports: Ports, table: Table) -> list[str]:
@@ -199,21 +203,23 @@ def _is_ahead(staged: StagedBatch, state: TableState | None) -> bool:
 
 def _look_around(ports: Ports, namespaces: list[str], look: Callable[[Ports, str], list[str]]) -> list[str]:
     """What a look at each of these namespaces tells; one that may not be read is passed over."""
-    told = list[str]()
+    sentences = list[str]()
     for namespace in namespaces:
         try:
-            told += look(ports, namespace)
+            sentences += look(ports, namespace)
         except TidegateError as reason:  # a namespace of others, perhaps: nobody needs to read it
             log.debug("pipeline=%s: not looked at: namespace=%s: %s", ports.pipeline.name, namespace, reason)
-    return told
+    return sentences
 
 
 def _list_unnamed_namespaces(ports: Ports) -> list[str]:
     """The other namespaces of the catalogs that the file writes to; none where there are very many."""
     home = resource_names.find_home_namespace(ports.pipeline)
-    named = {home, *resource_names.list_other_namespaces(ports.pipeline)}
-    catalogs = sorted({name.split(".", 1)[0] for name in named})
-    unnamed = [space for catalog in catalogs for space in _list_namespaces(ports, catalog) if space not in named]
+    file_namespaces = {home, *resource_names.list_other_namespaces(ports.pipeline)}
+    catalogs = sorted({name.split(".", 1)[0] for name in file_namespaces})
+    unnamed = [
+        space for catalog in catalogs for space in _list_namespaces(ports, catalog) if space not in file_namespaces
+    ]
     return unnamed if len(unnamed) <= MAX_NAMESPACES else []
 
 

@@ -32,15 +32,19 @@ def find_undone_backfills(ports: Ports, table: str) -> list[UndoneBackfill]:
     published looks like one that is gone, until its backfill ends: so the table is looked at once more behind that.
     """
     name = ports.pipeline.name
-    gone = ports.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY)
-    state = ports.tables.read_state(table, name) if gone else None
+    rolled_back_slices = ports.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY)
+    state = ports.tables.read_state(table, name) if rolled_back_slices else None
     if state is None or state.position is None:
         return []
     open_ids = {json.loads(note)["id"] for note in ports.history.list_backfills(table, name)}
     slices, commands = dict[str, set[int]](), dict[str, str]()
     for note in _read_notes(ports, table):
         backfill, number = note["id"], note["slice"]
-        is_lost = f"{backfill}/{number}" in gone and note.get("pipeline", name) == name and backfill not in open_ids
+        is_lost = (
+            f"{backfill}/{number}" in rolled_back_slices
+            and note.get("pipeline", name) == name
+            and backfill not in open_ids
+        )
         if is_lost and _is_passed(Ranges.from_dict(note["ranges"]), state.position.offsets):
             slices.setdefault(backfill, set()).add(number)
             commands[backfill] = _build_command(name, note.get("asked"))

@@ -36,7 +36,7 @@ def reopen_letters(ports: Ports, table: str) -> int:
         attempts = sorted({letter.replayed_by for letter in letters if letter.replayed_by})
         name = resource_names.name_dead_letter_table(ports.pipeline)
         ports.tables.claim(name, describe_dead_letters(ports.pipeline))
-        statement = ports.sql_for(name).render("reopen_dead_letters", table=name, target=table, attempts=attempts)
+        statement = ports.get_sql(name).render("reopen_dead_letters", table=name, target=table, attempts=attempts)
         ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=name))
         where = f"pipeline={ports.pipeline.name} table={table}"
         log.info(

@@ -65,7 +65,7 @@ def find_topics_of_slice(backfill: Mapping[str, Any], number: int) -> Topics:
     from tidegate.model.backfill import Backfill
 
     request = Backfill.from_dict(backfill)
-    slices = {table.table: request.slices(table.table) for table in request.tables}
+    slices = {table.table: request.list_slices(table.table) for table in request.tables}
     return {
         name: sorted({topic for topic, _, _, _ in pieces[number - 1]})
         for name, pieces in slices.items()

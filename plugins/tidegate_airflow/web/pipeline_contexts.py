@@ -45,7 +45,7 @@ class PipelineContexts:
         self._resolve = resolve
         self._files = PipelineFiles(include)
         self._lock = threading.RLock()
-        self._kept: dict[str, CachedContext] = {}
+        self._cached_contexts: dict[str, CachedContext] = {}
         self._failed: set[str] = set()
         self._fleets: dict[str, tuple[Stamp, str | None]] = {}
         self._brokers: dict[Group, Broker] = {}
@@ -55,15 +55,17 @@ class PipelineContexts:
         """The pipelines there are. Of those that went nothing is kept: no client of brokers either."""
         names = [path.stem for path in list_named_files(self._include / "pipelines")]
         with self._lock:
-            for name in {*self._kept, *self._fleets} - set(names):
-                self._kept.pop(name, None)
+            for name in {*self._cached_contexts, *self._fleets} - set(names):
+                self._cached_contexts.pop(name, None)
                 self._fleets.pop(name, None)
             self._failed &= set(names)
             self._brokers = self._find_brokers_in_use()
         return names
 
     def _find_brokers_in_use(self) -> dict[Group, Broker]:
-        in_use = {context.group[0] for _, _, context in self._kept.values() if isinstance(context, PipelineContext)}
+        in_use = {
+            context.group[0] for _, _, context in self._cached_contexts.values() if isinstance(context, PipelineContext)
+        }
         return {group: broker for group, broker in self._brokers.items() if group in in_use}
 
     def get_context(self, name: str) -> PipelineContext:
@@ -77,14 +79,17 @@ class PipelineContexts:
             with self._lock:
                 self._failed.discard(name)
                 context = load_result if isinstance(load_result, TidegateError) else self._open_context(load_result)
-                entry = self._kept[name] = (stamp, time.monotonic(), context)
+                entry = self._cached_contexts[name] = (stamp, time.monotonic(), context)
         if isinstance(entry[2], TidegateError):
             self.report_failure(name)
             raise entry[2].with_traceback(None)
         return entry[2]
 
     def _find_cached(self, name: str) -> CachedContext | None:
-        entry, ttl = self._kept.get(name), FAILED_TTL_SECONDS if name in self._failed else CONTEXT_TTL_SECONDS
+        entry, ttl = (
+            self._cached_contexts.get(name),
+            FAILED_TTL_SECONDS if name in self._failed else CONTEXT_TTL_SECONDS,
+        )
         is_fresh = entry is not None and entry[0] == self._read_stamp(name) and time.monotonic() - entry[1] <= ttl
         return entry if is_fresh else None
 

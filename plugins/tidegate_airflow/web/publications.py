@@ -40,13 +40,13 @@ class PublicationsView:
         self._answered: dict[str, float] = {}
         self._due: dict[str, float] = {}
         self._looked = 0.0
-        self._kept: dict[str, tuple[object, float, PublicationPorts]] = {}
+        self._cached_ports: dict[str, tuple[object, float, PublicationPorts]] = {}
 
     def list_names(self) -> list[str]:
         """The publications there are. Of those that went nothing is kept."""
         names = [path.stem for path in list_named_files(self._include / "publications")]
         with self._changed:
-            by_name: tuple[dict[str, Any], ...] = (self._readings, self._answered, self._due, self._kept)
+            by_name: tuple[dict[str, Any], ...] = (self._readings, self._answered, self._due, self._cached_ports)
             for known in by_name:
                 for name in known.keys() - set(names):
                     known.pop(name, None)
@@ -59,11 +59,11 @@ class PublicationsView:
 
         files = (self._include / "catalogs.yaml", self._include / "publications" / f"{name}.yaml")
         stamp = read_file_stamp(*files)
-        entry = self._kept.get(name)
+        entry = self._cached_ports.get(name)
         if entry is None or entry[0] != stamp or time.monotonic() - entry[1] > CONTEXT_TTL_SECONDS:
             publication = self._files.load(name)  # all are read once, not for each that is opened
             ports = assemble_loaded_publication(self._include, publication, self._resolve, NoEngine())
-            entry = self._kept[name] = (stamp, time.monotonic(), ports)
+            entry = self._cached_ports[name] = (stamp, time.monotonic(), ports)
         return entry[2]
 
     def get_readings(self, names: list[str], patience: float = 3.0) -> dict[str, PublicationReading]:
@@ -93,7 +93,7 @@ class PublicationsView:
             status = read_publication_status(self.get_ports(name))
             reading = PublicationReading(publication=name, status=status, read_at=time.time())
         except Exception as problem:  # a bug of ours must be seen on the page, too
-            self._kept.pop(name, None)  # it may be a connection that somebody is correcting
+            self._cached_ports.pop(name, None)  # it may be a connection that somebody is correcting
             last = self._readings.get(name) or PublicationReading(publication=name)
             reading = replace(last, error=describe_problem(problem), needs_person=isinstance(problem, GiveUp))
         with self._changed:

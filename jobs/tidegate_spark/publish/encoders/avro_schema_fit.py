@@ -55,7 +55,7 @@ class _SchemaFit:
     """The walk over columns and schema; `what` is how the schema is called."""
 
     def __init__(self, part_name: str, names: Names) -> None:
-        self._what, self._names = part_name, names
+        self._part_name, self._names = part_name, names
 
     def list_field_problems(
         self, kind: T.StructType, record: Any, places: dict[str, _Place], path: str
@@ -66,14 +66,14 @@ class _SchemaFit:
         unfilled = next((f["name"] for f in record["fields"] if self._needs(f, known)), None)
         if unfilled is not None:
             raise ConfigurationError(
-                f"{self._what}: no column fills its field {path}{unfilled}, which may not be null; make it a union "
-                "with null, or add the column in sql"
+                f"{self._part_name}: no column fills its field {path}{unfilled}, which may not be null; make it a "
+                "union with null, or add the column in sql"
             )
         problems = []
         for field in kind:
             if field.name.lower() not in nodes:
                 raise ConfigurationError(
-                    f"{self._what} has no field {path}{field.name}; add it, or leave the column out in sql"
+                    f"{self._part_name} has no field {path}{field.name}; add it, or leave the column out in sql"
                 )
             problems += self._list_problems(field.dataType, nodes[field.name.lower()], places[field.name])
         return problems
@@ -87,7 +87,7 @@ class _SchemaFit:
 
     def _list_problems(self, kind: T.DataType, schema: Any, at: _Place) -> list[Problem]:
         branches = [resolve_name(branch, self._names) for branch in list_branches(resolve_name(schema, self._names))]
-        reason = f"has NULL in {at.path}, where {self._what} has no null"
+        reason = f"has NULL in {at.path}, where {self._part_name} has no null"
         missing = [] if self._is_nullable(schema) else [Problem(f"{at.sql} IS NULL", reason)]
         if isinstance(kind, T.StructType) and len(branches) > 1:  # Spark writes a struct of the members
             return missing
@@ -116,19 +116,23 @@ class _SchemaFit:
         if kind in MILLIS and _get_meaning(node) in MILLIS[kind]:
             is_finer = f"pmod(unix_micros(CAST({at.sql} AS TIMESTAMP)), 1000) <> 0"
             way_out = f"use {MICROS[kind]} there, or cut them in sql: date_trunc('MILLISECOND', {at.path})"
-            return [Problem(is_finer, f"has parts of a millisecond in {at.path}, which {self._what} cuts; {way_out}")]
+            return [
+                Problem(is_finer, f"has parts of a millisecond in {at.path}, which {self._part_name} cuts; {way_out}")
+            ]
         if word == "enum":
             symbols = ", ".join(map(render_literal, node["symbols"]))
-            reason = f"has in {at.path} what is no symbol of the enum in {self._what}"
+            reason = f"has in {at.path} what is no symbol of the enum in {self._part_name}"
             return [Problem(f"{at.sql} NOT IN ({symbols})", reason)]
         if word == "fixed" and kind == "binary":
             size = int(node["size"])
-            return [Problem(f"length({at.sql}) <> {size}", f"has not {size} bytes in {at.path}, as {self._what} says")]
+            return [
+                Problem(f"length({at.sql}) <> {size}", f"has not {size} bytes in {at.path}, as {self._part_name} says")
+            ]
         return []
 
     def _refuse(self, kind: T.DataType, node: Any, at: _Place) -> ConfigurationError:
         return ConfigurationError(
-            f"{self._what}: column={at.path} is {kind.simpleString()}, and its field is "
+            f"{self._part_name}: column={at.path} is {kind.simpleString()}, and its field is "
             f"{json.dumps(node)[:MAX_SHOWN_CHARACTERS]}, which Spark does not write it as; correct the schema, or "
             "cast the column in sql"
         )

@@ -51,8 +51,8 @@ def _read_branch_line(lineage: Lineage, table: Table, ref: str) -> dict[int, Sna
     reference = table.metadata.refs.get(ref)
     if reference is None or _is_tag(reference):
         return {}
-    head = lineage.snapshot(reference.snapshot_id)
-    return {snapshot.snapshot_id: snapshot for snapshot in lineage.ancestors(head)}
+    head = lineage.get_snapshot(reference.snapshot_id)
+    return {snapshot.snapshot_id: snapshot for snapshot in lineage.iterate_ancestors(head)}
 
 
 def _is_tag(ref: object) -> bool:

@@ -65,7 +65,7 @@ class ConnectorNotes:
 def _find_note(table: Table, name: str, control: ControlTopic, branch: str) -> CommitNote | None:
     reference = table.metadata.refs.get(branch)
     head = table.metadata.snapshot_by_id(reference.snapshot_id) if reference else None
-    for snapshot in Lineage(table.metadata).ancestors(head):
+    for snapshot in Lineage(table.metadata).iterate_ancestors(head):
         summary = read_summary(snapshot)
         if control.property not in summary:
             continue

@@ -73,7 +73,8 @@ def find_written_files(
     head, cut, newest = (table.metadata.snapshot_by_id(i) for i in (table_commit.head, table_commit.cut, onto))
     if table.metadata.format_version != FORMAT_VERSION or head is None or cut is None or newest is None:
         return None
-    if head.parent_snapshot_id != cut.snapshot_id or cut not in Lineage(table.metadata).ancestors_to(newest, cut):
+    ancestors = Lineage(table.metadata).iterate_ancestors_to(newest, cut)
+    if head.parent_snapshot_id != cut.snapshot_id or cut not in ancestors:
         return None
     written_files = _list_written_files(table, head)
     if written_files is None:
@@ -189,7 +190,7 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
     def _existing_manifests(self) -> list[ManifestFile]:
         assert self._onto is not None
         live = (m for m in self._onto.manifests(self._io) if m.has_added_files() or m.has_existing_files())
-        return [self._without_replaced(manifest) for manifest in live]
+        return [self._remove_replaced(manifest) for manifest in live]
 
     def _manifests(self) -> list[ManifestFile]:
         added_files = self._written_files.added.items()
@@ -233,7 +234,7 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
             merged_manifests.append(self._close_manifest(writer))
         return merged_manifests
 
-    def _without_replaced(self, manifest: ManifestFile) -> ManifestFile:
+    def _remove_replaced(self, manifest: ManifestFile) -> ManifestFile:
         """The manifest, or another one in which the delete files that were replaced are removed."""
         replaced_paths = self._written_files.replaced
         if manifest.content != ManifestContent.DELETES or not replaced_paths:

@@ -21,11 +21,11 @@ def find_rollback(table: Table, pipeline: str, branch: str) -> Rollback | None:
         Lineage(table.metadata),
     )
     reference = table.metadata.refs.get(tag)
-    head = lineage.snapshot(state.snapshot_id)
-    tagged = lineage.snapshot(reference.snapshot_id) if reference else None
+    head = lineage.get_snapshot(state.snapshot_id)
+    tagged = lineage.get_snapshot(reference.snapshot_id) if reference else None
     if not state.is_rolled_back or tagged is None or head is None:
         return None
-    now, tagged_line = list(lineage.ancestors(head)), list(lineage.ancestors(tagged))
+    now, tagged_line = list(lineage.iterate_ancestors(head)), list(lineage.iterate_ancestors(tagged))
     shared = {snapshot.snapshot_id for snapshot in now} & {snapshot.snapshot_id for snapshot in tagged_line}
     return Rollback(
         head.snapshot_id,

@@ -28,7 +28,7 @@ from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows
 from tidegate.adapters.iceberg.table.type_mapping import refuse_unreadable
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.publish_job import TouchedFiles
-from tidegate.ports.publication_ports import SnapshotLag, TableNow, TableSnapshot
+from tidegate.ports.publication_ports import SnapshotLag, TableHead, TableSnapshot
 
 MAX_LISTED_FILES = 500  # more than these are not named one by one; then all rows are compared
 DATA_FILE_FIELDS = [field.name for field in DATA_FILE_TYPE[3].fields]
@@ -44,7 +44,7 @@ class IcebergSnapshots:
         self.catalogs = catalogs
 
     @translate_iceberg_errors
-    def read_table(self, name: str) -> TableNow | None:
+    def read_table(self, name: str) -> TableHead | None:
         """See the port."""
         table = self.catalogs.table(name)
         if table is None:
@@ -53,7 +53,7 @@ class IcebergSnapshots:
         refuse_unreadable(name, table)
         current = table.current_snapshot()
         uuid = str(table.metadata.table_uuid)
-        return TableNow(uuid, current.snapshot_id, current.timestamp_ms) if current else TableNow(uuid, None)
+        return TableHead(uuid, current.snapshot_id, current.timestamp_ms) if current else TableHead(uuid, None)
 
     @translate_iceberg_errors
     def has_snapshot(self, name: str, snapshot_id: int) -> bool:
@@ -93,7 +93,7 @@ class IcebergSnapshots:
                 snapshot.summary.operation.value if snapshot.summary else "",
                 count_changed_rows(snapshot),
             )
-            for snapshot in islice(Lineage(table.metadata).ancestors(table.current_snapshot()), limit)
+            for snapshot in islice(Lineage(table.metadata).iterate_ancestors(table.current_snapshot()), limit)
         ]
 
     @translate_iceberg_errors
@@ -110,10 +110,10 @@ class IcebergSnapshots:
             file for place, file in (before | after).items() if place in changed_places and _is_delete(file)
         ]
         data = {path for (path, _), file in (before | after).items() if not _is_delete(file)}
-        reaches = [_Reach(file, data) for file in delete_files]
+        delete_scopes = [_DeleteScope(file, data) for file in delete_files]
         touched_files = TouchedFiles(
-            old=_list_touched(before, after, reaches),
-            new=_list_touched(after, before, reaches),
+            old=_list_touched(before, after, delete_scopes),
+            new=_list_touched(after, before, delete_scopes),
         )
         return None if len(touched_files.old) + len(touched_files.new) > MAX_LISTED_FILES else touched_files
 
@@ -159,11 +159,11 @@ class IcebergSnapshots:
 
 def _read_ancestors(lineage: Lineage, snapshot_id: int | None) -> dict[int, Snapshot]:
     """A snapshot with all that it descends from, as far as they are there."""
-    newest = lineage.snapshot(snapshot_id)
-    return {snapshot.snapshot_id: snapshot for snapshot in lineage.ancestors(newest)}
+    newest = lineage.get_snapshot(snapshot_id)
+    return {snapshot.snapshot_id: snapshot for snapshot in lineage.iterate_ancestors(newest)}
 
 
-class _Reach:
+class _DeleteScope:
     """Which data files a delete file may apply to."""
 
     def __init__(self, delete: DataFile, data_paths: set[str]) -> None:
@@ -178,14 +178,14 @@ class _Reach:
         return data.file_path == self._only if self._only is not None else _get_content_place(data) == self._place
 
 
-def _list_touched(files: Files, other_files: Files, reaches: Sequence[_Reach]) -> tuple[str, ...]:
+def _list_touched(files: Files, other_files: Files, delete_scopes: Sequence[_DeleteScope]) -> tuple[str, ...]:
     """The data files that the other snapshot lacks, or to whose rows a delete may apply in one of the two alone."""
     data_files = ((place, file) for place, file in files.items() if not _is_delete(file))
     return tuple(
         sorted(
             file.file_path
             for place, file in data_files
-            if place not in other_files or any(reach.covers(file) for reach in reaches)
+            if place not in other_files or any(delete_scope.covers(file) for delete_scope in delete_scopes)
         )
     )
 

@@ -32,9 +32,9 @@ translate_kafka_errors = translate_errors(translate_error, name_brokers)
 
 def check_read_back(group: str, offsets: Offsets, read_back: Offsets) -> None:
     """`RetryLater` if the group has another offset than the one that was just committed."""
-    missed = [(t, p, o) for t, p, o in iterate_offsets(offsets) if read_back.get(t, {}).get(p) != o]
-    if missed:
-        topic, partition, offset = missed[0]
+    unstored_offsets = [(t, p, o) for t, p, o in iterate_offsets(offsets) if read_back.get(t, {}).get(p) != o]
+    if unstored_offsets:
+        topic, partition, offset = unstored_offsets[0]
         raise RetryLater(
             f"group={group}: committed offset={offset} of topic={topic} partition={partition} and read back "
             f"offset={read_back.get(topic, {}).get(partition)}; another client commits to this group, or it has members"

@@ -15,7 +15,7 @@ from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.kafka_log import Message
 from tidegate.model.offsets import Ranges
 from tidegate.model.publication_progress import KEY_FORM_HEADER, PartProgress
-from tidegate.ports.publication_ports import FoundTopics
+from tidegate.ports.publication_ports import ExistingTopics
 from tidegate.spec.publication import Publication
 
 COMPACTED_CONFIG = {"cleanup.policy": "compact"}
@@ -47,7 +47,7 @@ class KafkaTopics:
         return self._client
 
     @translate_kafka_errors
-    def find_topics(self, publication: Publication) -> FoundTopics:
+    def find_topics(self, publication: Publication) -> ExistingTopics:
         """See the port."""
         existing = self._list_topics()
         existing_topics = tuple(topic for topic in publication.topics if topic in existing)
@@ -55,7 +55,7 @@ class KafkaTopics:
             consequence = "the publication's progress go, and it would begin anew; set it to compact"
             self._refuse_uncompacted(publication, publication.state_topic, consequence)
         if not existing_topics:
-            return FoundTopics()
+            return ExistingTopics()
         consequence = (
             "the last record of a key go; set it to compact, or allow_uncompacted: true where readers keep what "
         )
@@ -63,7 +63,7 @@ class KafkaTopics:
             self._refuse_uncompacted(publication, topic, consequence + "they have read")
         log = self._broker.read_log(existing_topics, "read_committed")
         partitions = {topic: len(offsets) for topic, offsets in log.end.items()}
-        return FoundTopics(log.topic_ids, partitions, Ranges.between(log.begin, log.end))
+        return ExistingTopics(log.topic_ids, partitions, Ranges.between(log.begin, log.end))
 
     @translate_kafka_errors
     def create(self, publication: Publication) -> None:

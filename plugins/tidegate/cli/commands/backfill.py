@@ -34,7 +34,7 @@ def run_backfill(words: argparse.Namespace) -> int:
         output.print_result(words, format_proposal(proposal, words.dry_run), proposal.to_dict())
     if not words.dry_run:
         with show_progress(words, f"backfill {words.pipeline}") as bar:
-            slices = sum(len(proposal.backfill.slices(table.table)) for table in proposal.backfill.tables)
+            slices = sum(len(proposal.backfill.list_slices(table.table)) for table in proposal.backfill.tables)
             bar.expect(2 * slices)  # each is staged and merged
             watched_ports = replace(ports, engine=WatchedEngine(ports.engine, bar))
             apply_backfill(watched_ports, proposal.backfill, partial(_report_slice, words, bar))

@@ -81,7 +81,7 @@ class WatchedEngine:
 
     def __init__(self, engine: Engine, bar: ProgressBar) -> None:
         self._engine, self._bar = engine, bar
-        self._begun: dict[tuple[str, int, str], None] = {}
+        self._started_stages: dict[tuple[str, int, str], None] = {}
 
     def run(self, job: Job) -> None:
         """See the port."""
@@ -94,8 +94,8 @@ class WatchedEngine:
         return self._engine.run_direct(job)
 
     def _show_batch(self, verb: str, batch: int, table: str) -> None:
-        self._begun[verb, batch, table] = None
-        self._bar.reach(len(self._begun) - 1)
+        self._started_stages[verb, batch, table] = None
+        self._bar.reach(len(self._started_stages) - 1)
         self._bar.describe(" ".join(part for part in (f"{verb} batch={batch}", table) if part))
 
 

@@ -26,12 +26,12 @@ def check_destinations(
         _check_partition_columns(table, catalog, ("tables", index), findings)
         suffix = f"_{pipeline}{model.merge.intermediate_suffix}"
         _check_name_lengths(table, suffix, get_destination(catalog).max_name_bytes, ("tables", index, "name"), findings)
-    used = {catalog.type: get_destination(catalog) for catalog in declared if catalog is not None}
-    for kind, destination in used.items():
+    destinations = {catalog.type: get_destination(catalog) for catalog in declared if catalog is not None}
+    for kind, destination in destinations.items():
         own = [catalog for catalog in declared if catalog is not None and catalog.type == kind]
         destination.check_pipeline(model, own, findings)
-    is_mixed = len(used) + (None in declared) > 1
-    if is_mixed and not all(destination.keeps_letters_of_others for destination in used.values()):
+    is_mixed = len(destinations) + (None in declared) > 1
+    if is_mixed and not all(destination.keeps_letters_of_others for destination in destinations.values()):
         _refuse_tolerance(model, findings)
 
 
@@ -48,8 +48,10 @@ def _find_catalog(table: TableModel, catalogs: Mapping[str, Catalog | str]) -> C
 
 def _check_branch(table: TableModel, catalog: Catalog | None, path: KeyPath, findings: Problems) -> None:
     if catalog is not None and table.branch != "main" and not get_destination(catalog).has_named_branches:
-        others = list_titles(lambda destination: destination.has_named_branches)
-        findings.add((*path, "branch"), f"not available for a {catalog.type} catalog; write to an {others} table")
+        destination_titles = list_titles(lambda destination: destination.has_named_branches)
+        findings.add(
+            (*path, "branch"), f"not available for a {catalog.type} catalog; write to an {destination_titles} table"
+        )
 
 
 def _check_partition_columns(table: TableModel, catalog: Catalog | None, path: KeyPath, findings: Problems) -> None:
@@ -57,8 +59,8 @@ def _check_partition_columns(table: TableModel, catalog: Catalog | None, path: K
     for other in DESTINATIONS.values():
         for index, text in enumerate(table.create.partition_by if other is not get_destination(catalog) else ()):
             if any(column in text.upper() for column in other.partition_columns):
-                where = (*path, "create", "partition_by", index)
-                findings.add(where, f"{other.title}'s own column; name one of the table's")
+                key_path = (*path, "create", "partition_by", index)
+                findings.add(key_path, f"{other.title}'s own column; name one of the table's")
 
 
 def _check_name_lengths(table: TableModel, suffix: str, limit: int, path: KeyPath, findings: Problems) -> None:
@@ -75,8 +77,10 @@ def _check_name_lengths(table: TableModel, suffix: str, limit: int, path: KeyPat
     way = "shorten the table's name, the pipeline's, or merge.intermediate_suffix"
     backfill = _count_bytes(f"{bare_name}{suffix}_backfill_{'0' * ID_DIGITS}")
     if _count_bytes(longest) > limit:
-        shown = longest if len(longest) <= SHOWN_NAME_CHARACTERS else f"{longest[: SHOWN_NAME_CHARACTERS - 1]}…"
-        findings.add(path, f"bytes={_count_bytes(longest)} in the name {shown}, limit={limit}; {way}")
+        shortened_name = (
+            longest if len(longest) <= SHOWN_NAME_CHARACTERS else f"{longest[: SHOWN_NAME_CHARACTERS - 1]}…"
+        )
+        findings.add(path, f"bytes={_count_bytes(longest)} in the name {shortened_name}, limit={limit}; {way}")
     elif backfill > limit and not is_named_by_records:
         findings.warn(
             path,

@@ -96,7 +96,7 @@ def _open(catalogs: Sequence[Catalog], pipeline: Pipeline, resolve: Resolve, cli
     for catalog in catalogs:
         settings = (catalog, resolve(catalog.connection) if catalog.connection else None)
         open_warehouse = partial(Warehouse, catalog, resolve, clients.watcher, pipeline.name)
-        warehouses[catalog.name] = clients.client(catalog.name, settings, open_warehouse)
+        warehouses[catalog.name] = clients.get_client(catalog.name, settings, open_warehouse)
     return open_bigquery(warehouses)
 
 

@@ -7,7 +7,7 @@ from airflow.configuration import conf
 from airflow.sdk import Context, get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from tidegate.errors import GiveUp, TidegateError
-from tidegate.fleet.attend import Attended
+from tidegate.fleet.attend import StepOutcomes
 from tidegate.ports.context import Ports
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
@@ -46,7 +46,7 @@ def pull_mapped(context: Context, task_id: str, key: str = "return_value") -> li
 
 def run_step_for(
     fleet: str, names: Collection[str], step: Callable[[Ports], Result]
-) -> tuple[dict[str, Pipeline], Attended[Result]]:
+) -> tuple[dict[str, Pipeline], StepOutcomes[Result]]:
     """Run a step for these members of the fleet; one whose file is gone, or wrong by now, is left out."""
     from tidegate.fleet.attend import attend_members
     from tidegate.fleet.members import load_members, open_members

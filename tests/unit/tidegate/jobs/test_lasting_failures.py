@@ -49,7 +49,7 @@ def test_failure_that_lasts_is_for_a_person(verb: str, text: str, kind: type, pa
     with socket.create_server(("127.0.0.1", 0)) as server:  # it is there: the failure is not that it went away
         engine = ConnectEngine(f"sc://127.0.0.1:{server.getsockname()[1]}", {}, "spark_default")
         of_server = engine._translate_error(JOBS[verb], AnalysisException(text))
-    failure = JobFailure.from_json(JobFailure.of(AnalysisException(text)).to_json())
+    failure = JobFailure.from_json(JobFailure.from_error(AnalysisException(text)).to_json())
     of_submitted = failure.to_error(f"pipeline=p batch=7: {verb}", verb)
     for error in (of_server, of_submitted):
         assert (type(error), part in str(error), str(error).startswith("pipeline=p batch=7")) == (kind, True, True)
@@ -58,7 +58,7 @@ def test_failure_that_lasts_is_for_a_person(verb: str, text: str, kind: type, pa
 @pytest.mark.parametrize(("verb", "text"), [("merge", COLUMN), ("merge", "no space left"), ("stage", "no space left")])
 def test_failure_that_may_pass_is_tried_again(verb: str, text: str) -> None:
     """A merge reads a table whose columns somebody may have changed meanwhile."""
-    assert type(JobFailure.of(AnalysisException(text)).to_error(f"p: {verb}", verb)) is RetryLater
+    assert type(JobFailure.from_error(AnalysisException(text)).to_error(f"p: {verb}", verb)) is RetryLater
 
 
 HEAP = (
@@ -88,7 +88,7 @@ def test_job_for_which_spark_has_too_little_memory_names_the_ways_out_and_is_tri
     with socket.create_server(("127.0.0.1", 0)) as server:
         engine = ConnectEngine(f"sc://127.0.0.1:{server.getsockname()[1]}", {}, "spark_default")
         of_server = engine._translate_error(job, AnalysisException(text))
-    of_submitted = JobFailure.from_json(JobFailure.of(AnalysisException(text)).to_json()).to_error("p", verb)
+    of_submitted = JobFailure.from_json(JobFailure.from_error(AnalysisException(text)).to_json()).to_error("p", verb)
     for error in (of_server, of_submitted):
         assert type(error) is RetryLater
         assert str(error).endswith(f"; Spark ran out of memory: {way}")

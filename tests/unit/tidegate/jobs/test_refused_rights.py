@@ -37,7 +37,7 @@ SENTENCE = (
 
 @pytest.mark.parametrize("text", [REFUSED, BEHIND])
 def test_right_that_a_submitted_job_lacked_is_for_a_person(text: str) -> None:
-    error = JobFailure.from_json(JobFailure.of(RuntimeError(text)).to_json()).to_error(MERGE_LABEL)
+    error = JobFailure.from_json(JobFailure.from_error(RuntimeError(text)).to_json()).to_error(MERGE_LABEL)
     assert (type(error), str(error)) == (ConfigurationError, SENTENCE)
 
 
@@ -70,7 +70,7 @@ def test_action_that_the_store_refused_is_named_by_its_words_or_by_the_call(
     words: str, call: str, refusal: str
 ) -> None:
     text = STORE.format(words=words, call=call)
-    error = JobFailure.from_json(JobFailure.of(RuntimeError(text)).to_json()).to_error(MERGE_LABEL)
+    error = JobFailure.from_json(JobFailure.from_error(RuntimeError(text)).to_json()).to_error(MERGE_LABEL)
     message = (
         f"{MERGE_LABEL}: Spark was refused a right by the object store: {refusal} (Service: S3, Status Code: 403); "
     )

@@ -56,7 +56,7 @@ def build_backfill(**options: object) -> Backfill:
         "topic_ids": {"t": "i"},
         **options,
     }
-    return Backfill.of("shop", **content)
+    return Backfill.from_content("shop", **content)
 
 
 def test_backfill_survives_json() -> None:

@@ -224,7 +224,7 @@ def test_nothing_is_kept_of_topics_and_patterns_that_nobody_watches_any_more() -
         lookout.poll(world.broker, [MonitoredPipeline.from_pipeline(pipeline), missing_pipeline])
         seconds.now += 3600
     assert set(lookout._matching) == {"tenant-[0-9]|5"}
-    assert set(lookout._absent) == {"gone-5"}
+    assert set(lookout._missing_topics) == {"gone-5"}
 
 
 class AskedForEnds:

@@ -327,7 +327,7 @@ def test_range_of_times_is_clipped_to_the_position(world: World) -> None:
     produce(world, "d", "1")
     first = world.broker.partitions["orders"][0].records[1].timestamp
     backfill = propose_backfill(world.build_ports(PIPELINE), BackfillRequest(None, first, 2**50)).backfill
-    assert backfill.ranges(NAME).to_dict() == {"orders": {"0": [1, 5], "1": [0, 0]}}
+    assert backfill.get_ranges(NAME).to_dict() == {"orders": {"0": [1, 5], "1": [0, 0]}}
 
 
 def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World) -> None:

@@ -155,7 +155,7 @@ def test_pipelines_that_went_keep_nothing_open(tmp_path: Path) -> None:
         file.unlink()
     assert contexts.list_names() == ["one", "two"]
     contexts.get_context("one")
-    assert set(contexts._kept) == {"one"}
+    assert set(contexts._cached_contexts) == {"one"}
     assert set(contexts._fleets) <= {"one", "two"}
     assert len(contexts._brokers) == 1
 

@@ -26,36 +26,41 @@ class IcebergCommits(IcebergPort):
     @translate_iceberg_errors
     def seed(self, table: str, pipeline: str, position: Position) -> None:
         """See the port."""
-        commit.seed(self._table(table), pipeline, position.to_properties(pipeline), self._branch(table))
+        commit.seed(self._load_table(table), pipeline, position.to_properties(pipeline), self._branch(table))
 
     @translate_iceberg_errors
     def start_branch(self, table: str, state: TableState, branch: str) -> None:
         """See the port."""
         if state.snapshot_id is None:
             raise CommitRefused(f"table={table} has no snapshot to cut from")
-        commit.start_branch(self._table(table), (state.uuid, state.snapshot_id), branch, self._branch(table))
+        commit.start_branch(self._load_table(table), (state.uuid, state.snapshot_id), branch, self._branch(table))
 
     @translate_iceberg_errors
     def read_head(self, table: str, branch: str) -> Head | None:
         """See the port."""
-        return iceberg_state.read_ref_head(self._table(table), branch)
+        return iceberg_state.read_ref_head(self._load_table(table), branch)
 
     @translate_iceberg_errors
     def append_empty(self, table: str, branch: str, summary: dict[str, str]) -> None:
         """See the port."""
-        commit.append_empty(self._table(table), branch, summary)
+        commit.append_empty(self._load_table(table), branch, summary)
 
     @translate_iceberg_errors
     def publish(self, table_commit: TableCommit) -> None:
         """See the port."""
-        commit.commit_rows_and_position(self._table(table_commit.table), table_commit, self._branch(table_commit.table))
+        commit.commit_rows_and_position(
+            self._load_table(table_commit.table), table_commit, self._branch(table_commit.table)
+        )
 
     @translate_iceberg_errors
     def reparent(
         self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
     ) -> Head | None:
         """See the port."""
-        table, staging_table = self._table(table_commit.table), self.catalogs.table(keys["source"]) if keys else None
+        table, staging_table = (
+            self._load_table(table_commit.table),
+            self.catalogs.table(keys["source"]) if keys else None,
+        )
         ranges = key_ranges.find_key_ranges(staging_table, keys) if keys and staging_table is not None else ()
         written_files = iceberg_reparent.find_written_files(table, table_commit, onto, None if keys is None else ranges)
         if written_files is None:
@@ -67,14 +72,14 @@ class IcebergCommits(IcebergPort):
     @translate_iceberg_errors
     def drop_branch(self, table: str, branch: str) -> None:
         """See the port."""
-        loaded_table = self._table(table)
+        loaded_table = self._load_table(table)
         if branch in loaded_table.metadata.refs:
             commit.drop_references(loaded_table, [branch])
 
     @translate_iceberg_errors
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
         """See the port."""
-        loaded_table = self._table(table)
+        loaded_table = self._load_table(table)
         stale = iceberg_state.list_attempt_branches(loaded_table, pipeline, up_to_batch)
         if stale:
             commit.drop_references(loaded_table, stale)
@@ -83,18 +88,18 @@ class IcebergCommits(IcebergPort):
     @translate_iceberg_errors
     def find_rollback(self, table: str, pipeline: str) -> Rollback | None:
         """See the port."""
-        return iceberg_rollback.find_rollback(self._table(table), pipeline, self._branch(table))
+        return iceberg_rollback.find_rollback(self._load_table(table), pipeline, self._branch(table))
 
     @translate_iceberg_errors
     def undo_rollback(self, table: str, pipeline: str, rollback: Rollback, properties: dict[str, str]) -> None:
         """See the port."""
         line, tag = (rollback.current_snapshot_id, rollback.tagged_snapshot_id), resource_names.name_tag(pipeline)
-        commit.return_to_tag(self._table(table), line, tag, properties, self._branch(table))
+        commit.return_to_tag(self._load_table(table), line, tag, properties, self._branch(table))
 
     @translate_iceberg_errors
     def find_snapshots(self, table: str, attempt: str) -> list[int]:
         """See the port."""
-        return iceberg_state.find_attempt_snapshots(self._table(table), attempt)
+        return iceberg_state.find_attempt_snapshots(self._load_table(table), attempt)
 
     @translate_iceberg_errors
     def list_rolled_back(self, table: str, name: str) -> frozenset[str]:

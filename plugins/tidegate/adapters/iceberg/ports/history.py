@@ -43,7 +43,7 @@ class IcebergHistory(IcebergPort):
     @translate_iceberg_errors
     def mark_applied(self, intermediate: str, number: int) -> None:
         """See the port."""
-        iceberg_staging.mark_applied(self._table(intermediate), number)
+        iceberg_staging.mark_applied(self._load_table(intermediate), number)
 
     @translate_iceberg_errors
     def forget_backfill(self, table: str, pipeline: str, backfill: str) -> None:

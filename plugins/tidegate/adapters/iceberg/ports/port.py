@@ -21,7 +21,7 @@ class IcebergPort:
     def _branch(self, table: str) -> str:
         return self._branches.get(table, commit.MAIN)
 
-    def _table(self, name: str) -> Table:
+    def _load_table(self, name: str) -> Table:
         loaded_table = self.catalogs.table(name)
         if loaded_table is None:
             raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")

@@ -58,7 +58,7 @@ class IcebergTables(IcebergPort):
     @translate_iceberg_errors
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         """See the port."""
-        return schema_evolution.evolve(self._table(table), table, columns, EvolutionRules(add, widen, relax))
+        return schema_evolution.evolve(self._load_table(table), table, columns, EvolutionRules(add, widen, relax))
 
     @translate_iceberg_errors
     def find_bounds(self, table: str, values: MergeInput) -> Bounds:
@@ -66,7 +66,9 @@ class IcebergTables(IcebergPort):
         staging_table = self.catalogs.table(values["source"])
         all_ranges = () if staging_table is None else key_ranges.find_key_ranges(staging_table, values)
         at = values.get("at")
-        destination = (self._table(table) if at is None else self._at(table, at)) if all_ranges else None
+        destination = (
+            (self._load_table(table) if at is None else self._load_table_at(table, at)) if all_ranges else None
+        )
         ranges = tuple(
             key_range
             for key_range in all_ranges
@@ -121,7 +123,7 @@ class IcebergTables(IcebergPort):
         loaded_table = self.catalogs.table(deletes)
         return 0 if loaded_table is None else remembered_deletes.forget_deletes(loaded_table, before_ms)
 
-    def _at(self, name: str, snapshot_id: int) -> Table:
+    def _load_table_at(self, name: str, snapshot_id: int) -> Table:
         """The table as its state was read, if that has the snapshot: a snapshot is never another."""
         read = self._states.get(name)
-        return read if read is not None and read.metadata.snapshot_by_id(snapshot_id) else self._table(name)
+        return read if read is not None and read.metadata.snapshot_by_id(snapshot_id) else self._load_table(name)

@@ -58,7 +58,7 @@ class Catalogs:
         if name not in self._properties:
             raise ConfigurationError(f"catalog={name} is not an Iceberg catalog of catalogs.yaml; declare it there")
         properties = dict(self._properties[name])
-        catalog: IcebergCatalog = self._opened.client(name, properties, lambda: self._open(name, dict(properties)))
+        catalog: IcebergCatalog = self._opened.get_client(name, properties, lambda: self._open(name, dict(properties)))
         return catalog
 
     def _open(self, name: str, properties: dict[str, Any]) -> IcebergCatalog:
@@ -71,11 +71,11 @@ class Catalogs:
         """The servers of a catalog, each with its address as it is declared, which may hold a login."""
         connection = self._connections.get(name)
         place = f"connection={connection}" if connection else "of catalogs.yaml"
-        found = []
-        for what, key in (("catalog", "uri"), ("object store of catalog", "s3.endpoint")):
+        servers = []
+        for role, key in (("catalog", "uri"), ("object store of catalog", "s3.endpoint")):
             uri = str(self._properties[name].get(key, ""))
-            found.append((Server.from_uri(f"{what}={name}", place, uri), uri))
-        return found
+            servers.append((Server.from_uri(f"{role}={name}", place, uri), uri))
+        return servers
 
     def describe_login(self, name: str) -> str:
         """Where the login of a catalog stands, as ``name=value`` for a message."""

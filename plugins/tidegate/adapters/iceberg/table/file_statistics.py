@@ -95,7 +95,7 @@ def _choose_manifests(
     Files that the newest snapshots have added are what changed, and bounded by nothing else. Manifests that were
     merged or rewritten since name older files too; those count against the bound.
     """
-    recent = {snapshot.snapshot_id for snapshot in islice(lineage.ancestors(current), NEWEST_SNAPSHOTS)}
+    recent = {snapshot.snapshot_id for snapshot in islice(lineage.iterate_ancestors(current), NEWEST_SNAPSHOTS)}
     chosen_manifests, old_files = list[ManifestFile](), 0
     for manifest in sorted(manifests, key=lambda manifest: manifest.sequence_number, reverse=True):
         if manifest.content == ManifestContent.DELETES and not needs_deletes:
@@ -169,7 +169,7 @@ def _find_tagged_snapshots(table: Table, lineage: Lineage) -> _Tagged:
     for name, ref in refs.items():
         if ref.snapshot_ref_type == TAG_TYPE or resource_names.is_ours(name):
             continue
-        chain = list(lineage.ancestors(lineage.snapshot(ref.snapshot_id)))
+        chain = list(lineage.iterate_ancestors(lineage.get_snapshot(ref.snapshot_id)))
         deepest = max((n for n, snapshot in enumerate(chain, 1) if snapshot.snapshot_id in tags), default=0)
         depth = max(depth, deepest)
         oldest += [snapshot.timestamp_ms for snapshot in chain[:deepest]]

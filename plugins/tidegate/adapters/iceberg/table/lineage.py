@@ -18,19 +18,19 @@ class Lineage:
     def __init__(self, metadata: TableMetadata) -> None:
         self._snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
 
-    def snapshot(self, snapshot_id: int | None) -> Snapshot | None:
+    def get_snapshot(self, snapshot_id: int | None) -> Snapshot | None:
         """The snapshot of that id; None where it has expired, or where there is no id."""
         return None if snapshot_id is None else self._snapshots.get(snapshot_id)
 
-    def ancestors(self, newest: Snapshot | None) -> Iterator[Snapshot]:
+    def iterate_ancestors(self, newest: Snapshot | None) -> Iterator[Snapshot]:
         """A snapshot and all that it descends from, newest first, as far as they have not expired."""
         while newest is not None:
             yield newest
-            newest = self.snapshot(newest.parent_snapshot_id)
+            newest = self.get_snapshot(newest.parent_snapshot_id)
 
-    def ancestors_to(self, newest: Snapshot | None, last: Snapshot | None) -> Iterator[Snapshot]:
+    def iterate_ancestors_to(self, newest: Snapshot | None, last: Snapshot | None) -> Iterator[Snapshot]:
         """The same, but no farther than to `last`."""
-        for snapshot in self.ancestors(newest):
+        for snapshot in self.iterate_ancestors(newest):
             yield snapshot
             if last is not None and snapshot.snapshot_id == last.snapshot_id:
                 return
@@ -48,9 +48,11 @@ def find_emptied_columns(metadata: TableMetadata, line: Iterable[Snapshot]) -> f
     current_ids = set(current._lazy_id_to_field)
     if all(current_ids >= set(schema._lazy_id_to_field) for schema in schemas.values()):
         return frozenset()
-    now = _list_field_ids(current.fields)
-    of_schemas = {number: _compare_ids(now, _list_field_ids(schema.fields)) for number, schema in schemas.items()}
-    open_paths, emptied = set(now), set[Path]()
+    current_ids_by_path = _list_field_ids(current.fields)
+    of_schemas = {
+        number: _compare_ids(current_ids_by_path, _list_field_ids(schema.fields)) for number, schema in schemas.items()
+    }
+    open_paths, emptied = set(current_ids_by_path), set[Path]()
     for snapshot in line:
         schema_paths, other_paths = of_schemas.get(
             -1 if snapshot.schema_id is None else snapshot.schema_id, (set(), set())
@@ -63,11 +65,11 @@ def find_emptied_columns(metadata: TableMetadata, line: Iterable[Snapshot]) -> f
     return frozenset(emptied)
 
 
-def _compare_ids(now: Mapping[Path, int], old_ids: Mapping[Path, int]) -> tuple[set[Path], set[Path]]:
+def _compare_ids(current_ids_by_path: Mapping[Path, int], old_ids: Mapping[Path, int]) -> tuple[set[Path], set[Path]]:
     """The paths whose field a schema has, under whatever name, and those under which it has another one."""
     ids = set(old_ids.values())
-    kept_paths = {path for path, number in now.items() if number in ids}
-    return kept_paths, {path for path in now.keys() - kept_paths if path in old_ids}
+    kept_paths = {path for path, number in current_ids_by_path.items() if number in ids}
+    return kept_paths, {path for path in current_ids_by_path.keys() - kept_paths if path in old_ids}
 
 
 def _list_field_ids(fields: Iterable[NestedField], above: Path = ()) -> dict[Path, int]:

@@ -33,9 +33,9 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
     """
     metadata, tagged = table.metadata, _find_tagged_snapshot(table, pipeline)
     current, lineage = _find_head(table, branch), Lineage(metadata)
-    position_snapshots = chain([tagged] if tagged else [], lineage.ancestors(current))
+    position_snapshots = chain([tagged] if tagged else [], lineage.iterate_ancestors(current))
     recorded = _read_recorded_position(table, pipeline) or _find_carried_position(position_snapshots, pipeline)
-    newer = list(lineage.ancestors_to(current, tagged))
+    newer = list(lineage.iterate_ancestors_to(current, tagged))
     rolled_back = recorded is not None and (tagged is None or not newer or newer[-1].snapshot_id != tagged.snapshot_id)
     picked_batch = _find_picked_batch(newer, lineage, pipeline) if rolled_back else None
     position = _find_carried_position(newer if rolled_back else newer[:-1], pipeline)
@@ -48,7 +48,7 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         highest_batch=recorded.batch if recorded else 0,
         columns=to_columns(table.schema()),
         schema=read_table_struct(table),
-        emptied_columns=find_emptied_columns(metadata, lineage.ancestors(current)),
+        emptied_columns=find_emptied_columns(metadata, lineage.iterate_ancestors(current)),
         is_rolled_back=rolled_back,
         recorded_position=recorded,
         marks=_list_marks(table, pipeline),
@@ -144,7 +144,7 @@ def list_rolled_back(table: Table, branch: str, name: str) -> frozenset[str]:
     values = {s.snapshot_id: value for s in table.metadata.snapshots if (value := read_summary(s).get(name))}
     if not values:
         return frozenset()
-    line = list(Lineage(table.metadata).ancestors(_find_head(table, branch)))
+    line = list(Lineage(table.metadata).iterate_ancestors(_find_head(table, branch)))
     stays = {s.snapshot_id for s in line} | {int(read_summary(s).get(PICKED_PROPERTY, "0")) for s in line}
     if line and line[-1].parent_snapshot_id is not None:
         cut_sequence = line[-1].sequence_number or 0
@@ -171,15 +171,15 @@ def _find_tagged_snapshot(table: Table, pipeline: str) -> Snapshot | None:
     return table.metadata.snapshot_by_id(reference.snapshot_id) if reference else None
 
 
-def _is_cut_off(ancestors: list[Snapshot], tagged: Snapshot | None) -> bool:
+def _is_cut_off(iterate_ancestors: list[Snapshot], tagged: Snapshot | None) -> bool:
     """Whether main's history ends, by expiry, at a snapshot newer than the tagged one: it may have led there."""
-    if tagged is None or not ancestors or ancestors[-1].parent_snapshot_id is None:
+    if tagged is None or not iterate_ancestors or iterate_ancestors[-1].parent_snapshot_id is None:
         return False
-    return (ancestors[-1].sequence_number or 0) > (tagged.sequence_number or 0)
+    return (iterate_ancestors[-1].sequence_number or 0) > (tagged.sequence_number or 0)
 
 
-def _find_carried_position(ancestors: Iterable[Snapshot], pipeline: str) -> Position | None:
-    positions = (Position.from_properties(pipeline, read_summary(snapshot)) for snapshot in ancestors)
+def _find_carried_position(iterate_ancestors: Iterable[Snapshot], pipeline: str) -> Position | None:
+    positions = (Position.from_properties(pipeline, read_summary(snapshot)) for snapshot in iterate_ancestors)
     return next((position for position in positions if position is not None), None)
 
 
@@ -190,7 +190,7 @@ def _find_picked_batch(line: Iterable[Snapshot], lineage: Lineage, pipeline: str
         if Position.from_properties(pipeline, summary) is not None:
             return None
         number = summary.get(PICKED_PROPERTY, "")
-        source = lineage.snapshot(int(number)) if re.fullmatch(r"-?\d+", number) else None
+        source = lineage.get_snapshot(int(number)) if re.fullmatch(r"-?\d+", number) else None
         position = Position.from_properties(pipeline, read_summary(source)) if source else None
         if position is not None:
             return position.batch

@@ -68,6 +68,6 @@ def test_manifest_of_a_file_that_is_replaced_keeps_the_ids_of_the_others(table: 
     replaced = {entry.data_file.file_path for entry in merged.fetch_manifest_entry(table.io)}
     removed_path = min(path for path in replaced if "positions" in path)
     producer = _OntoNewest(table, table.current_snapshot(), NewParent(0), WrittenFiles({}, frozenset({removed_path})))
-    kind, ids = read_as_others_do(table, producer._without_replaced(merged))
+    kind, ids = read_as_others_do(table, producer._remove_replaced(merged))
     assert kind == "int"
     assert sorted(ids, key=str) == [None, [1, 2], [1]]

@@ -39,13 +39,17 @@ def test_error_of_a_submitted_job_keeps_its_kind_and_its_text() -> None:
     for kind in list_error_types():
         with pack_files({}) as files:
             assert files.read_failure("job", "stage") is None
-            Path(files.failure).write_text(JobFailure.of(kind("key=1: it has several rows\nin lines")).to_json())
+            Path(files.failure).write_text(
+                JobFailure.from_error(kind("key=1: it has several rows\nin lines")).to_json()
+            )
             failure = files.read_failure("job", "stage")
         assert (type(failure), str(failure)) == (kind, "key=1: it has several rows\nin lines")
 
 
 def test_error_of_a_library_in_a_submitted_job_is_tried_again_and_names_its_first_line() -> None:
-    error = JobFailure.of(OSError("no space left on device\n\tat java.io")).to_error("pipeline=p batch=7: stage")
+    error = JobFailure.from_error(OSError("no space left on device\n\tat java.io")).to_error(
+        "pipeline=p batch=7: stage"
+    )
     assert (type(error), str(error)) == (
         RetryLater,
         "pipeline=p batch=7: stage failed: OSError: no space left on device",
