@@ -163,7 +163,7 @@ def suspend_flush(trial: Trial, at: str):
     """
     words = ("flush", trial.name, "--merges-at-once", "1")
     running = trial.runners.start(trial.workbench.build_environment(), *words, at=Point.parse(at), kind="stopped")
-    wait_until(running.stopped, f"the runner sleeps at {at}")
+    wait_until(running.is_stopped, f"the runner sleeps at {at}")
     return running
 
 

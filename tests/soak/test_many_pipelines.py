@@ -68,7 +68,7 @@ def test_every_table_equals_its_topic_after_faults_and_nothing_grows(world: Worl
         assert verdict.find_repeats(catalog, pipeline) == []
     assert [runner.stop() for runner in world.runners] == [0, 0]
     for runner in world.runners:
-        assert "Traceback" not in runner.errors.read_text()
+        assert "Traceback" not in runner.log_path.read_text()
     _check_growth(looks)
 
 

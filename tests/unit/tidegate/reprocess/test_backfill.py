@@ -803,7 +803,7 @@ def test_proposal_counts_records_batches_and_later_offsets(world: World) -> None
 
 def test_range_is_cut_into_slices_as_often_for_forty_partitions_as_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """To cut costs as much as there are partitions; once for each of them it took half a minute for 2,000."""
-    cut, cuts, numbers = Backfill.slices, list[str](), list[int]()
+    cut, cuts, numbers = Backfill.list_slices, list[str](), list[int]()
 
     def count(self: Backfill, table: str) -> list[Ranges]:
         cuts.append(table)

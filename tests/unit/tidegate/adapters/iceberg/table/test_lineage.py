@@ -150,8 +150,10 @@ def test_state_of_a_table_in_use_walks_to_the_tag_and_no_farther(
     table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     walked_ids = []
-    look_up = Lineage.snapshot
-    monkeypatch.setattr(Lineage, "snapshot", lambda self, number: walked_ids.append(number) or look_up(self, number))
+    look_up = Lineage.get_snapshot
+    monkeypatch.setattr(
+        Lineage, "get_snapshot", lambda self, number: walked_ids.append(number) or look_up(self, number)
+    )
     iceberg_table = table(build_snapshots(), build_position(7), tidegate_sales=COUNT - 2)
     assert not build_state(iceberg_table, "sales").is_rolled_back
     assert walked_ids == [COUNT - 1, COUNT - 2]
