@@ -1,5 +1,7 @@
-"""Turns the configuration of another system's sink into a pipeline file, a catalog entry, and a report of each setting.
+"""Translates the configuration of another system's sink into a pipeline file, a catalog entry, and a report of each
+setting.
 
-What the sources share: how a configuration is read, what became of each setting, the draft of the file, and where the
-sink has come to. One package per family of sources lies below it. It opens nothing: it asks `tidegate.sinks.world`.
+Shared by all sources: reading a configuration, recording what became of each setting, drafting the file, and finding
+the sink's position. Each family of sources has a package below. This package opens no connection: it asks
+`tidegate.sinks.world`.
 """

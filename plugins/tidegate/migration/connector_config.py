@@ -1,4 +1,4 @@
-"""Reads a sink's configuration out of the text that the user has: properties, or the JSON of Connect's REST API."""
+"""Reads a sink's configuration from text: Java properties, or the JSON of Connect's REST API."""
 
 import json
 import re
@@ -16,7 +16,7 @@ DDL_PATTERN = re.compile(r"\bCREATE\s+(TEMPORARY\s+)?(TABLE|CATALOG)\b", re.IGNO
 
 
 class SourceKind(StrEnum):
-    """The systems whose configuration is understood."""
+    """The systems whose configuration can be translated."""
 
     BIGQUERY_SINK = "BigQuery sink for Kafka Connect"
     APACHE_ICEBERG_SINK = "Iceberg sink for Kafka Connect (Apache)"
@@ -36,7 +36,7 @@ DEBEZIUM_SINK_TYPE = "debezium.sink.type"
 
 @dataclass(frozen=True)
 class ConnectorConfig:
-    """One connector: its name, which sink it is, and its settings as text. Never print the settings: secrets."""
+    """One connector: its name, its sink, and its settings as text. Never print the settings: they contain secrets."""
 
     kind: SourceKind
     name: str = ""
@@ -47,7 +47,7 @@ class ConnectorConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What the user adds to the configuration: names, and what stands in no setting. Empty means: not said."""
+    """What the user adds to the configuration: names, and what no setting says. Empty means: not given."""
 
     name: str = ""
     catalog: str = ""
@@ -59,10 +59,10 @@ class Choices:
 
 
 def read_config(text: str, origin: str, worker: str = "", connector: str = "") -> ConnectorConfig:
-    """The configuration in `text`. `origin` names it in messages; `worker` is a Connect worker's properties,
-    `connector` the name of a connector whose configuration does not say it.
+    """Parse the configuration in `text`. `origin` names it in messages; `worker` is the text of a Connect worker's
+    properties; `connector` is the connector's name if the configuration lacks it.
 
-    ConfigurationError where it is none, or that of a sink which is not understood. It never repeats a value.
+    `ConfigurationError` if it is no configuration, or one of an unknown sink. The message never repeats a value.
     """
     stripped = text.lstrip("\ufeff \t\r\n")
     if not stripped:

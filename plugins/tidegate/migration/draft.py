@@ -1,4 +1,4 @@
-"""What an import makes: the draft of a pipeline file, of its catalog, and the connections that hold the secrets."""
+"""The result of an import: drafts of a pipeline file and its catalog, and the connections that hold the secrets."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +11,7 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class ConnectionNote:
-    """An Airflow connection that the user must create, and what it has to hold. Never a secret itself."""
+    """An Airflow connection that the user has to create, and what it must contain, without the secrets."""
 
     id: str
     content: str
@@ -19,10 +19,10 @@ class ConnectionNote:
 
 @dataclass(frozen=True, kw_only=True)
 class PositionSource:
-    """Where a sink's position stands: consumer groups in the order in which they count, and an Iceberg sink's topic.
+    """Where a sink stores its position: consumer groups in order of precedence, and an Iceberg sink's control topic.
 
-    `reset` is where the sink begins in a partition without a committed offset. `reason` says why there is no group;
-    `from_begin` that the topics are to be read from their begin then.
+    `reset` is where the sink begins in a partition without a committed offset. `reason` says why there is no group.
+    `from_begin`: the topics are then to be read from their begin.
     """
 
     groups: tuple[str, ...] = ()
@@ -35,9 +35,9 @@ class PositionSource:
 
 @dataclass
 class Draft:
-    """A pipeline file in the making: `data` as YAML has it, and `comments` by the path of the key below them.
+    """A draft of a pipeline file: `data` as in YAML, and `comments` by the path of their key.
 
-    `to_check` and `to_fill_in` are sentences for the report: what the user has to look at, and what is missing.
+    `to_check` and `to_fill_in` are sentences for the report: what the user has to check, and what is missing.
     """
 
     name: str
@@ -51,25 +51,25 @@ class Draft:
     to_fill_in: list[str] = field(default_factory=list)
 
     def need_connection(self, name: str, holds: str) -> None:
-        """Note a connection once for each thing that it holds."""
+        """Note a required connection, once for each thing that it contains."""
         note = ConnectionNote(name, holds)
         if note not in self.connections:
             self.connections.append(note)
 
     def check(self, path: KeyPath, text: str) -> None:
-        """A comment in the file, and a line in the report: the user has to look at it."""
+        """Add a comment to the file and a line to the report: the user has to check it."""
         self.comments[path] = f"{self.comments[path]} {text}" if path in self.comments else text
         self.to_check.append(text)
 
     def fill_in(self, path: KeyPath, text: str) -> None:
-        """A comment in the file, and a line in the report: the file is not complete without it."""
+        """Add a comment to the file and a line to the report: the file is incomplete without it."""
         self.comments[path] = f"FILL IN: {text}"
         self.to_fill_in.append(text)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Translation:
-    """One configuration, translated: what it was, the draft, each setting, and where to look for the position."""
+    """A translated configuration: its kind, the draft, the report of each setting, and where to find the position."""
 
     kind: str
     connector: str

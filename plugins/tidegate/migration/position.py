@@ -1,4 +1,4 @@
-"""Finds where a sink has come to, so that the pipeline starts there: nothing is lost by the switch, or read twice."""
+"""Finds the offsets at which a sink stopped, so that the pipeline starts there and skips or repeats no record."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,7 +12,7 @@ MAIN = "main"
 
 
 class PositionState(StrEnum):
-    """What is known of a sink's position."""
+    """How much is known of a sink's position."""
 
     EXACT = "exact"
     RUNNING = "running"
@@ -24,9 +24,9 @@ class PositionState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectorPosition:
-    """Where a sink stands: exact offsets, or why they cannot be taken, and what to do.
+    """A sink's exact offsets, or why they cannot be used, and what to do.
 
-    `valid_through` is what an Iceberg sink's newest commit says of each table.
+    `valid_through` is what an Iceberg sink's newest commit says, by table.
     """
 
     state: PositionState
@@ -37,7 +37,7 @@ class ConnectorPosition:
 
 
 def find_position(source: PositionSource, draft: Draft, world: World) -> ConnectorPosition:
-    """The sink's position. Exact only where the sink has stopped, and all that it has taken over is in the tables."""
+    """Find the sink's position. It is exact only if the sink has stopped and its tables contain all that it read."""
     if not source.groups:
         state = PositionState.BEGIN if source.from_begin else PositionState.LOST
         return ConnectorPosition(state=state, reason=source.reason)
@@ -64,7 +64,7 @@ def find_position(source: PositionSource, draft: Draft, world: World) -> Connect
 
 
 def _complete_offsets(source: PositionSource, group: str, committed_offsets: Offsets, log: Log) -> "_Committed":
-    """A partition without a commit begins where the sink would begin."""
+    """Add the partitions without a commit, at the offset where the sink would begin."""
     missing = [f"{t} {p}" for t, p, _ in iterate_offsets(log.end) if get_offset(committed_offsets, t, p) is None]
     first = log.end if source.reset == "latest" else log.begin
     return _Committed(group, merge_offsets(first, committed_offsets), missing)
@@ -72,7 +72,7 @@ def _complete_offsets(source: PositionSource, group: str, committed_offsets: Off
 
 @dataclass(frozen=True)
 class _Committed:
-    """What a group has committed, complete for every partition; `missing` are those without a commit."""
+    """A group's committed offsets, completed for every partition; `missing` are the partitions without a commit."""
 
     group: str
     offsets: Offsets
@@ -87,14 +87,14 @@ def _list_topics(draft: Draft, world: World) -> tuple[str, ...]:
 
 
 def _choose_group(source: PositionSource, world: World, topics: tuple[str, ...]) -> tuple[str, GroupState]:
-    """The first group that has committed anything; a running one of any of them counts."""
+    """Choose the first group with committed offsets; it counts as running if any of the groups is."""
     states = {group: world.read_group(group, topics) or GroupState(0, {}) for group in source.groups}
     chosen_group = next((group for group, state in states.items() if state.offsets), source.groups[0])
     return chosen_group, GroupState(max(state.members for state in states.values()), states[chosen_group].offsets)
 
 
 def _find_lost(group: str, offsets: Offsets, log: Log, topics: tuple[str, ...]) -> str:
-    """Why the offsets cannot be gone on from; empty where they can."""
+    """The reason why the pipeline cannot continue at these offsets; empty if it can."""
     if not offsets:
         return (
             f"group={group} has committed no offset of topics={', '.join(topics)}: the name is another one "
@@ -113,7 +113,7 @@ def _find_lost(group: str, offsets: Offsets, log: Log, topics: tuple[str, ...]) 
 
 
 def _check_tables(source: PositionSource, draft: Draft, world: World, committed_group: _Committed) -> ConnectorPosition:
-    """An Iceberg sink commits its offsets with the announcement of files: these must be in the tables already."""
+    """Check that the tables contain the announced files: an Iceberg sink commits offsets when it announces them."""
     notes: dict[str, CommitNote] = {}
     if source.control is not None:
         for table in draft.data["tables"]:
@@ -147,7 +147,7 @@ def _check_tables(source: PositionSource, draft: Draft, world: World, committed_
 def _list_waiting(
     control: ControlTopic, draft: Draft, world: World, notes: dict[str, CommitNote]
 ) -> list[AnnouncedFiles]:
-    """Files that the sink has announced and its coordinator has not committed; the sink's own rule, applied by us."""
+    """List files that the sink has announced and its coordinator has not committed, by the sink's own rule."""
     done_offsets = (world.read_group(control.coordinator, (control.name,)) or GroupState(0, {})).offsets.get(
         control.name, {}
     )
@@ -162,9 +162,9 @@ def _list_waiting(
 
 
 def apply_position(draft: Draft, position: ConnectorPosition) -> None:
-    """Put the position into the draft: the offsets, or the group that holds them until the first flush.
+    """Write the position into the draft: the offsets, or the group that keeps them until the first flush.
 
-    Where neither is known the file is not valid before somebody says where to begin: nothing is read twice by default.
+    If neither is known, the file is not valid until the user says where to begin: the default never repeats records.
     """
     source = draft.data["source"]
     if position.state == PositionState.EXACT:

@@ -1,4 +1,4 @@
-"""Says what became of a configuration: the files, each setting, what the user must do. For people and for programs."""
+"""Reports the result of an import, for people and programs: the files, each setting, and what the user has to do."""
 
 import textwrap
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ def format_pipeline_file(translation: Translation) -> str:
 
 
 def _order(draft: Draft) -> dict[str, Any]:
-    """Sections and words of `source` in the order in which docs/pipeline-file.md has them."""
+    """Order sections, and the keys of `source`, as docs/pipeline-file.md does."""
     words = ("kafka", "topics", "topic_pattern", "start", "isolation", "group", "key", "value", "metadata", "errors")
     source = draft.data["source"]
     ordered_source = {word: source[word] for word in words if word in source}
@@ -38,7 +38,9 @@ def format_catalog_entry(draft: Draft) -> str:
 def describe_import(
     translation: Translation, position: ConnectorPosition, problems: Iterable[str], *, is_in_file: bool
 ) -> dict[str, Any]:
-    """Everything as plain data; `problems` are those of `validate`, `is_in_file`: it names the catalog already."""
+    """The report as plain data; `problems` are those of `validate`, `is_in_file`: catalogs.yaml has the catalog
+    already.
+    """
     draft = translation.draft
     return {
         "kind": str(translation.kind),
@@ -66,7 +68,7 @@ def describe_import(
 
 
 def _describe_connections(draft: Draft) -> list[dict[str, Any]]:
-    """Each connection once, with all that it has to hold."""
+    """List each connection once, with all that it must contain."""
     holds: dict[str, list[str]] = {}
     for connection in draft.connections:
         holds.setdefault(connection.id, []).append(connection.content)

@@ -1,4 +1,4 @@
-"""Keeps account of a configuration's settings: each is mapped, not needed, or not mapped, and none falls through."""
+"""Records what became of each setting: mapped, not needed, or not mapped. No setting is left out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,9 @@ class SettingOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class SettingReport:
-    """One setting: the key of Tidegate's that has its meaning, or why none has. Its value is not repeated: secrets."""
+    """One setting: the key of Tidegate's with its meaning, or why there is none. Without its value, which may be
+    secret.
+    """
 
     name: str
     outcome: SettingOutcome
@@ -28,7 +30,7 @@ class SettingReport:
 class SettingsLedger:
     """The settings of one connector, and what became of each.
 
-    A setting may be noted more than once: the outcome that asks most of the user stands, and the texts are joined.
+    If a setting is noted more than once, the outcome that requires most of the user counts, and the texts are joined.
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -72,11 +74,11 @@ class SettingsLedger:
         self._note(SettingReport(name, SettingOutcome.NOT_NEEDED, reason=reason))
 
     def refuse(self, name: str, reason: str) -> None:
-        """Note that nothing here has the setting's meaning: why, and what to do."""
+        """Note that no key of Tidegate has the setting's meaning: why, and what to do."""
         self._note(SettingReport(name, SettingOutcome.NOT_MAPPED, reason=reason))
 
     def refuse_rest(self, reason: str) -> None:
-        """Note all settings that nobody has noted as not mapped."""
+        """Note all remaining settings as not mapped."""
         for name in self._settings:
             if name not in self._notes:
                 self.refuse(name, reason)

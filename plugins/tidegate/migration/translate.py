@@ -1,4 +1,4 @@
-"""Chooses who translates a configuration."""
+"""Chooses the translator of a configuration."""
 
 import re
 from collections.abc import Callable
@@ -26,7 +26,7 @@ TRANSLATORS: dict[SourceKind, Callable[[ConnectorConfig, Choices, World], Transl
 
 
 def translate(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
-    """The configuration as the draft of a pipeline file, its catalog, and a report of each setting."""
+    """Translate the configuration into the draft of a pipeline file and its catalog, and a report of each setting."""
     try:
         translation = TRANSLATORS[config.kind](config, choices, world)
     except re.error as fault:

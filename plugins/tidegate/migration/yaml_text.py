@@ -1,4 +1,4 @@
-"""Writes a draft as YAML with comments: what a person would have written, so that a person can go on from there."""
+"""Writes a draft as YAML with comments, in the form that a person would write and can continue."""
 
 import json
 import re

@@ -14,7 +14,7 @@ from tidegate.spec.publication import Publication
 
 @dataclass(frozen=True)
 class ExistingTopics:
-    """The topics as the brokers have them: ids and partition counts of those that exist, and what they hold."""
+    """Topic ids, partition counts and offset ranges of those topics of a publication that exist."""
 
     ids: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
@@ -22,13 +22,13 @@ class ExistingTopics:
 
     @property
     def holds_records(self) -> bool:
-        """Whether anything was ever produced and is still there."""
+        """Whether any record was produced and still exists."""
         return self.ranges.span > 0
 
 
 @dataclass(frozen=True)
 class TableHead:
-    """A table's identity and its current snapshot; None without one."""
+    """A table's UUID and its current snapshot, with its time in milliseconds; None without a snapshot."""
 
     uuid: str
     snapshot_id: int | None
@@ -37,7 +37,7 @@ class TableHead:
 
 @dataclass(frozen=True)
 class SnapshotLag:
-    """What a table has come to since a snapshot: how many snapshots changed rows, at most how many, since when."""
+    """How many snapshots changed rows since a snapshot, at most how many rows, and when the first of them was made."""
 
     snapshots: int = 0
     rows: int = 0
@@ -58,11 +58,13 @@ class Topics(Protocol):
     """Kafka, as far as a publication needs it."""
 
     def find_topics(self, publication: Publication) -> ExistingTopics:
-        """What is there now; GiveUp names a topic that is not compacted, unless that is allowed."""
+        """Find the topics that exist. `GiveUp` names one that is not compacted, unless the file allows that."""
         ...
 
     def create(self, publication: Publication) -> None:
-        """Make the topics that are missing, compacted, and the state topic with a partition for each part."""
+        """Create missing topics, compacted, and the state topic with one partition for each part. A repeat creates
+        nothing.
+        """
         ...
 
     def send(self, topic: str, records: Sequence[Message]) -> None:
@@ -81,7 +83,7 @@ class Snapshots(Protocol):
     """A table's history."""
 
     def read_table(self, name: str) -> TableHead | None:
-        """What stands there now; None where there is no table."""
+        """The table's current snapshot; None without a table."""
         ...
 
     def has_snapshot(self, name: str, snapshot_id: int) -> bool:

@@ -1,4 +1,4 @@
-"""heartbeat: tell readers of a topic up to which time it holds the table, also when nothing has changed."""
+"""heartbeat: tells readers of a topic up to which time the topic contains the table's changes, also if none came."""
 
 import logging
 from dataclasses import asdict, dataclass
@@ -13,9 +13,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class PublicationHeartbeat:
-    """What readers of the heartbeat topic are told.
+    """The record in the heartbeat topic.
 
-    `valid_through_ms`: every change of the table that was committed before is in the topic; None where nobody can tell.
+    `valid_through_ms`: the topic contains every change that was committed to the table before; None if that is not
+    known.
     """
 
     publication: str
@@ -28,9 +29,9 @@ class PublicationHeartbeat:
 
 
 def send_heartbeat(ports: PublicationPorts) -> PublicationHeartbeat | None:
-    """Send one record at the end of a run, also of one without work; what it said, None where nothing is sent.
+    """Send one record at the end of a run, also if the run had no work. Returns it; None if none was sent.
 
-    A failure here is a warning: what had to be published is.
+    A failure is logged as a warning, because the changes are already published.
     """
     publication = ports.publication
     if publication.heartbeat_topic is None:

@@ -1,4 +1,4 @@
-"""The other tables of a publication's SQL: their snapshots count as the table's own do."""
+"""The other tables that a publication's SQL joins: a new snapshot of one counts as one of the table's own."""
 
 from collections.abc import Mapping
 
@@ -21,8 +21,8 @@ def read_joined_snapshots(ports: PublicationPorts) -> dict[str, int]:
 
 
 def is_unchanged(ports: PublicationPorts, old: Snapshots, new: Snapshots) -> bool:
-    """Whether no row of the joined tables can have changed from `old` to `new`, snapshot ids by table. False where it
-    is not known.
+    """Whether no row of the joined tables can have changed from `old` to `new`, which are snapshot ids by table. False
+    if that is not known.
     """
     return all(
         name in old and (old[name] == to or ports.snapshots.find_touched_files(name, old[name], to) == TouchedFiles())
@@ -31,7 +31,7 @@ def is_unchanged(ports: PublicationPorts, old: Snapshots, new: Snapshots) -> boo
 
 
 def find_lost_snapshot(ports: PublicationPorts, *needed: Snapshots) -> str | None:
-    """One of these snapshots that can no longer be read, in words; None where all are there."""
+    """Describe the first of these snapshots that can no longer be read; None if all exist."""
     for snapshots in needed:
         for name, snapshot in snapshots.items():
             if ports.snapshots.read_table(name) is None or not ports.snapshots.has_snapshot(name, snapshot):

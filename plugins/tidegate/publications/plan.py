@@ -1,4 +1,4 @@
-"""plan: which two snapshots of the table the next run lies between, and what every part of the keys has to do."""
+"""plan: chooses the two snapshots between which the next run publishes, and the work of each part of the keys."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +15,7 @@ REMEDY = "run `bin/tidegate publish {name} --resynchronise`, which compares the 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """The next run: the position that it leads to, the parts that it has to bring there, the files that it reads."""
+    """The next run: the position that it moves to, the parts that it has to move, and the data files that it reads."""
 
     position: Progress
     parts: tuple[KeyPart, ...]
@@ -66,7 +66,9 @@ def plan_run(ports: PublicationPorts, resynchronise: bool = False) -> PlannedRun
 
 
 def observe_publication(ports: PublicationPorts) -> tuple[TableHead, ExistingTopics, PartProgress]:
-    """The table, the topics and the progress; NothingToDo without a table, GiveUp for topics that have grown."""
+    """Read the table, the topics and the progress. `NothingToDo` without a table, `GiveUp` if a topic has more
+    partitions.
+    """
     publication = ports.publication
     table = ports.snapshots.read_table(publication.table)
     if table is None or table.snapshot_id is None:
@@ -79,7 +81,7 @@ def observe_publication(ports: PublicationPorts) -> tuple[TableHead, ExistingTop
 def refuse_lost_progress(
     ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead
 ) -> None:
-    """GiveUp where the recorded progress says nothing about this table and this topic any more."""
+    """`GiveUp` if the recorded progress no longer belongs to this table and these topics."""
     reason = _find_mismatch(ports, progress, topics, table)
     if reason:
         raise GiveUp(f"publication={ports.publication.name}: {reason}; {REMEDY.format(name=ports.publication.name)}")
@@ -112,7 +114,7 @@ def _find_mismatch(
 def _is_compatible(
     ports: PublicationPorts, topics: ExistingTopics, table: TableHead, part: Progress, same_table: bool = True
 ) -> bool:
-    """Whether a position is one of records that look like those of now, in these very topics and of this very table."""
+    """Whether a position was recorded for the present file, these very topics and this very table."""
     publication = ports.publication
     is_ours = all(part.topic_ids.get(topic) == topics.ids.get(topic) for topic in publication.topics)
     return is_ours and part.digest == publication.digest and (not same_table or part.table_uuid == table.uuid)
@@ -125,7 +127,7 @@ def _find_next_group(
 
 
 def _find_missing_snapshot(ports: PublicationPorts, position: Progress, group: UnfinishedGroup | None) -> str | None:
-    """A snapshot that the next run would have to read and cannot; without `group` it begins at `position`."""
+    """Describe an expired snapshot that the next run needs. Without `group` the run begins at `position`."""
     needed = [position.to] if group is None else [position.origin, position.until, position.to]
     table = ports.publication.table
     missing_snapshot = next(
@@ -142,7 +144,7 @@ def _find_missing_snapshot(ports: PublicationPorts, position: Progress, group: U
 
 
 def _refuse_growth(ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics) -> None:
-    """Keys of a topic with another number of partitions lie elsewhere: their old records would never be replaced."""
+    """`GiveUp` if a topic has more partitions: its keys would move, and their old records would never be replaced."""
     for part in progress.parts:
         for topic, partitions in (part.partitions if part else {}).items():
             now = topics.partitions.get(topic)
@@ -207,8 +209,8 @@ def _build_position(
 def plan_all_parts(
     ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, position: Progress
 ) -> PlannedRun:
-    """A run of all parts towards `position`, from where each of them stands. Reads which files differ, no row; changes
-    nothing.
+    """Plan a run of all parts to `position`, each from its own state. Finds the data files that differ, and reads no
+    row. Changes nothing.
     """
     parts = tuple(
         KeyPart(number, raw, key_form=progress.get_key_form(number)) for number, raw in enumerate(progress.raw_records)
@@ -228,7 +230,7 @@ def _find_touched_files(ports: PublicationPorts, position: Progress) -> TouchedF
 def _plan_group(
     ports: PublicationPorts, progress: PartProgress, group: UnfinishedGroup, topics: ExistingTopics
 ) -> PlannedRun:
-    """The run of one group; parts that are between its two states go on behind the key that they have come to."""
+    """Plan the run of one group. Parts between its two states continue after their last published key."""
     position = replace(
         group.position, run=ports.new_run(), topic_ids=topics.ids, partitions=topics.partitions,
         after=None, counts={}, at_ms=0, number=progress.next_number,

@@ -1,4 +1,4 @@
-"""publish: one run from plan to progress."""
+"""publish: one run of a publication, from the plan to the recorded progress."""
 
 import logging
 from collections import Counter
@@ -20,7 +20,7 @@ MAX_ROUNDS = 20  # each brings one group of parts on; there are hardly ever more
 
 @dataclass(frozen=True)
 class PublicationResult:
-    """What one run did; the counts are changes, so of produced records."""
+    """The result of one run. The counts are changes, each one produced record."""
 
     publication: str
     from_snapshot_id: int | None
@@ -39,9 +39,9 @@ class PublicationResult:
 def publish(
     ports: PublicationPorts, resynchronise: bool = False, again: RepublishRequest | None = None
 ) -> PublicationResult:
-    """One run, and a heartbeat behind it, if asked for: also behind a run that finds nothing to do.
+    """Run `publish_changes`, then send a heartbeat if the file asks for one, also after `NothingToDo`.
 
-    See `publish_changes`; what it raises is raised.
+    Raises what `publish_changes` raises.
     """
     try:
         result = publish_changes(ports, resynchronise, again)
@@ -95,7 +95,7 @@ def publish_changes(
 
 
 def _produce_round(ports: PublicationPorts, planned_run: PlannedRun) -> PartProgress:
-    """One round, and where the parts stand behind it."""
+    """Produce the changes of one round, and read where the parts are then."""
     publication = ports.publication
     if planned_run.position.mode == RunMode.TOPIC:  # also where the file asks for it
         ports.topics.create(publication)
@@ -110,7 +110,7 @@ def _produce_round(ports: PublicationPorts, planned_run: PlannedRun) -> PartProg
 
 
 def _list_needed_snapshots(ports: PublicationPorts, position: Progress) -> list[tuple[str, int]]:
-    """Table and snapshot of all that a run reads."""
+    """List table and snapshot id of everything that a run reads."""
     snapshot_ids = (position.origin, position.until, position.to)
     joined_snapshots = [*position.joined_origin.items(), *position.joined.items()]
     return [
@@ -120,7 +120,7 @@ def _list_needed_snapshots(ports: PublicationPorts, position: Progress) -> list[
 
 
 def build_publish_job(ports: PublicationPorts, planned_run: PlannedRun) -> PublishJob:
-    """What Spark is asked for. What the topics hold travels along only where the run compares the table with them."""
+    """Build the job for Spark. It gets the topics' ranges only if the run compares the table with the topics."""
     publication = ports.publication
     return PublishJob(
         publication=publication.name,
@@ -143,7 +143,7 @@ def build_publish_job(ports: PublicationPorts, planned_run: PlannedRun) -> Publi
 
 
 def format_pin_prefix(publication: str) -> str:
-    """What the names of a publication's tags begin with; no pipeline's begin so."""
+    """The prefix of a publication's tags. No pipeline's tags begin with it."""
     return f"tidegate-publication-{publication}-"
 
 
@@ -153,9 +153,10 @@ def format_pin_name(publication: str, snapshot_id: int) -> str:
 
 
 def _count_changes(ports: PublicationPorts, planned_run: PlannedRun, progress: PartProgress) -> dict[str, int]:
-    """The counts of the round's parts; PublishedElsewhere or RetryLater where another run has taken some of them over.
+    """Sum up the counts of the round's parts. `PublishedElsewhere` or `RetryLater` if another run has moved some of
+    them.
 
-    Where it brought them to the very same state, nothing is missing; but not where every record was asked for anew.
+    If it moved them to the same state, nothing is missing, unless every record was to be produced again.
     """
     publication, position = ports.publication, planned_run.position
     parts = [progress.parts[part.number] for part in planned_run.parts]
@@ -172,7 +173,7 @@ def _count_changes(ports: PublicationPorts, planned_run: PlannedRun, progress: P
 
 
 def _read_pins(ports: PublicationPorts, before: PartProgress) -> dict[str, set[str]]:
-    """The publication's pins, by table; also of tables that its SQL joins no more."""
+    """Read the publication's tags by table, including tables that its SQL no longer joins."""
     was_joined = (name for part in before.recorded_parts for name in (*part.joined, *part.joined_origin))
     names = dict.fromkeys((ports.publication.table, *ports.publication.joined_tables, *was_joined))
     prefix = format_pin_prefix(ports.publication.name)
@@ -184,9 +185,9 @@ def _read_pins(ports: PublicationPorts, before: PartProgress) -> dict[str, set[s
 
 
 def _release_pins(ports: PublicationPorts, settled_run: Progress, pins: dict[str, set[str]]) -> None:
-    """Pins that were there before the run, and its own, but for those of where the topics stand.
+    """Remove the tags from before the run and the run's own, except those of the state that the topics have now.
 
-    A pin that came meanwhile belongs to a run which has begun behind this one.
+    A tag that appeared meanwhile belongs to a later run, and stays.
     """
     needed = {ports.publication.table: settled_run.to, **settled_run.joined}
     for table, tags in pins.items():

@@ -1,7 +1,7 @@
-"""again: produce once more what is published, of the keys that changed in a range of the table's history.
+"""again: produces published rows once more, for the keys that changed in a range of the table's history.
 
-For readers that lost records, or a topic that somebody damaged. Never an older row than the one that is published: the
-range says which keys, the rows are those of the published snapshot. The position stays.
+It is for readers that lost records, and for a damaged topic. It never produces a row older than the published one: the
+range selects the keys, and the rows are those of the published snapshot. The position stays.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ INVALID_BOUND = f"neither a snapshot nor a time; write a snapshot's id, or a tim
 
 @dataclass(frozen=True)
 class RepublishRequest:
-    """Keys that changed after `begin`, None for all keys, up to `end`, None for what is published.
+    """Keys that changed after `begin` and up to `end`. `begin` None: all keys. `end` None: the published snapshot.
 
-    Both are a snapshot's id, or a time, which stands for the snapshot that was current then.
+    Both are a snapshot id, or a time, which means the snapshot that was current then.
     """
 
     begin: str | None = None
@@ -83,7 +83,7 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
 
 
 def _resolve_snapshot(ports: PublicationPorts, name: str, text: str) -> int | None:
-    """The snapshot that `text` stands for; None where the table had none at that time."""
+    """The snapshot that `text` means; None if the table had none at that time."""
     publication = ports.publication
     snapshot_id = (
         int(text)

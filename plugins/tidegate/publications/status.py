@@ -1,4 +1,4 @@
-"""Where a publication stands against its table, for people and programs: how far behind, what waits, the last run."""
+"""How far a publication is behind its table, what its next run would be, and what its last run did."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,7 +15,7 @@ MIN_BEHIND_SECONDS = 120.0  # a run that is merely under way shall not look like
 
 @dataclass(frozen=True, kw_only=True)
 class LastRun:
-    """The run that was recorded last: when it ended, between which snapshots, and its changes by kind."""
+    """The last recorded run: when it ended, its two snapshots, and its changes by kind."""
 
     at_ms: int
     from_snapshot_id: int | None
@@ -28,11 +28,11 @@ class LastRun:
 
 @dataclass(frozen=True, kw_only=True)
 class PublicationStatus:
-    """Where the topic stands against the table.
+    """How far the topic is behind the table.
 
-    `snapshots_behind` and `rows_behind` count what changed rows and is not published, the rows at most;
-    `behind_seconds` is the age of the oldest of it, None where nobody can tell. All are 0 when nothing waits.
-    `waiting` is the next run, and `problem` why there can be none.
+    `snapshots_behind` and `rows_behind` count unpublished snapshots that changed rows, and at most how many rows.
+    `behind_seconds` is the age of the oldest of them, None if it is not known. All are 0 when nothing waits. `waiting`
+    is the next run, `problem` the reason why there can be none.
     """
 
     publication: str
@@ -63,9 +63,9 @@ class PublicationStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class PublicationReading:
-    """What is known of a publication: the last status, None before the first, and why there is no newer one.
+    """The last status of a publication, None before the first, and the error that prevented a newer one.
 
-    `needs_person`: the `error` goes away only when somebody acts. `read_at` is the status' time, in seconds since the
+    `needs_person`: only a person can resolve the `error`. `read_at`: when the status was read, in seconds since the
     epoch.
     """
 
@@ -77,7 +77,7 @@ class PublicationReading:
 
 
 def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
-    """Where the topic stands against the table; changes nothing."""
+    """Read how far the topic is behind the table. Changes nothing."""
     publication = ports.publication
     progress, table = ports.topics.read_progress(publication), ports.snapshots.read_table(publication.table)
     is_waiting, problem = _plan_next_run(ports)
@@ -105,7 +105,7 @@ def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
 
 
 def _measure_lag(ports: PublicationPorts, position: Progress | None) -> SnapshotLag:
-    """What the table and those that the SQL joins have come to since."""
+    """Measure what has changed since in the table and in those that the SQL joins."""
     before = {ports.publication.table: position.to, **position.joined} if position else {}
     lags = []
     for name in (ports.publication.table, *ports.publication.joined_tables):
@@ -117,7 +117,7 @@ def _measure_lag(ports: PublicationPorts, position: Progress | None) -> Snapshot
 
 
 def _plan_next_run(ports: PublicationPorts) -> tuple[PlannedRun | None, str | None]:
-    """The next run, and why there can be none."""
+    """The next run, or the reason why there can be none."""
     try:
         return plan_run(ports), None
     except NothingToDo:
@@ -141,7 +141,7 @@ def describe_last_run(progress: PartProgress) -> LastRun | None:
 
 
 def describe_publication_state(reading: PublicationReading, schedule: ScheduleState) -> tuple[Health, str]:
-    """State and reason, in the words of pipelines."""
+    """State and reason, in the same terms as a pipeline's."""
     status, error = reading.status, reading.error or ""
     problem = (status.problem if status else None) or (error if reading.needs_person else None)
     if problem:
@@ -167,7 +167,7 @@ def _describe_lag(status: PublicationStatus | None) -> str:
 
 
 def to_metrics(status: PublicationStatus) -> dict[str, float]:
-    """The numbers of a status for those who watch many, without what nobody can tell."""
+    """The status as metrics by name, without values that are not known."""
     metrics = {
         "snapshots_behind": status.snapshots_behind,
         "rows_behind": status.rows_behind,

@@ -1,7 +1,7 @@
-"""How parts that stand apart come together: each from the state that it is in, one group of equal parts at a time.
+"""Brings parts that are at different snapshots together: one group of parts in equal states at a time.
 
-Two runs may have been planned from the same progress towards different snapshots, and each may have brought some parts
-to its own. What differs between two states says nothing to a part that is in a third one.
+Two runs may have been planned from the same progress to different snapshots, and each may have moved some parts to its
+own. The difference between two states does not apply to a part that is in a third state.
 """
 
 import sys
@@ -15,7 +15,9 @@ from tidegate.publications.joined_tables import find_lost_snapshot, is_unchanged
 
 @dataclass(frozen=True)
 class UnfinishedGroup:
-    """One group: the states between which its parts are, or have to be, and their numbers. `position.run` is old."""
+    """The numbers of the parts of one group, and the two states between which they are. `position.run` is an earlier
+    run.
+    """
 
     position: Progress
     numbers: tuple[int, ...]
@@ -81,7 +83,7 @@ def _find_in_progress(ports: PublicationPorts, progress: PartProgress) -> Unfini
 
 
 def _is_origin(ports: PublicationPorts, part: Progress, run: Progress) -> bool:
-    """Whether the part's keys are in the state that the run begins at."""
+    """Whether the part's keys are in the state at which the run begins."""
     if part.to != run.origin:
         return False
     if part.joined == run.joined_origin:
@@ -116,7 +118,9 @@ def _find_behind(ports: PublicationPorts, progress: PartProgress) -> UnfinishedG
 
 
 def _find_newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress, ...]) -> Progress:
-    """The one whose target the tables came to last, so that no reader is led back; of equal ones the last."""
+    """The part whose target the tables reached last, so that readers never see an older state; of equal ones the last
+    part.
+    """
     targets: list[Target] = []
     for part in parts:
         if part.target not in targets:
@@ -135,5 +139,5 @@ def _find_newest(ports: PublicationPorts, parts: list[Progress] | tuple[Progress
 
 
 def _read_snapshot_ages(ports: PublicationPorts, name: str) -> dict[int, int]:
-    """How many snapshots were made behind each one on the table's current line."""
+    """The number of newer snapshots in the table's current line, by snapshot id."""
     return {snapshot.snapshot_id: age for age, snapshot in enumerate(ports.snapshots.list_ancestors(name, sys.maxsize))}

@@ -1,4 +1,4 @@
-"""Chooses a column's Spark type for what was seen, and says what the sample cannot tell."""
+"""Chooses a column's Spark type from the sampled values, and says what the sample cannot tell."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -30,14 +30,14 @@ TEXT_TYPES = {  # where all texts are of one kind
 
 @dataclass(frozen=True)
 class Guess:
-    """A type with what is said of it; `checks` are the remarks of those that may be wrong."""
+    """A type with remarks about it. `checks` are remarks on guesses that may be wrong."""
 
     type: DataType
     remarks: tuple[str, ...] = ()
     checks: tuple[str, ...] = ()
 
     def nest_in(self, name: str) -> "Guess":
-        """The same as part of a column."""
+        """The same guess for a part of a column; each remark gets the part's name."""
         return Guess(
             self.type,
             tuple(f"{name}: {text}" for text in self.remarks),
@@ -105,7 +105,7 @@ def _guess_integer(observed: Observed, name: str) -> Guess:
 
 
 def _suspect_time(observed: Observed, name: str) -> tuple[str, ...]:
-    """Integers that may be times are said and never taken for times."""
+    """Integers that may be times get a remark, and are never taken for times."""
     least, greatest = observed.least or 0, observed.greatest or 0
     is_called_so = TIME_NAME_PATTERN.search(name) is not None
     for unit, factor in UNITS.items():
@@ -199,7 +199,7 @@ def _is_map(observed: Observed) -> bool:
 
 
 def _join(parts: Iterable[Observed]) -> Observed:
-    """What was seen in several places, as if it were one."""
+    """Combine the observations of several places into one."""
     observed = Observed()
     for part in parts:
         observed.merge(part)

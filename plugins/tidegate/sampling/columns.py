@@ -1,4 +1,4 @@
-"""Makes columns of sampled rows: their types, how often each was there, and what has to be checked."""
+"""Proposes columns for sampled rows: their types, how often each occurred, and what a person has to check."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ RESERVED = frozenset(_RESERVED.split())
 
 @dataclass(frozen=True)
 class ProposedColumn:
-    """A column with its type as DDL, what is known of it, and what has to be checked."""
+    """A column with its type as DDL, remarks, and what a person has to check."""
 
     name: str
     type: str
@@ -46,7 +46,7 @@ class ProposedColumn:
 
 
 def quote_if_needed(name: str) -> str:
-    """The name as DDL has it: in backquotes where it is no plain word, or one of the grammar's."""
+    """The name as DDL, in backquotes if it is no plain word, or a word of the grammar."""
     is_plain = PLAIN_NAME_PATTERN.fullmatch(name) and name.casefold() not in RESERVED
     return name if is_plain else quote(name)
 
@@ -57,7 +57,7 @@ def render_ddl_type(data_type: DataType) -> str:
 
 
 def observe(rows: Iterable[Mapping[str, Any]]) -> Observed:
-    """What was seen in rows, field by field."""
+    """Observe the values of rows, field by field."""
     observed = Observed()
     for row in rows:
         observed.add(dict(row))
@@ -67,9 +67,10 @@ def observe(rows: Iterable[Mapping[str, Any]]) -> Observed:
 def propose_columns(
     observed: Observed, stated: Mapping[str, Guess], *, keeps_text: bool, may_lack: bool = False
 ) -> tuple[list[ProposedColumn], list[str]]:
-    """The columns of rows, in the order of their first sight, and what is wrong with fields that became none.
+    """Propose the columns of rows, in the order in which they first occur, and list problems of fields that have no
+    column.
 
-    A type that the source states goes before what was seen. `may_lack`: a missing field says nothing.
+    A type that the source states takes precedence over the sample. `may_lack`: a missing field is no finding.
     """
     columns, problems = list[ProposedColumn](), list[str]()
     names = [*stated, *(name for name in observed.fields if name not in stated)]
@@ -101,5 +102,5 @@ def _describe_presence(observed: Observed, name: str, part: Observed) -> list[st
 
 
 def read_cells(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows whose values are always sent as text, read as what the texts stand for."""
+    """Parse rows whose values are always sent as text into the values that the texts mean."""
     return [{name: read_cell(v) if isinstance(v, str) else v for name, v in row.items()} for row in rows]

@@ -17,7 +17,9 @@ NUMBER_TYPES = {8: "BIGINT", 4: "INT"}  # bytes of Kafka's serializers
 
 @dataclass(frozen=True)
 class ProposedKey:
-    """How the key is read. No `fields`: there is none. `columns` are its schema where the value's types are not its."""
+    """How the key is read. Without `fields` there is no key. `columns` are its schema if its types differ from the
+    value's.
+    """
 
     fields: tuple[str, ...] = ()
     format: str = ""
@@ -30,14 +32,14 @@ class ProposedKey:
 
 
 def propose_named_key(fields: Sequence[str], row: Mapping[str, ProposedColumn], is_in_key: bool) -> ProposedKey:
-    """The key that the user names: from the record's key where it has these fields, else from the value."""
+    """Propose the key that the user names: from the record's key if it has these fields, else from the value."""
     missing = [name for name in fields if name not in row]
     checks = (f"--key names {', '.join(missing)}, seen in no row",) if missing and not is_in_key else ()
     return ProposedKey(tuple(fields), from_value=not is_in_key, remarks=("named by --key",), checks=checks)
 
 
 def propose_event_key(recognised: Recognition | None, rows: Sequence[Row]) -> ProposedKey:
-    """The key of messages that hold several rows: what they say of it, or what the record's key calls it."""
+    """Propose the key of messages with several rows: from what a message says of it, or from the record's key."""
     look = rows[0].look
     layout = look.event.event if look.event else None
     if layout is None:
@@ -59,7 +61,7 @@ def propose_event_key(recognised: Recognition | None, rows: Sequence[Row]) -> Pr
 def propose_record_key(
     recognised: Recognition, rows: Sequence[Row], columns: Mapping[str, ProposedColumn]
 ) -> ProposedKey:
-    """The key that records have, as an object or bare."""
+    """Propose the key that the records have, as an object or as one bare value."""
     look = recognised.look
     if isinstance(look.data, dict) and look.encoding in {Encoding.OBJECT, Encoding.PACKED}:
         return _propose_object(recognised, columns)
@@ -100,7 +102,7 @@ def _read_extended_key(objects: Sequence[dict[str, Any]], columns: Mapping[str, 
 
 
 def _settle_types(key: ProposedKey, columns: Mapping[str, ProposedColumn]) -> ProposedKey:
-    """Key and value have one column of a name and so one type; else the key's columns get a prefix."""
+    """Key and value need one type for a column of the same name; otherwise the key's columns get a prefix."""
     folded = {name.casefold(): name for name in columns}
     shared_columns = [column for column in key.columns if column.name.casefold() in folded]
     for column in shared_columns:
@@ -120,7 +122,7 @@ def _settle_types(key: ProposedKey, columns: Mapping[str, ProposedColumn]) -> Pr
 
 
 def _is_readable(sampled_type: str, target: str) -> bool:
-    """Whether what looks like one type is read as the other without loss."""
+    """Whether values of the one type can be read as the other without loss."""
     texts = {"STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
     is_number = target in {"INT", "BIGINT", "DOUBLE", "FLOAT"} or target.startswith("DECIMAL")
     if sampled_type == "BIGINT":

@@ -1,4 +1,4 @@
-"""Proposes how a table is partitioned and how often it is flushed, from the size and the pace of the log."""
+"""Proposes a table's partitions and its flush interval from the size and the rate of the log."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class Proposal(NamedTuple):
 def propose_partitioning(
     sample: TopicSample, columns: Sequence[ProposedColumn], keys: Sequence[ProposedColumn]
 ) -> Proposal:
-    """A partition transform, or none; merges find rows by the key, appends are read by time."""
+    """Propose a partition transform, or none. Merges find rows by key; appended tables are mostly read by time."""
     if sample.span < LARGE_LOG:
         return Proposal("", f"none: {count(sample.span, 'offset')} in the log; decide before the table grows large")
     if keys:
@@ -44,7 +44,7 @@ def propose_partitioning(
 
 
 def propose_interval(sample: TopicSample) -> Proposal:
-    """How often to flush: once a minute, less often where records come seldom."""
+    """Propose the flush interval: one minute, or longer if records are rare."""
     times = [record.timestamp_ms for record in sample.records if record.timestamp_ms > 0]
     seconds = (max(times) - min(times)) / 1000 if times else 0.0
     if len(times) < 2 or seconds <= 0:

@@ -1,4 +1,4 @@
-"""What was seen in one place of the sampled records: kinds of values, ranges, and what lies inside of them."""
+"""Observes the values in one place of the sampled records: their kinds, ranges, and nested parts."""
 
 import math
 import re
@@ -20,7 +20,7 @@ MICROSECOND_DIGITS = 6
 
 
 class TextKind(StrEnum):
-    """What a text may be besides text."""
+    """What a text may represent besides text."""
 
     DATE = "date"
     MOMENT = "moment"  # with an offset from UTC
@@ -33,7 +33,7 @@ class TextKind(StrEnum):
 
 @dataclass
 class Numbers:
-    """Numbers with a fraction: digits before and behind the point, of the whole number, and how they are written."""
+    """Numbers with a fraction: digits before and after the point, digits of integers, and how they are written."""
 
     count: int = 0
     integer_digits: int = 0
@@ -72,7 +72,7 @@ class Numbers:
 
 @dataclass
 class Observed:
-    """What was seen. `count` are all values, `nulls` among them; `fields` those of objects, `element` that of lists."""
+    """Observed values. `count` includes `nulls`; `fields` are those of objects, `element` that of lists."""
 
     count: int = 0
     nulls: int = 0
@@ -95,11 +95,11 @@ class Observed:
 
     @property
     def present(self) -> int:
-        """Values that are not null."""
+        """The number of values that are not null."""
         return self.count - self.nulls
 
     def count_missing(self, name: str) -> int:
-        """How many of the objects have no such field."""
+        """How many of the objects lack this field."""
         return self.objects - self.fields[name].count
 
     def add(self, value: Any) -> None:
@@ -167,7 +167,7 @@ class Observed:
 
 
 def find_text_kind(text: str) -> TextKind:
-    """What the text may be, by its form alone."""
+    """What the text may represent, judged by its form alone."""
     if not text:
         return TextKind.EMPTY
     if DATE_PATTERN.fullmatch(text):

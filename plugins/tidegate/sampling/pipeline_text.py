@@ -1,4 +1,4 @@
-"""Writes a proposed pipeline as YAML: each value with its reason, CHECK at the line of each that may be wrong."""
+"""Writes a proposed pipeline as YAML, each value with its reason. CHECK marks each line that may be wrong."""
 
 import json
 import re
@@ -18,7 +18,7 @@ STEP = "  "
 
 @dataclass(frozen=True)
 class ProposedPipeline:
-    """A pipeline file to be. `kafka` is a connection id or inline settings."""
+    """A proposed pipeline file. `kafka` is a connection id or inline settings."""
 
     name: str
     kafka: str | dict[str, str]
@@ -116,7 +116,7 @@ def _render_value(value: ProposedValue) -> list[str]:
 
 
 def _render_schema(columns: Sequence[ProposedColumn]) -> list[str]:
-    """The columns one a line; what is known of each is a comment of DDL beside it."""
+    """The columns, one in each line, each with its remarks as a DDL comment."""
     if not columns:
         return []
     lines = ["schema: |"]
@@ -130,7 +130,9 @@ def _render_schema(columns: Sequence[ProposedColumn]) -> list[str]:
 
 
 def _render_checks(checks: Iterable[PlacedCheck], *places: str) -> list[str]:
-    """Points whose place begins with one of these words, but not those of single columns, which stand at theirs."""
+    """The checks whose place begins with one of these words, without those of single columns, which are at their
+    column.
+    """
     lines = []
     for check in checks:
         if (not places or check.place.startswith(places)) and not re.match(r"\w+\.schema .", check.place):
@@ -149,7 +151,7 @@ def _wrap(text: str, first: str = "# ", more: str = "#   ") -> list[str]:
 
 
 def clean(text: str) -> str:
-    """One line of printable text: names of fields may hold anything."""
+    """Reduce a text to one printable line: names of fields may contain any character."""
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 

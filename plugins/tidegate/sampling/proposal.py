@@ -1,4 +1,4 @@
-"""Puts together what a sample of one topic says of its table: format, columns, key and mode."""
+"""Proposes a table from the sample of one topic: format, columns, key and mode."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ FEW_RECORDS = 20
 
 @dataclass(frozen=True)
 class Registered:
-    """What a registry says of keys or values: their format with its options, and the columns of the latest schema."""
+    """The format of keys or values that a registry states, with its options and the columns of the latest schema."""
 
     format: RecordFormat
     options: dict[str, Any]
@@ -40,7 +40,7 @@ Lookup = Callable[[TopicSample, str, Recognition], Registered]
 
 @dataclass(frozen=True)
 class ProposedValue:
-    """How values are read. `is_stated`: the columns come from the registry and are not written down."""
+    """How values are read. `is_stated`: the registry has the columns, so the file does not list them."""
 
     format: RecordFormat
     columns: tuple[ProposedColumn, ...]
@@ -72,7 +72,7 @@ class ProposedTable:
 
 
 def propose_table(sample: TopicSample, name: str, lookup: Lookup, key_fields: Sequence[str] = ()) -> ProposedTable:
-    """What the sample says. `GiveUp` where there is nothing to conclude anything from."""
+    """Propose a table. `GiveUp` if the sample allows no conclusion."""
     recognised = recognise(sample, "value")
     tombstones = sum(record.value is None for record in sample.records)
     if recognised is None:
@@ -126,7 +126,7 @@ def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup)
 
 
 def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list[ProposedColumn], list[str]]:
-    """Columns of rows that live; those of deleted ones may lack everything but the key."""
+    """Propose columns from rows that exist: deleted rows may have only the key."""
     live = [row for row in rows if not row.is_deleted] or rows
     look = recognised.look
     stated = _read_stated(live)
@@ -141,7 +141,7 @@ def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list
 
 
 def _read_stated(rows: Sequence[Row]) -> dict[str, Guess]:
-    """The types that the source states, the newest first: in the envelope's schema, or in a message's own field."""
+    """Read the types that the source states, newest first: from the envelope's schema, or a field of the message."""
     stated: dict[str, Guess] = {}
     for row in sorted(rows, key=lambda row: row.record.timestamp_ms, reverse=True):
         layout = row.look.event.event if row.look.event else None
@@ -168,7 +168,7 @@ def _list_line_checks(sample: TopicSample, misfit_count: int, number: int, width
 
 
 def _list_event_checks(rows: Sequence[Row], record_format: RecordFormat) -> list[PlacedCheck]:
-    """A topic with the changes of several source tables would mix their rows."""
+    """Warn if a topic has the changes of several source tables: one table would mix their rows."""
     layout = record_format.event
     if layout is None:
         return []
@@ -183,7 +183,7 @@ def _list_event_checks(rows: Sequence[Row], record_format: RecordFormat) -> list
 
 
 def _list_opaque_checks(recognised: Recognition) -> list[PlacedCheck]:
-    """Values that stay what they are, although there may be more in them."""
+    """List values that are stored as they are, although they may contain more."""
     look, looks = recognised.look, recognised.looks
     if look.encoding is Encoding.BYTES:
         problem = "no format explains these bytes: bare Avro needs avro.schema, bare Protobuf protobuf.descriptor"
@@ -238,7 +238,7 @@ def _propose_key(
 
 
 def _settle_registered(key: ProposedKey, registered: Registered, value: ProposedValue) -> ProposedKey:
-    """A registered key's column and the value's of that name need one type and one spelling, or a prefix."""
+    """A registered key's column and the value's column of that name need one type and spelling, or a prefix."""
     types = {column.name.casefold(): (column.name, column.type) for column in value.columns}
     for column in registered.columns:
         value_column = types.get(column.name.casefold(), (column.name, column.type))
@@ -272,7 +272,7 @@ def _list_sample_checks(table: ProposedTable) -> list[PlacedCheck]:
 
 
 def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
-    """What upserts or appends would do that may not be meant."""
+    """List effects of upserts or appends that the user may not intend."""
     sample, key = table.sample, table.key
     checks = [PlacedCheck("key", check) for check in key.checks]
     records = [record for record in sample.records if record.key is not None]

@@ -27,10 +27,11 @@ MAX_ID = 2**27  # registries count from 1; a greater number ahead of a value is 
 
 @dataclass(frozen=True)
 class Look:
-    """What one key or value looks like. `kind` is counted; `data` is what it holds, without any envelope.
+    """The format of one key or value. `kind` is the format by which looks are counted; `data` is the content without an
+    envelope.
 
-    `schema` is Kafka Connect's beside the payload; `wire` and `schema_id` say where a registered schema's id lies;
-    `text` is what stands there where it is text.
+    `schema` is Kafka Connect's, beside the payload. `wire` and `schema_id` locate a registered schema's id. `text` is
+    the content if it is text.
     """
 
     kind: str
@@ -46,7 +47,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Recognition:
-    """What most keys or values of a topic look like; `looks` are those, in the order of their records."""
+    """The format of most keys or values of a topic. `looks` are those, in the order of their records."""
 
     look: Look
     looks: tuple[Look, ...]
@@ -55,7 +56,7 @@ class Recognition:
 
 
 def recognise(sample: TopicSample, part: str) -> Recognition | None:
-    """The format of a topic's values or keys; None where there are none. Others than the most are said."""
+    """The format of most of a topic's values or keys; None without any. Other formats are reported as a check."""
     groups: dict[str, list[tuple[KafkaRecord, Look]]] = {}
     for record in sample.records:
         data = record.value if part == "value" else record.key
@@ -88,7 +89,7 @@ def recognise(sample: TopicSample, part: str) -> Recognition | None:
 
 
 def _join_objects(groups: dict[str, list[tuple[KafkaRecord, Look]]]) -> None:
-    """An event with the schema in an envelope and one without are of one format."""
+    """Treat events with and without the envelope of a schema as one format."""
     for record_format in EVENT_FORMATS:
         plain = record_format.event.noun if record_format.event else ""
         if plain in groups and f"{plain} with its schema" in groups:
@@ -96,7 +97,7 @@ def _join_objects(groups: dict[str, list[tuple[KafkaRecord, Look]]]) -> None:
 
 
 def _join_numbers(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) -> None:
-    """Numbers of eight bytes, of which the larger ones look as if the id of a schema stood ahead of three bytes."""
+    """Treat numbers of eight bytes as one format: the first bytes of large ones look like the id of a schema."""
     registered = groups.get(REGISTERED, [])
     parts = [(record, record.value if part == "value" else record.key) for record, _ in registered]
     ids = {look.schema_id for _, look in registered}
@@ -114,7 +115,7 @@ def _join_numbers(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) 
 
 
 def _join_texts(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) -> None:
-    """Where some keys are no JSON, or some values no longer JSON, all of them are text."""
+    """If some keys are no JSON, or some values are not, all of them are text."""
     words = [kind for kind, entries in groups.items() if entries[0][1].encoding is Encoding.TEXT]
     if len(words) > 1 or part == "value":
         text_looks = [entry for kind in words for entry in groups.pop(kind)]
@@ -124,7 +125,7 @@ def _join_texts(groups: dict[str, list[tuple[KafkaRecord, Look]]], part: str) ->
 
 
 def look_at(data: bytes, headers: tuple[tuple[str, bytes | None], ...] = (), part: str = "value") -> Look:
-    """One key or value by itself."""
+    """Recognise one key or value by itself."""
     registered = _find_schema_id(data, dict(headers), part)
     if registered is not None:
         return registered

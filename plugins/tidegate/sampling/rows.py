@@ -1,4 +1,4 @@
-"""Takes the rows out of recognised records: of an event its newer state, of a line its columns, of a text its value."""
+"""Extracts rows from recognised records: the newer state of an event, the columns of a line, the value of a text."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ _MARKED: dict[str, Callable[[Any], Any]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One row with the record and the look that it comes from."""
+    """One row, with the record and the look that it was extracted from."""
 
     record: KafkaRecord
     look: Look
@@ -51,7 +51,7 @@ def list_rows(recognised: Recognition, delimiter: str = "", width: int = 0) -> l
 
 
 def _read_event(record: KafkaRecord, look: Look, layout: EventLayout) -> Iterable[Row]:
-    """The newer state; of a delete what is told of the row."""
+    """Read the newer state of an event; of a delete, what the event says of the deleted row."""
     is_deleted = look.data.get(layout.operation) in layout.deletes
     states = next((look.data[name] for name in layout.rows if look.data.get(name)), None)
     for document in states if isinstance(states, list) else [states]:
@@ -67,7 +67,7 @@ def _read_line(record: KafkaRecord, look: Look, delimiter: str, width: int) -> I
 
 
 def read_cell(text: str) -> Any:
-    """What a column of a line, or a value that is always sent as text, stands for; nothing is NULL."""
+    """Parse a column of a line, or a value that is always sent as text; an empty text is NULL."""
     if not text:
         return None
     if text in BOOLEANS:

@@ -1,4 +1,4 @@
-"""Records that were sampled from a topic, and what a person has to check of what was concluded from them."""
+"""Records sampled from a topic, and what a person has to check in the proposal."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ MAX_EXAMPLES = 3
 
 
 class PlacedCheck(NamedTuple):
-    """A guess that may be wrong: `place` is where it stands in the file, `text` what to look at."""
+    """A guess that may be wrong: `place` is its place in the file, `text` what to check."""
 
     place: str
     text: str
@@ -21,7 +21,7 @@ class PlacedCheck(NamedTuple):
 
 @dataclass(frozen=True)
 class SampleLimits:
-    """At most about so many records, bytes of keys and values, and seconds, for one topic."""
+    """Limits of the sample of one topic: about how many records, bytes of keys and values, and seconds."""
 
     records: int = 1000
     bytes: int = 32 * 2**20
@@ -30,7 +30,9 @@ class SampleLimits:
 
 @dataclass(frozen=True)
 class TopicSample:
-    """Some of a topic's records. `begin` and `end` of the log are by partition; `is_compacted` is its policy."""
+    """Some of a topic's records. `begin` and `end` are offsets of the log by partition; `is_compacted` is the topic's
+    policy.
+    """
 
     topic: str
     records: tuple[KafkaRecord, ...]

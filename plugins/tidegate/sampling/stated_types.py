@@ -1,4 +1,4 @@
-"""Column types that a source states itself: in Kafka Connect's schema beside a payload, or by MySQL's own types."""
+"""Column types that the source states: in Kafka Connect's schema beside a payload, or as MySQL's types."""
 
 import re
 from typing import Any

@@ -122,8 +122,8 @@ def _describe_distant_batches(ports: Ports, name: str, base: str, table: Table |
     description = "the slices of a backfill" if is_backfill else f"batches={len(waiting)} that are not published"
     return [
         f"pipeline={pipeline.name} table={base}: {description} are staged in {name}, and neither the file nor its "
-        "records name the table now, so no run continues them; name it in tables again, or drop that table if they may be "
-        "lost"
+        "records name the table now, so no run continues them; name it in tables again, or drop that table if they "
+        "may be lost"
     ]
 
 

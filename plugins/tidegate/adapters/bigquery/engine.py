@@ -1,4 +1,4 @@
-"""BigQuery as an engine: a merge's statements run as one named job each."""
+"""BigQuery as an engine: it runs each statement of a merge as one named job."""
 
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.publish_script import list_created_tables
@@ -13,7 +13,7 @@ from tidegate.model import resource_names
 
 
 class BigQueryEngine:
-    """Implements the port `Engine` for statements of BigQuery tables: no Spark, one job each, in order."""
+    """Implements the port `Engine`: runs statements of BigQuery tables in order, without Spark, one job each."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
@@ -32,5 +32,5 @@ class BigQueryEngine:
                 table_marks.remove_expiration(self._warehouse, f"{job.table.split('.', 1)[0]}.{created_table}")
 
     def run_direct(self, job: DirectJob) -> DirectOutcome:
-        """Refuse: no batch for BigQuery is planned as a direct one."""
+        """Raise: `plan` makes no direct batch for BigQuery."""
         raise GiveUp(f"pipeline={job.pipeline}: BigQuery reads no Kafka; its batches are staged")

@@ -1,7 +1,8 @@
-"""Where a pipeline stands in a BigQuery table: one row in a table of positions, moved in the transaction of its rows.
+"""Stores a pipeline's position in a BigQuery table: one row in a table of positions, moved in the transaction of the
+rows.
 
-Every destination has a table of positions of its own: two transactions that change one table cancel each other, and
-destinations must not hold each other up. The row carries a version, which the transaction asserts.
+Each destination has its own table of positions, because two transactions that change one table cancel each other. The
+row has a version, which the transaction asserts.
 """
 
 import json
@@ -42,7 +43,7 @@ TABLE_KEY, JOB_KEY, SCANNED_BYTES_KEY, WRITES_KEY = "table", "job", "bytes", "wr
 
 @dataclass(frozen=True)
 class PositionRow:
-    """One pipeline's row. `properties` are empty where they were written for another table of the same name."""
+    """One pipeline's row. `properties` are empty if they were written for a former table of the same name."""
 
     version: int
     attempt: str
@@ -60,7 +61,7 @@ class PositionRow:
 
 
 def read_position_row(warehouse: Warehouse, table: str, uuid: str, pipeline: str) -> PositionRow | None:
-    """The pipeline's row, by a listing: it costs nothing and waits for no slot."""
+    """Read the pipeline's row by a listing, which is free and waits for no slot; None without one."""
     for row in _list_rows(warehouse, table):
         if row["pipeline"] == pipeline:
             data = json.loads(row["properties"])
@@ -91,7 +92,7 @@ def _list_rows(warehouse: Warehouse, table: str) -> list[dict[str, Any]]:
 
 
 def list_pipelines(warehouse: Warehouse, table: str, uuid: str) -> tuple[str, ...]:
-    """Every pipeline that has a position in the table that is there now."""
+    """List the pipelines that have a position in the current table, by name."""
     rows = _list_rows(warehouse, table)
     return tuple(sorted(row["pipeline"] for row in rows if json.loads(row["properties"]).get(TABLE_KEY) == uuid))
 
@@ -99,10 +100,10 @@ def list_pipelines(warehouse: Warehouse, table: str, uuid: str) -> tuple[str, ..
 def seed_position(  # noqa: PLR0913 (each is one word of the row)
     warehouse: Warehouse, sql: Sql, *, table: str, uuid: str, pipeline: str, properties: dict[str, str]
 ) -> None:
-    """Write a pipeline's first row for a table; `CommitRefused` if it has one, or begins in a newer table just now.
+    """Write a pipeline's first row for a table. `CommitRefused` if it has one, or has just begun in a newer table.
 
-    The job's name comes from the table that is there: of several first runs only one writes it. A job that wrote a row
-    which is gone again, with the table of positions for instance, is followed by the next number.
+    The table's UUID is part of the job's name, so of several first runs only one writes the row. If a job wrote a row
+    that is gone again, for instance with the table of positions, the next number is used.
     """
     row, positions = read_position_row(warehouse, table, uuid, pipeline), resource_names.name_positions_table(table)
     if row is not None and row.is_current:
@@ -131,10 +132,10 @@ def seed_position(  # noqa: PLR0913 (each is one word of the row)
 
 
 def commit_rows_and_position(warehouse: Warehouse, sql: Sql, table_commit: TableCommit) -> None:
-    """The law: rows and position move in one transaction, if the position's version is still the one that was read.
+    """Commit rows and position in one transaction, which is refused if the position's version has changed since it was
+    read.
 
-    The job has a name that every try at this batch gives it: sent again after a lost answer, it is found and not run
-    twice.
+    Each try at this batch gives the job the same name. So a job whose answer was lost is found, and does not run twice.
     """
     row = read_position_row(warehouse, table_commit.table, table_commit.uuid, table_commit.pipeline)
     properties = row.properties if row else {}
@@ -143,16 +144,16 @@ def commit_rows_and_position(warehouse: Warehouse, sql: Sql, table_commit: Table
 
 
 def name_publish_job(table_commit: TableCommit, source: StagedSource, row: PositionRow) -> str:
-    """What is staged names the job, and the row that it moves on.
+    """Name the job after what is staged and after the position row that it moves.
 
-    So a run that was killed, or went to wait elsewhere, finds the job that it sent, whatever its own attempt is.
+    So a run that was killed, or went to wait elsewhere, finds the job that it sent, also under another attempt.
     """
     position_version = (table_commit.cut, row.version, row.changed_ms)
     return name_job("publish", table_commit.table, table_commit.uuid, *position_version, *astuple(source))
 
 
 def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, name: str = "") -> None:
-    """The same, where the commit's properties are all that the row is to tell."""
+    """The same, but the row gets the commit's properties only."""
     place = f"pipeline={table_commit.pipeline} table={table_commit.table}"
     name = name or name_job("publish", table_commit.table, table_commit.uuid, table_commit.attempt)
     checks = _render_staged_checks(warehouse, table_commit.source)
@@ -189,7 +190,7 @@ def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, 
 
 
 def _render_staged_checks(warehouse: Warehouse, source: StagedSource | None) -> list[str]:
-    """An assertion that the staged rows are all there: partitions expire, and what is not there cannot be missed."""
+    """Assert that all staged rows exist: partitions expire, and missing rows would be merged as none."""
     if source is None:
         return []
     rows = staging.read_loaded_rows(warehouse, source.intermediate, source.attempt)
@@ -215,9 +216,10 @@ def _translate_publish_error(
 
 
 def read_publish_changes(warehouse: Warehouse, row: PositionRow) -> dict[str, str]:
-    """What the publish that wrote this row changed and cost, as a summary tells it; empty where nobody knows any more.
+    """What the publish that wrote this row changed and cost, as properties of a summary; empty if it is not known.
 
-    The last statements of a script write the destination. An earlier version's had the position's move behind them.
+    The last statements of a script write the destination. In scripts of an earlier version the position moved after
+    them.
     """
     if not row.job:
         return {}

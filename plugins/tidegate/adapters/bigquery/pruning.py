@@ -1,8 +1,8 @@
-"""Literal bounds of a merge: which keys and which partitions a batch can touch, so that BigQuery reads no others.
+"""Literal bounds of a merge: the keys and partitions that a batch can change, so that BigQuery reads no others.
 
-Bounds of the key are always true. Bounds of the partition column are those of the staged rows where it is part of the
-key, or is said never to change and every row has it; else the partitions in which the keys lie are looked up first, by
-key alone: a delete, a partial update and an unchanged value do not tell where their row lies.
+Bounds of the key always hold. Bounds of the partition column come from the staged rows if the column is part of the
+key, or is declared to never change and each row has it. Otherwise a query by key first looks up the partitions of the
+rows: a delete, a partial update and an unchanged value do not say where their row is.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +32,7 @@ QueryRunner = Callable[[str], list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class TableLayout:
-    """How a table that is there is laid out; `schema` its own, `clustered` its clustering columns."""
+    """The layout of an existing table; `schema` is the table's own, `clustered` its clustering columns."""
 
     schema: Struct
     partitioning: Partitioning | None = None
@@ -61,7 +61,7 @@ class TableLayout:
 
 
 def compute_bounds(layout: TableLayout, rows: QueryRunner, sql: Sql, positions: str, values: MergeInput) -> Bounds:
-    """What bounds a merge that is filled with `values`; `rows` runs a query. Tables without a layout cost nothing."""
+    """Compute the bounds of a merge with these `values`; `rows` runs a query. Without a layout there is no query."""
     leaves, partition = list(_iterate_bounded_leaves(layout, values)), layout.partitioning
     if partition is None and not leaves:
         return UNBOUNDED

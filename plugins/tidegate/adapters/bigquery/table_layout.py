@@ -1,4 +1,4 @@
-"""How a BigQuery table is laid out: its partitions and its options, from the words of `create` in the pipeline file."""
+"""The layout of a BigQuery table: its partitions and options, as `create` in the pipeline file declares them."""
 
 import math
 import re
@@ -20,9 +20,9 @@ _PARTITION_ADVICE = "write hours(c), days(c), months(c) or years(c) of a DATE or
 
 @dataclass(frozen=True)
 class Partitioning:
-    """One time column, or the time of ingestion, and how much of it is one partition: HOUR, DAY, MONTH or YEAR.
+    """A time column, or the ingestion time, and the unit of a partition: HOUR, DAY, MONTH or YEAR.
 
-    `numbers` are the beginnings of the partitions of a table that a user has partitioned by ranges of an integer.
+    `numbers` are the starts of the partitions of a table that a user has partitioned by integer ranges.
     """
 
     column: str
@@ -144,7 +144,7 @@ def render_table_options(properties: Mapping[str, str]) -> list[str]:
 
 
 def get_partition_unit(create: Create | None) -> str | None:
-    """For tables partitioned by ingestion whose rows lie at their record's time: how much of it is one partition."""
+    """The unit of the partitions of a table partitioned by ingestion time whose rows lie at their record's time."""
     partitioning = parse_partitioning(create.partition_by) if create else None
     if create is None or partitioning is None or not partitioning.of_ingestion:
         return None

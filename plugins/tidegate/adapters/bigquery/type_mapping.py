@@ -1,4 +1,4 @@
-"""Spark's type texts and BigQuery's types, each from the other, and a staged value as the type that a table holds."""
+"""Maps Spark's types to BigQuery's and back, and renders a staged value as the type of its column."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -80,9 +80,9 @@ def render_time_as(time: str, kind: str) -> str:
 
 
 def to_stored_type(data_type: DataType) -> DataType:
-    """The type that a BigQuery table gives back for a Spark type: what was small is wide, a map is its entries.
+    """The type that BigQuery returns for a Spark type: small numbers are wide, a map is an array of its entries.
 
-    `ConfigurationError` for what BigQuery has no room for: arrays of arrays.
+    `ConfigurationError` for what BigQuery cannot store: arrays of arrays.
     """
     match data_type:
         case Array(Array() | Map()):
@@ -101,12 +101,12 @@ def to_stored_type(data_type: DataType) -> DataType:
 
 
 def to_stored_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Columns as a BigQuery table gives them back: what an evolution compares with the table."""
+    """Columns as BigQuery returns them, for a comparison with the table."""
     return tuple(Column(c.name, format_type(to_stored_type(parse_type(c.type))), c.nullable) for c in columns)
 
 
 def to_bigquery_schema(columns: Iterable[Column]) -> list[dict[str, Any]]:
-    """The same columns as the fields of the REST API; `ConfigurationError` names a type or a name that cannot be."""
+    """The columns as fields of the REST API. `ConfigurationError` names a type or name that BigQuery refuses."""
     struct = to_struct(columns)
     return [_to_schema_field(name, inner, name in struct.required) for name, inner in struct.fields]
 
@@ -149,7 +149,7 @@ def to_columns(schema: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
 
 
 def read_table_struct(schema: Iterable[Mapping[str, Any]]) -> Struct:
-    """What a table holds, from the fields of the REST API, with what is required in it, and what has a default."""
+    """Read a table's schema from the fields of the REST API, with required fields and defaults."""
     fields = list(schema)
     required_names = frozenset(f["name"] for f in fields if str(f.get("mode", "")).upper() == "REQUIRED")
     defaulted = frozenset(f["name"] for f in fields if f.get("defaultValueExpression"))
@@ -172,8 +172,9 @@ def _convert_to_spark(field: Mapping[str, Any]) -> DataType:
 
 
 def render_comparable(column: tuple[str, DataType | None], of: str) -> str:
-    """SQL text: a column of `of` by which it is compared. Arrays and structs have no equality in which NULL is equal to
-    NULL, nor is NaN equal to itself: those are compared as text."""
+    """SQL text: a column of `of` in a form that can be compared. In arrays and structs NULL is not equal to NULL, nor
+    NaN to itself, so they are compared as text.
+    """
     name, kind = column
     text = f"{of}.{quote(name)}"
     is_plain = isinstance(kind, Primitive) and kind.name not in ("FLOAT", "DOUBLE")

@@ -77,7 +77,7 @@ def _note_catalog(ledger: SettingsLedger, draft: Draft) -> None:
 
 
 def _find_control(ledger: SettingsLedger, config: ConnectorConfig) -> ControlTopic:
-    """The topic and the groups by which the sink's tasks and its coordinator agree."""
+    """The topic and the consumer groups through which the sink's tasks and its coordinator agree."""
     topic = ledger.get("iceberg.control.topic", "control-iceberg")
     connect = _find_connect_group(ledger, config)
     group = connect
@@ -132,7 +132,7 @@ def _name_tables(
 
 
 def _plan_modes(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
-    """Apache's sink appends, and so does Tabular's, unless it is told that rows have a key."""
+    """Both sinks append; Tabular's upserts if a setting says that records have a key."""
     cdc = ledger.get("iceberg.tables.cdc-field")
     upserts = ledger.is_true("iceberg.tables.upsert-mode-enabled") or bool(cdc)
     ledger.map("iceberg.tables.upsert-mode-enabled", f"tables[].upsert: {str(upserts).lower()}")

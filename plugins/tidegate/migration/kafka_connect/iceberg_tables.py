@@ -12,7 +12,7 @@ DYNAMIC = "iceberg.tables.dynamic-enabled"
 
 
 def plan_iceberg_tables(ledger: SettingsLedger, draft: Draft, names: list[str]) -> list[dict[str, Any]]:
-    """One entry for each table that the sink writes; a table without a route gets no records there, and none here."""
+    """Make an entry for each table that the sink writes. A table without a route gets no records, so no entry."""
     field, is_dynamic = ledger.get(ROUTE_FIELD), ledger.is_true(DYNAMIC)
     ledger.map(ROUTE_FIELD, "tables[].route.field")
     ledger.map(DYNAMIC, "tables[].route", "a record goes to the table that it names")

@@ -15,9 +15,9 @@ NEEDS_SCHEMA = (
 class RecordPlan:
     """What is known of the records so far; each converter and transform adds to it.
 
-    `computed` are columns and the SQL that makes them; `kept` are the only fields that stay, None for all of them.
-    `topic_renames` are patterns with their replacements, in Java's syntax. `is_typed` says whether the format knows
-    its fields without a schema in the file.
+    `computed` are columns with the SQL that computes them. `kept` are the only fields that remain, None for all.
+    `topic_renames` are patterns with their replacements, in Java's syntax. `is_typed`: the format knows its fields
+    without a schema in the file.
     """
 
     key: dict[str, Any] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from tidegate.migration.settings_ledger import SettingsLedger
 
 
 class Transform:
-    """The settings below ``<root><alias>.``; `is_refused` tells whether its effect is missing from the file."""
+    """The settings below ``<root><alias>.``; `is_refused`: its effect is missing from the pipeline file."""
 
     def __init__(self, ledger: SettingsLedger, alias: str, root: str = "transforms.") -> None:
         self.alias = alias

@@ -1,4 +1,4 @@
-"""One BigQuery project as the adapters beside this use it: jobs with names of their own, tables, and time limits."""
+"""The client of one BigQuery project: named jobs, tables, and a time limit for each request."""
 
 import hashlib
 import re
@@ -28,7 +28,7 @@ SENT_JOB_TIMEOUT_SECONDS = 60  # how long a job is asked for whose name is taken
 
 
 class Warehouse:
-    """The project of one catalog. The client is made at the first use: importing it takes seconds."""
+    """The BigQuery project of one catalog. Google's client is created at its first use: its import takes seconds."""
 
     def __init__(
         self, catalog: Catalog, resolve: Resolve, watcher: Watcher | None = None, pipeline: str | None = None
@@ -98,7 +98,7 @@ class Warehouse:
         return table
 
     def has_dataset(self, reference: str) -> bool:
-        """Whether ``project.dataset`` is there; not known, and so False, where nobody lets us look."""
+        """Whether ``project.dataset`` exists; False also where the identity may not look."""
         from google.api_core.exceptions import Forbidden, NotFound
 
         with translate_client_errors(f"dataset={reference}"), suppress(Forbidden, NotFound):
@@ -146,7 +146,7 @@ class Warehouse:
                 return []
 
     def run_statement(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
-        """Run one statement to its end; the finished job. Idempotent statements only: it may run twice."""
+        """Run one statement and return the finished job. It may run twice, so it must be idempotent."""
         config = self._build_config({}, query_parameters=list(parameters))
         place = f"statement={' '.join(sql.split())[:60]}"
         with translate_client_errors(place):
@@ -154,17 +154,17 @@ class Warehouse:
             return self._require_success(place, job)
 
     def query_rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """The rows of one query."""
+        """Run one query and return its rows, by column name."""
         job = self.run_statement(sql, parameters)
         with translate_client_errors("query"):
             return [dict(row) for row in job.result(**self._limits)]
 
     def run_script_once(self, place: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> Any:
-        """Run a script, which may tell its job's id, under a name of its own; the finished job.
+        """Run a script as a named job, at most once, and return the finished job. The script may contain its job's id.
 
-        So no answer that is lost makes it run twice: a job of that name that is there already was sent by a call whose
-        answer was lost, or that went to wait elsewhere, and its end is waited for. One that failed, and was told, is
-        followed by the next number. `JobFailed`, or `OutcomeUnknown`.
+        A job of this name that exists was sent by an earlier call, whose answer was lost or which went to wait
+        elsewhere. This call waits for that job and sends none. If that job failed, and the failure was reported, the
+        next number is used. Raises `JobFailed`, or `OutcomeUnknown`.
         """
         number = 0
         while True:
@@ -181,7 +181,7 @@ class Warehouse:
             number = max(number + 1, self.find_newest_number(name, number))
 
     def is_new_failure(self, job_id: str, is_new: bool) -> bool:
-        """Whether nobody was told yet that this job failed; the next call sends the next number then."""
+        """Whether this job's failure has not been reported yet. The next call then uses the next number."""
         if not is_new and job_id != self._watcher.deferred_job_id:
             return False
         self._watcher.deferred_job_id = ""
@@ -199,7 +199,9 @@ class Warehouse:
         return False
 
     def _get_job(self, job_id: str, location: str | None = None) -> Any:
-        """A job at its location, or where tables were seen; unasked BigQuery looks at the catalog's, or in two."""
+        """Read a job at its location, or where tables were found; without one BigQuery looks at the catalog's, or in
+        two.
+        """
         from google.api_core.exceptions import NotFound
 
         for place in [location] if location else self._regions:
@@ -216,7 +218,7 @@ class Warehouse:
             return self.find_sent_job(place, job_id), False
 
     def find_sent_job(self, place: str, job_id: str) -> Any:
-        """A job whose name is taken. BigQuery may say for a while that there is none; then `OutcomeUnknown`."""
+        """Read the job that has taken a name. `OutcomeUnknown` if BigQuery says for too long that there is none."""
         from google.api_core.exceptions import NotFound
 
         began = time.monotonic()
@@ -240,7 +242,7 @@ class Warehouse:
         return config
 
     def estimate_read_bytes(self, sql: str) -> int:
-        """Bytes that one statement would read, by a dry run, which costs nothing; 0 where the server counts none."""
+        """Bytes that one statement would read, by a dry run, which is free; 0 if the server does not count them."""
         from google.cloud import bigquery
 
         config = bigquery.QueryJobConfig(dry_run=True, use_query_cache=False)
@@ -249,7 +251,7 @@ class Warehouse:
             return int(job.total_bytes_processed or 0)
 
     def read_job(self, job_id: str, location: str | None = None) -> Any:
-        """A job as it stands."""
+        """Read the current state of a job."""
         with translate_client_errors(f"job={job_id}"):
             return self._get_job(job_id, location)
 
@@ -273,9 +275,9 @@ class Warehouse:
         return job
 
     def wait(self, job: Any, *, is_named: bool = False) -> None:
-        """Ask until the job has ended, well or not; each question has its own time limit.
+        """Poll a job until it has ended, well or not. Each request has its own time limit.
 
-        One that is named may be waited for elsewhere: whoever comes back finds it by its name.
+        The wait for a named job may go on elsewhere: whoever continues finds the job by its name.
         """
         named_job, began = NamedJob.from_job(self._catalog, job) if is_named else None, time.monotonic()
         if named_job is not None:

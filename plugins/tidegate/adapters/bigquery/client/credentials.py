@@ -1,4 +1,6 @@
-"""Who we are to Google Cloud: an Airflow connection of its type, the machine's own identity, or nobody for a test."""
+"""Which identity Tidegate uses on Google Cloud: that of an Airflow connection, of the machine, or none on a test
+server.
+"""
 
 import json
 from typing import Any

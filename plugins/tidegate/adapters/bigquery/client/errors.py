@@ -1,4 +1,4 @@
-"""What BigQuery's answers mean for a record's batch: try again, give up, cut again, or look first."""
+"""What BigQuery's errors mean for a batch: retry, give up, merge again, or read the table's position first."""
 
 import re
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ MAX_SHOWN_CHARACTERS = 500  # letters of BigQuery's message
 
 @dataclass(frozen=True)
 class Service:
-    """Whose answer an error is, and the way out where it refuses us, or does not have what was asked for."""
+    """The service that answered, and what to do if it refuses us or lacks what was requested."""
 
     name: str
     if_forbidden: str = ""
@@ -73,12 +73,12 @@ class JobFailed(Exception):
 
     @property
     def is_conflict(self) -> bool:
-        """Whether another transaction changed the same table at once."""
+        """Whether another transaction changed the same table at the same time."""
         return any(words in self.message.casefold() for words in CONFLICT_MESSAGES)
 
     @property
     def exceeds_billed_limit(self) -> bool:
-        """Whether it would have read more than `max_bytes_billed` allows; BigQuery then reads and bills nothing."""
+        """Whether the job would have read more than `max_bytes_billed`. BigQuery then reads and bills nothing."""
         return self.reason == BILLED_LIMIT_REASON or "exceeded limit for bytes billed" in self.message.casefold()
 
     @property
@@ -95,9 +95,9 @@ class JobFailed(Exception):
 
 @contextmanager
 def translate_client_errors(place: str, *, is_sent: bool = False, service: Service = BIGQUERY) -> Iterator[None]:
-    """Turn the errors of the client of a service into ours; jobs that fail tell it themselves.
+    """Translate the errors of a service's client into ours. A failed job raises its own error.
 
-    With `is_sent`, no answer is an unknown outcome; a refused log-in asks a person, all else is tried again.
+    With `is_sent`, a missing answer is `OutcomeUnknown`. A refused log-in needs a person; all other errors are retried.
     """
     from google.api_core import exceptions
     from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
@@ -129,7 +129,7 @@ def translate_client_errors(place: str, *, is_sent: bool = False, service: Servi
 
 
 def translate_error(port: Any, verb: str, table: str, error: Exception) -> RetryLater | GiveUp | None:
-    """What a job's failure means that no verb has judged itself; None for an unexpected error."""
+    """The error of a failed job that no port has translated itself; None for an unexpected one."""
     return translate_job_error(f"table={table}: {verb}", error) if isinstance(error, JobFailed) else None
 
 
@@ -137,7 +137,7 @@ translate_bigquery_errors = translate_errors(translate_error)
 
 
 def translate_job_error(place: str, error: JobFailed) -> RetryLater | GiveUp:
-    """A failed job as what the caller does next."""
+    """The error that tells the caller of a failed job what to do next."""
     lasting = _explain_limit(error)
     if lasting:
         return GiveUp(f"{place}: {lasting}")
@@ -150,7 +150,7 @@ def translate_job_error(place: str, error: JobFailed) -> RetryLater | GiveUp:
 
 
 def _explain_limit(error: JobFailed) -> str:
-    """A limit that the same statement meets again each time; empty for none."""
+    """Explain a limit that the same statement meets again at each try; empty for none."""
     if error.exceeds_billed_limit:
         return f"it would read more than max_bytes_billed, nothing was changed: {error}; {COST_ADVICE}"
     if TOO_MANY_PARTITIONS_MESSAGE in error.message.casefold():
@@ -161,7 +161,7 @@ def _explain_limit(error: JobFailed) -> str:
 
 
 def _explain_interruption(error: JobFailed) -> str:
-    """Why the job ended before its work was done, although nothing is wrong with that; empty for an unknown reason."""
+    """Explain why a job ended early although nothing is wrong with it; empty for an unknown reason."""
     if STREAMED_ROWS_MESSAGE in error.message.casefold():
         return (
             "rows of it are still in BigQuery's streaming buffer, nothing was changed, it will be tried again: "

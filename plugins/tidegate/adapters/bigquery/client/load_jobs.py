@@ -1,4 +1,4 @@
-"""How files of a stage job come into a BigQuery table: load jobs, each with a name of its own, appended once."""
+"""Load jobs append the files of a stage job to a BigQuery table. Each has a name of its own, so it appends once."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,9 @@ from tidegate.failpoints import hit_failpoint
 
 @dataclass(frozen=True)
 class LoadRequest:
-    """What the jobs of one attempt share: words for messages, the table, and the labels of cost reports."""
+    """What the load jobs of one attempt share: the place that messages name, the table, and the labels for cost
+    reports.
+    """
 
     message_prefix: str
     table: str
@@ -21,10 +23,10 @@ class LoadRequest:
 
 
 def run_load_job(warehouse: Warehouse, request: LoadRequest, name: str, source: Path | str) -> int:
-    """Append a Parquet file, or all that a URI names, to a table by a load job of this name; rows that came in.
+    """Append a Parquet file, or all files of a URI, to a table by a named load job; returns the number of rows.
 
-    A job of that name which is there was sent by a call whose answer was lost: its end is waited for. One that failed,
-    and was told, is followed by the next number: a load that failed has brought in nothing.
+    A repeat appends nothing twice: if a job of this name exists, its answer was lost, and this call waits for it. If
+    that job failed, and the failure was reported, the next number is used: a failed load has appended nothing.
     """
     number = 0
     while True:

@@ -1,4 +1,4 @@
-"""Jobs of BigQuery that carry a name of their own, as those see them who show them, or wait for them elsewhere."""
+"""Named jobs of BigQuery, for those who show them or wait for them elsewhere."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from tidegate.spec.catalog import Catalog
 
 @dataclass(frozen=True)
 class NamedJob:
-    """A load job or a publish, in the project and the location where it runs; `catalog` says how to get there."""
+    """A load job or a publish, with its project and location. `catalog` says with which client to reach it."""
 
     catalog: Catalog = field(repr=False)
     project: str
@@ -27,7 +27,7 @@ class NamedJob:
 
     @property
     def address(self) -> str:
-        """Where people look at it: the console, or what a test server tells of it."""
+        """The job's page in the console, or what a test server gives in its place."""
         endpoint = self.catalog.properties.get("endpoint")
         if endpoint:
             return f"{endpoint}/bigquery/v2/projects/{self.project}/jobs/{self.job_id}"
@@ -36,7 +36,7 @@ class NamedJob:
 
 
 def find_newest_number(has_job: Callable[[int], bool], known_number: int) -> int:
-    """The highest number that a job has: they are given in order, so that few need to be looked at."""
+    """The highest number that a job has. Numbers are given in order, so few lookups are needed."""
     low, step = known_number, 1
     while has_job(low + step):
         low, step = low + step, step * 2
@@ -47,5 +47,5 @@ def find_newest_number(has_job: Callable[[int], bool], known_number: int) -> int
 
 
 def iterate_pauses() -> Iterator[float]:
-    """Seconds between two questions: short at first, then longer, for statements that take minutes."""
+    """Seconds between two polls: short at first, longer later, because some statements take minutes."""
     return (min(2.0, 0.05 * 1.5**n) for n in count())

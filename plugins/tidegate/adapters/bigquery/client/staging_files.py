@@ -1,4 +1,4 @@
-"""The folder between Spark and BigQuery's load jobs: on a disk that both see, or in a bucket of Cloud Storage."""
+"""The folder from which load jobs read what Spark wrote: on a shared disk, or in a bucket of Cloud Storage."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ class Folder(Protocol):
         ...
 
     def get_load_source(self, path: str) -> list[Path] | str:
-        """What a load job takes the Parquet files below `path` from: files to upload, or one URI for all."""
+        """What a load job reads the Parquet files below `path` from: files to upload, or one URI for all."""
         ...
 
     def read(self, path: str) -> bytes | None:
@@ -28,7 +28,7 @@ class Folder(Protocol):
         ...
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file as a whole: nobody sees half of it."""
+        """Write a file atomically: nobody sees a part of it."""
         ...
 
     def list_paths(self, path: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the job of a staged attempt was asked, noted beside its files: whoever asks the same takes them over."""
+"""Notes what the job of a staged attempt was asked for, so that an equal request takes its files over."""
 
 import json
 
@@ -12,7 +12,7 @@ REQUEST_FILE = "request.json"
 
 
 def sign_attempt(warehouse: Warehouse, intermediate: str, signed: SignedAttempt) -> None:
-    """Note what the job of an attempt was asked, where its counts are there and its records add up."""
+    """Note what an attempt's job was asked for, if its counts are there and add up."""
     place = get_folder(intermediate, signed.batch, signed.attempt)
     outcome = read_job_outcome(warehouse, place)
     if outcome is not None and not outcome.bad:
@@ -22,7 +22,7 @@ def sign_attempt(warehouse: Warehouse, intermediate: str, signed: SignedAttempt)
 
 
 def find_signed(warehouse: Warehouse, intermediate: str) -> list[SignedAttempt]:
-    """Every attempt that is signed; one that another run has just cleaned up is none."""
+    """Find the signed attempts. One that another run has just removed is left out."""
     names, attempts = set(warehouse.folder.list_paths(get_folder(intermediate))), list[SignedAttempt]()
     for name in sorted(names):
         place = BATCH_PATH_PATTERN.search(f"/{name}")

@@ -1,4 +1,4 @@
-"""What keeps a destination and its position together: a mark on the table, and no day on which either would expire."""
+"""Protects a destination and its position: marks the table, and removes its expiration."""
 
 import hashlib
 import logging
@@ -15,12 +15,12 @@ DIGEST_LETTERS = 12
 
 
 def is_written_by(table: Any, pipeline: str) -> bool:
-    """Whether this pipeline has published into this very table, and not into one that had its name or was copied."""
+    """Whether this pipeline has published into this very table, and not into a former one of its name or a copy."""
     return bool((table.labels or {}).get(_build_label(pipeline)) == get_uuid(table))
 
 
 def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> None:
-    """Before rows are written for the first time: mark the table as one that the pipeline has a position for."""
+    """Mark the table as one that the pipeline has a position for, before its first rows are written."""
     if not is_written_by(table, pipeline):
         remove_expiration(warehouse, resource_names.name_positions_table(name))  # it may be an earlier version's
         table.labels = {**(table.labels or {}), _build_label(pipeline): get_uuid(table)}
@@ -28,7 +28,7 @@ def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> No
 
 
 def remove_expiration(warehouse: Warehouse, name: str) -> None:
-    """Take away the time at which a table of ours would expire: a dataset gives its default to each that is made."""
+    """Remove a table's expiration. A dataset gives its default to each table that is created in it."""
     table = warehouse.find_table(name)
     if table is not None and table.expires is not None:
         log.info("table=%s would expire at %s: that is taken away", name, table.expires)
