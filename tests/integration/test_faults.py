@@ -46,7 +46,7 @@ def test_flush_killed_by_the_operating_system_is_finished_by_the_next(workbench,
     workbench.produce(topic, *(build_upsert(n, "x") for n in range(2, 50)))
     cut = Point.parse("merge/commits.start_branch:after:1")
     runner = runners.start(workbench.build_environment(), "flush", "killed", at=cut, kind="stopped")
-    wait_until(runner.stopped, "the runner has cut its branch")
+    wait_until(runner.is_stopped, "the runner has cut its branch")
     os.kill(runner.pid, signal.SIGKILL)
     assert runner.wait_for_end().code == -signal.SIGKILL
     assert len(workbench.load_iceberg("shop.killed").metadata.refs) == 3

@@ -809,7 +809,7 @@ def test_range_is_cut_into_slices_as_often_for_forty_partitions_as_for_two(monke
         cuts.append(table)
         return cut(self, table)
 
-    monkeypatch.setattr(Backfill, "slices", count)
+    monkeypatch.setattr(Backfill, "list_slices", count)
     for partitions in (2, 40):
         world, pipeline = World(), build_pipeline()
         world.broker.create("orders", partitions)

@@ -199,9 +199,7 @@ class Warehouse:
         return False
 
     def _get_job(self, job_id: str, location: str | None = None) -> Any:
-        """Read a job at its location, or where tables were found; without one BigQuery looks at the catalog's, or in
-        two.
-        """
+        """Read a job at its location, or where tables were found; else BigQuery looks at the catalog's, or in two."""
         from google.api_core.exceptions import NotFound
 
         for place in [location] if location else self._regions:
