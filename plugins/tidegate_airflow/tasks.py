@@ -262,11 +262,8 @@ def run_replay(
     from tidegate.reprocess.replay import replay_dead_letters
 
     with raise_airflow_errors():
-        letter_filter, ports = build_letter_filter(run_params), assemble_ports(name, engine)
-        return [
-            result.to_dict()
-            for result in replay_dead_letters(ports, letter_filter, lambda part: keep_part(part.to_dict()))
-        ]
+        letters, ports = build_letter_filter(run_params), assemble_ports(name, engine)
+        return [one.to_dict() for one in replay_dead_letters(ports, letters, lambda part: keep_part(part.to_dict()))]
 
 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:
@@ -284,7 +281,7 @@ def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None 
         try:
             result = publish(ports, run_params["resynchronise"], again).to_dict()
             metrics.send_publication_metrics(
-                name, {count_name: float(result[count_name]) for count_name in ("inserted", "updated", "deleted")}
+                name, {kind: float(result[kind]) for kind in ("inserted", "updated", "deleted")}
             )
             return result
         finally:

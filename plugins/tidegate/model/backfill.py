@@ -48,7 +48,7 @@ class Backfill:
     topic_ids: dict[str, str]
 
     @classmethod
-    def from_content(cls, pipeline: str, **content: Any) -> "Backfill":
+    def build(cls, pipeline: str, **content: Any) -> "Backfill":
         """A backfill with the id that its content gives it."""
         draft = cls(id="", **content)
         text = json.dumps({"pipeline": pipeline, **draft.to_dict()}, sort_keys=True)

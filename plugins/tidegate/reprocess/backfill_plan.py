@@ -131,10 +131,7 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
             raise NothingToDo(f"pipeline={pipeline.name}: no offset lies in the wanted range")
         ids = {t: i for t, i in log.topic_ids.items() if any(t in part.ranges.by_topic for part in busy)}
         content = {"asked": request.text, "max_records": pipeline.merge.max_records, "tables": busy}
-        backfill, resumed = (
-            Backfill.from_content(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids),
-            False,
-        )
+        backfill, resumed = Backfill.build(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids), False
         _check_size(pipeline, backfill)
     else:
         _check_tables(pipeline, backfill, positions)

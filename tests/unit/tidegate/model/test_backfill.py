@@ -56,7 +56,7 @@ def build_backfill(**options: object) -> Backfill:
         "topic_ids": {"t": "i"},
         **options,
     }
-    return Backfill.from_content("shop", **content)
+    return Backfill.build("shop", **content)
 
 
 def test_backfill_survives_json() -> None:
