@@ -44,10 +44,10 @@ def build_reserved_pattern(pipeline: Pipeline, table_names: Iterable[str]) -> st
 
 def find_home_namespace(pipeline: Pipeline) -> str:
     """Catalog and namespace of the first entry, a template's first: what serves the whole pipeline lies there."""
-    first = pipeline.entries[0]
-    if first is not pipeline.template:
-        return first.name.rsplit(".", 1)[0]
-    return f"{first.catalog}.{first.namespaces[0]}"
+    first = next((table for table in pipeline.tables if table.naming is None), None)
+    if first is not None or pipeline.template is None:
+        return (first or pipeline.tables[0]).name.rsplit(".", 1)[0]
+    return f"{pipeline.template.catalog}.{pipeline.template.namespaces[0]}"
 
 
 def name_deletes_table(table: Table) -> str:
@@ -110,7 +110,8 @@ def list_other_namespaces(pipeline: Pipeline) -> list[str]:
     spaces = [table.name.rsplit(".", 1)[0] for table in pipeline.tables]
     if pipeline.template is not None:
         spaces += (f"{pipeline.template.catalog}.{namespace}" for namespace in pipeline.template.namespaces)
-    return list(dict.fromkeys(space for space in spaces if space != find_home_namespace(pipeline)))
+    home = find_home_namespace(pipeline)
+    return list(dict.fromkeys(space for space in spaces if space != home))
 
 
 def name_branch(pipeline: str, batch: int, attempt: str) -> str:

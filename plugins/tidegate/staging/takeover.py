@@ -55,7 +55,7 @@ def find_unfinished_batch(
     A plan that asks for this batch again takes its files over. Looks at numbers above `above` alone; of several batches
     takes the one that reaches farthest. None in a pipeline whose records name tables: their jobs are never taken over.
     """
-    if any(table.discovers_names for table in ports.pipeline.tables):
+    if ports.pipeline.template is not None:
         return None
     signed = ports.staging.list_signed_attempts(resource_names.name_intermediate_table(ports.pipeline, table))
     fit = [

@@ -60,12 +60,14 @@ class _NewBatches:
     """What the new batches of all tables share: their size, their number, and what samples of their keys showed.
 
     `find_staged`: for each table, returns the highest batch number that was staged; read at the first call, so never if
-    no table gets a new batch. `find_number`: returns the next number, one more than was ever used.
+    no table gets a new batch. `find_number`: returns the next number, one more than was ever used. `reached_offsets`:
+    how far all tables inside the low watermark have come; None if there is none.
     """
 
     sizer: BatchSizer
     find_staged: Mapping[str, Callable[[], int]]
     find_number: Callable[[], int]
+    reached_offsets: Offsets | None
     sampled_shares: dict[str, float | None] = field(default_factory=dict)
 
     def sample_superseded_share(self, ports: Ports, ranges: Ranges) -> float | None:
@@ -154,13 +156,14 @@ def _collect_batches(
     """
     find_staged = {one.table.name: cache(partial(_find_highest_staged, ports, one)) for one in tables}
     published = [one.state.highest_batch for one in tables if one.state]
-    new = _NewBatches(sizer, find_staged, lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
+    find_number = cache(lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
+    inside = [one.end.offsets for one in tables if one.position and one.end and not one.end.outside]
+    new = _NewBatches(sizer, find_staged, find_number, find_lowest(*inside) if inside else None)
     batches, refused = list[PlannedBatch](), list[Delay]()
     for logged_table in tables:
-        others = [other for other in tables if other is not logged_table]
         fresh, error = None, logged_table.error
         try:
-            fresh = _plan_new_batch(ports, logged_table, others, new) if cuts_new and error is None else None
+            fresh = _plan_new_batch(ports, logged_table, new) if cuts_new and error is None else None
         except GiveUp as refusal:
             error = refusal
         error = error and _explain_refusal(ports, logged_table, error, new)
@@ -236,9 +239,7 @@ def _list_table_batches(ports: Ports, one: TableWithLog, fresh: PlannedBatch | N
     return [*resumed, *([fresh] if fresh else [])]
 
 
-def _plan_new_batch(
-    ports: Ports, one: TableWithLog, others: Sequence[TableWithLog], new: _NewBatches
-) -> PlannedBatch | None:
+def _plan_new_batch(ports: Ports, one: TableWithLog, new: _NewBatches) -> PlannedBatch | None:
     table, log = one.table, one.log
     check_truncates_are_ordered(ports.pipeline, table, log)
     start = resolve_batch_start(ports, one)
@@ -262,7 +263,7 @@ def _plan_new_batch(
         batch=number or new.find_number(),
         ranges=ranges,
         follows=follows,
-        watermark=_classify_watermark(one, others, ranges),
+        watermark=_classify_watermark(one, new.reached_offsets, ranges),
         last_per_key=may_leave_out and is_deduplication_worth_it(share),
         superseded_share=share,
     )
@@ -282,19 +283,18 @@ def _is_direct(ports: Ports, one: TableWithLog, planned: PlannedBatch) -> bool:
     return not is_behind_refused(planned.batch, ports.tables.read_property(intermediate, REFUSED_BATCH_PROPERTY))
 
 
-def _classify_watermark(one: TableWithLog, others: Sequence[TableWithLog], ranges: Ranges) -> WatermarkSide:
+def _classify_watermark(one: TableWithLog, reached_offsets: Offsets | None, ranges: Ranges) -> WatermarkSide:
     """Whether the table counts for the group's offsets from this batch on: inside, outside, or joining.
 
     A table that was added later is outside until a batch of its own ends where the other tables are already. Once
     inside it stays inside, however far it falls behind.
     """
-    inside = [other.end.offsets for other in others if other.position and other.end and not other.end.outside]
-    came_later = one.end.outside if one.end else bool(inside)
+    came_later = one.end.outside if one.end else reached_offsets is not None
     if not came_later:
         return WatermarkSide.INSIDE
-    reached = ranges.end
+    batch_end = ranges.end
     offset_pairs = [
-        (get_offset(reached, topic, p), offset) for topic, p, offset in iterate_offsets(find_lowest(*inside))
+        (get_offset(batch_end, topic, p), offset) for topic, p, offset in iterate_offsets(reached_offsets or {})
     ]
     reaches = all(mine is None or mine >= offset for mine, offset in offset_pairs)
     return WatermarkSide.JOINS if reaches else WatermarkSide.OUTSIDE

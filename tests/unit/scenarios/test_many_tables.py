@@ -8,11 +8,13 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import PositionLost, SomeTables, TopicsUnavailable
 from tidegate.model import offsets
+from tidegate.model.position import WatermarkSide
 from tidegate.progress import pipeline_progress
 from tidegate.progress.pipeline_progress import read_pipeline_progress
 from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Start, StartKind
+from tidegate.steps import plan as plan_step
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
@@ -85,6 +87,28 @@ def test_tables_that_have_not_begun_ask_for_the_topics_of_a_pattern_together(tab
     pipeline = build_pipeline(build_table(topics=()), *late, source=source)
     commit_offsets(world.build_ports(pipeline, count_calls(counts)))
     assert counts["broker.list_topics"] == 2  # those of the pattern, and those that are there still
+
+
+def test_tables_that_come_later_are_compared_with_the_others_once_for_all(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics, calls = name_topics(2), list[int]()
+    first = [build_table(f"lake.shop.first{number}", topics=topics) for number in range(5)]
+    for topic in topics:
+        world.broker.produce(topic, {"id": topic}, {"id": topic, "name": "x"})
+    flush(world.build_ports(build_pipeline(*first)))
+    world.broker.produce(topics[0], {"id": "b"}, {"id": "b", "name": "x"})
+
+    def count_call(*parts: offsets.Offsets) -> offsets.Offsets:
+        calls.append(len(parts))
+        return offsets.find_lowest(*parts)
+
+    monkeypatch.setattr(plan_step, "find_lowest", count_call)
+    late = [build_table(f"lake.shop.late{number}", topics=topics) for number in range(20)]
+    sides = {batch.table: batch.watermark for batch in plan(world.build_ports(build_pipeline(*first, *late))).tables}
+    assert calls == [5]
+    assert {sides[table.name] for table in first} == {WatermarkSide.INSIDE}
+    assert {sides[table.name] for table in late} == {WatermarkSide.JOINS}
 
 
 def test_reason_of_many_tables_is_seen_before_a_message_is_cut(world: World) -> None:
