@@ -126,8 +126,9 @@ def _count_direct_batches(ports: Ports, table: Table, state: TableState) -> int:
 def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:
     """Forget deletes that are older than `tombstone_retention`.
 
-    The records' own time counts, not the clock: a pipeline that stood still may yet read older records. Several
-    pipelines may publish into the table and share the memory, so the one that is farthest behind decides.
+    The records' own time counts, not the clock: a pipeline that stood still may yet read older records. A time in the
+    future counts as now: one record from a wrong clock would let all deletes be forgotten, for good. Several pipelines
+    may publish into the table and share the memory, so the one that is farthest behind decides.
     """
     times = {ports.pipeline.name: _read_valid_through_ms(state)}
     for other_pipeline in ports.tables.list_pipelines(table.name):
@@ -140,7 +141,7 @@ def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[s
     if len(known_times) < len(times):
         return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}
     kept_ms = table.tombstone_retention_seconds * 1000
-    before_ms, every_ms = min(known_times) - kept_ms, kept_ms // FORGET_SHARE
+    before_ms, every_ms = min(*known_times, ports.now_ms()) - kept_ms, kept_ms // FORGET_SHARE
     return {
         "forgotten_deletes": ports.tables.forget_deletes(resource_names.name_memory_table(table), before_ms, every_ms)
     }

@@ -85,6 +85,22 @@ def test_pipeline_whose_partition_has_shown_no_record_keeps_all(shop: Shop) -> N
     assert shop.remembered == before
 
 
+def test_record_from_a_wrong_clock_lets_no_delete_be_forgotten(shop: Shop) -> None:
+    """Its time is the greatest of its partition for good."""
+    shop.change("slow", 12, 1, at=28 * DAY)
+    shop.change("slow", 12, None, at=29 * DAY)
+    for name in ("slow", "fast"):
+        for partition in (0, 1):
+            key = {"id": 30 + partition}
+            shop.world.broker.produce(name, key, {**key, "lsn": 1}, partition, timestamp=400 * DAY)
+        shop.flush(name)
+    shop.clean("fast")
+    assert 29 * DAY in shop.remembered
+    shop.world.clock.ms = 37 * DAY
+    shop.clean("fast")
+    assert 29 * DAY not in shop.remembered
+
+
 @pytest.mark.parametrize("asks", ["fast", "slow"])
 def test_nothing_is_forgotten_while_the_table_is_rolled_back(shop: Shop, asks: str) -> None:
     """What the answer to the rollback reads again is older than what was reached."""

@@ -193,6 +193,7 @@ def test_every_change_is_staged_and_types_follow_the_time() -> None:
 def test_changes_are_forgotten_by_the_records_own_time() -> None:
     runner, day = Runner(build_history_pipeline(timed=False)), 86_400_000
     for timestamp in (1, 2 * day, 20 * day):
+        runner.world.clock.ms = max(runner.world.clock.ms, timestamp)
         runner.change(1, "upsert", (0, 0), timestamp, str(timestamp))
         runner.flush()
     assert [row["timestamp"] for row in runner.world.read_rows(f"{NAME}_changes")] == [20 * day]
