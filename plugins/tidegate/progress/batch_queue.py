@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from tidegate.errors import GiveUp
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Offsets, find_highest
 from tidegate.model.position import Position, WatermarkSide
@@ -42,6 +43,24 @@ def _is_current(staged_batch: StagedBatch, state: TableState | None, shape: str)
     if state is not None and staged_batch.batch <= state.highest_batch:  # published once, and then rolled back
         return False
     return staged_batch.table_uuid in (None, state.uuid if state else None)
+
+
+def check_shape(ports: Ports, table: Table, state: TableState, staged_batch: StagedBatch) -> None:
+    """`GiveUp` if the pipeline file, or a schema, says another shape of rows than when the batch was staged.
+
+    The merge would take its rows for what they are not: a delete that was staged for a table that deletes is a row of
+    NULLs to one that only upserts. Without a schema of its own a table's shape is that of its columns, which the merge
+    itself may just have added: it is not compared.
+    """
+    if table.value.columns is None and table.select is None:
+        return
+    metadata = ports.pipeline.source.metadata
+    if staged_batch.shape != compute_shape(resolve_columns(table, metadata, state), metadata):
+        raise GiveUp(
+            f"pipeline={ports.pipeline.name} table={table.name} batch={staged_batch.batch}: the pipeline file, or a "
+            "schema that it names, has changed the rows' shape since the batch was staged; nothing was merged; the "
+            "next flush stages it again"
+        )
 
 
 def _is_next(staged_batch: StagedBatch, queue: Sequence[StagedBatch], position: Position | None) -> bool:

@@ -22,7 +22,7 @@ from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.publish_cost import PublishOutcome, read_cost
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports, TableState
-from tidegate.progress.batch_queue import publishes_without_rows
+from tidegate.progress.batch_queue import check_shape, publishes_without_rows
 from tidegate.progress.position_checks import check_is_destination, check_not_overtaken, resolve_position
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import format_type, parse_type
@@ -82,6 +82,7 @@ def _run_round(work: MergeContext) -> PublishedBatch:
     state = prepare_table(work)
     if published_batch := find_published(work, state):
         return published_batch
+    check_shape(work.ports, work.table, state, work.staged)
     if not work.staged.counts.to_write and not publishes_without_rows(work.ports, work.table, state, work.staged):
         return build_result(work, None, None, PublishOutcome.NO_ROWS)
     try:

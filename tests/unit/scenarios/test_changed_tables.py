@@ -1,12 +1,15 @@
 """The pipeline's file is changed between the steps of a run: each works with the tables that the file names then."""
 
+from typing import Any
+
 import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.draining import drain
-from tidegate.errors import ConfigurationError, NothingToDo, TableRemoved
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, TableRemoved
 from tidegate.spec.pipeline import Pipeline
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
+from tidegate.steps.flush import flush
 from tidegate.steps.heartbeat import heartbeat
 from tidegate.steps.merge_queue import group_by_table, merge_queue
 from tidegate.steps.plan import plan
@@ -77,6 +80,37 @@ def test_table_that_comes_back_goes_on_with_what_was_staged_for_it(world: World)
     run(world, BOTH, BOTH, ONE, ONE, ONE)
     drain(world, BOTH)
     assert world.read_rows(OTHER) == world.read_rows(ORDERS)
+
+
+@pytest.mark.parametrize("settings", [{"mode": "upsert"}, {"mode": "append"}, {"when": "name <> 'y'"}])
+def test_rows_that_were_staged_for_another_file_are_staged_again_and_not_merged(
+    world: World, settings: dict[str, Any]
+) -> None:
+    """A delete that was staged for a table that deletes would become a row of NULLs in one that only upserts."""
+    world.engine.conditions["name <> 'y'"] = lambda row: row["name"] != "y"
+    world.broker.create("orders", 2)
+    for key, partition in (("a", 0), ("b", 1)):
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "y"}, partition)
+    flush(world.build_ports(ONE))
+    world.broker.produce("orders", {"id": "a"}, None, 0)
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"}, 1)
+    staged = stage(world.build_ports(ONE), plan(world.build_ports(ONE)))
+    changed = world.build_ports(build_pipeline(build_table(ORDERS, **settings)))
+    failure = merge_queue(changed, staged).failure
+    assert isinstance(failure, GiveUp)
+    assert "since the batch was staged" in str(failure)
+    assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b"]
+    flush(changed)
+    kept = [] if "when" in settings else [{"id": "a", "name": "y"}]
+    assert world.read_rows(ORDERS) == [*kept, {"id": "b", "name": "y"}, {"id": "c", "name": "z"}]
+
+
+def test_batch_that_is_published_is_a_success_also_for_a_changed_file(world: World) -> None:
+    staged = stage(world.build_ports(ONE), plan(world.build_ports(ONE)))
+    assert merge_queue(world.build_ports(ONE), staged).failure is None
+    changed = world.build_ports(build_pipeline(build_table(ORDERS, mode="upsert")))
+    (published,) = merge_queue(changed, staged).published
+    assert published.outcome == "already published"
 
 
 def test_table_that_is_asked_for_by_name_and_not_in_the_file_is_refused(world: World) -> None:
