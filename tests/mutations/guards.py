@@ -220,9 +220,38 @@ GUARDS = [
     Guard(
         "the low watermark",
         "plugins/tidegate/progress/low_watermark.py",
-        "return _hold_absent_tables(ports, find_lowest(*marks), absent)",
-        "return _hold_absent_tables(ports, next(iter(marks), {}), absent)",
+        "    lowest = find_lowest(*(mark for _, mark in marks))\n",
+        "    lowest = dict(next((mark for _, mark in marks), {}))\n",
         FLUSH + "group_gets_the_low_watermark_of_all_tables",
+    ),
+    Guard(
+        "the group does not pass a table that has not read a partition",
+        "plugins/tidegate/progress/low_watermark.py",
+        " for p, offset in lowest[topic].items() if p in known_partitions}",
+        " for p, offset in lowest[topic].items()}",
+        FLUSH + "group_does_not_pass_a_table_that_has_not_read_a_new_partition_or_topic",
+    ),
+    Guard(
+        "the group gets no offsets of a topic that was deleted for a new one",
+        "plugins/tidegate/progress/low_watermark.py",
+        "in known_ids if recorded != ids[topic] and NO_TOPIC_ID not in",
+        "in known_ids if not recorded and NO_TOPIC_ID not in",
+        BEATS + "old_offsets_are_not_committed_for_a_topic_that_was_created_again[group]",
+    ),
+    Guard(
+        "the group of another cluster is left alone",
+        "plugins/tidegate/progress/low_watermark.py",
+        "if t not in replaced and t not in foreign_topics}",
+        "if t not in replaced}",
+        BEATS + "group_of_another_cluster_is_left_alone[group]",
+    ),
+    Guard(
+        "rows that were staged for another shape are not merged",
+        "plugins/tidegate/steps/merge.py",
+        "    check_shape(work.ports, work.table, state, work.staged)\n",
+        "",
+        "tests/unit/scenarios/test_changed_tables.py::"
+        "test_rows_that_were_staged_for_another_file_are_staged_again_and_not_merged",
     ),
     Guard(
         "the group waits for a table that cannot be read",
@@ -278,10 +307,17 @@ GUARDS = [
     Guard(
         "remembered deletes are kept for the slowest pipeline of the table",
         "plugins/tidegate/steps/clean_up.py",
-        "min(known_times)",
-        "max(known_times)",
+        "min(*known_times, ports.now_ms())",
+        "min(max(known_times), ports.now_ms())",
         "tests/unit/scenarios/test_shared_table.py::"
         "test_faster_pipeline_forgets_nothing_that_the_slower_one_may_still_need[deletes]",
+    ),
+    Guard(
+        "a record from a wrong clock lets no remembered delete be forgotten",
+        "plugins/tidegate/steps/clean_up.py",
+        "min(*known_times, ports.now_ms())",
+        "min(known_times)",
+        "tests/unit/scenarios/test_shared_table.py::test_record_from_a_wrong_clock_lets_no_delete_be_forgotten[deletes]",
     ),
     Guard(
         "a table without our mark is not ours",
@@ -886,7 +922,7 @@ GUARDS = [
         "start: latest is kept alive until its table has begun",
         BEAT,
         "        return {topic: start[topic] for topic in unread_topics}\n",
-        "        return {} if own else start\n",
+        "        return {} if own_offsets else start\n",
         BEATS + "start_of_a_table_that_has_not_begun_is_committed_again_beside_one_that_has[latest]",
     ),
     Guard(

@@ -72,7 +72,7 @@ POINTS = {
     # between two merges of a queue, and where records name tables, which are looked for once
     "flush": ["staging.list_staged", "tables.read_state", "tables.list_tables"],
     "commit_offsets": [
-        "broker.commit", "staging.list_staged", "tables.read_state", "group.committed",
+        "broker.commit", "broker.read_topic_ids", "staging.list_staged", "tables.read_state", "group.committed",
     ],
     "clean_up": [
         "staging.clean_up", "commits.drop_branches", "commits.read_head", "tables.forget_deletes",
@@ -80,6 +80,7 @@ POINTS = {
     ],
     "heartbeat": [
         "broker.commit", "broker.read_end_offsets", "broker.read_log", "broker.read_newest_timestamps",
+        "broker.read_topic_ids",
         "staging.list_staged", "tables.read_state", "tables.read_property", "tables.list_namespaces",
         "tables.list_tables",
         "commits.list_rolled_back",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.model.offsets import Offsets, find_lowest, merge_offsets
 from tidegate.model.position import WatermarkSide
+from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Ports
 from tidegate.progress.batch_queue import find_rowless_end
 from tidegate.progress.table_progress import ObservedTable, read_staged
@@ -22,10 +23,11 @@ def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offs
     """Per partition the smallest of all tables' next offsets.
 
     Reads the tables, so a caller with old values cannot report too much. The group stays where it is for two kinds of
-    tables: those that will begin at the group's offsets and have not begun, and those that cannot be read. If no table
-    can be read, raises the error of the first.
+    tables: those that will begin at the group's offsets and have not begun, and those that cannot be read. Of a topic
+    that was created again nothing is published: its begin is returned. Topics of a table whose position is of another
+    cluster are left out. If no table can be read, raises the error of the first.
     """
-    marks, absent, failures = list[Offsets](), list[Table](), list[RetryLater | GiveUp]()
+    marks, absent, failures = list[tuple[Table, Offsets]](), list[Table](), list[RetryLater | GiveUp]()
     by_group = ports.pipeline.source.start.kind in (StartKind.GROUP, StartKind.LATEST)
     for observed in tables:
         try:
@@ -36,12 +38,62 @@ def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offs
             absent.append(observed.table)
             continue
         if mark is not None:
-            marks.append(mark)
+            marks.append((observed.table, mark))
         elif by_group:
             absent.append(observed.table)
     if failures and len(failures) == len(tables):
         raise failures[0]
-    return _hold_absent_tables(ports, find_lowest(*marks), absent)
+    held_offsets = _hold_absent_tables(ports, _find_lowest_marks(marks), absent)
+    return _restart_replaced_topics(ports, tables, held_offsets)
+
+
+def _find_lowest_marks(marks: Sequence[tuple[Table, Offsets]]) -> Offsets:
+    """Per partition the smallest. Without partitions that a table has yet to begin; their topics stay, maybe empty.
+
+    The mark of a table that does not count is empty.
+    """
+    lowest = find_lowest(*(mark for _, mark in marks))
+    for table, mark in marks:
+        for topic in [topic for topic in lowest if mark and (not table.topics or topic in table.topics)]:
+            known_partitions = mark.get(topic, {})
+            lowest[topic] = {p: offset for p, offset in lowest[topic].items() if p in known_partitions}
+    return lowest
+
+
+def _restart_replaced_topics(ports: Ports, tables: Sequence[ObservedTable], offsets: Offsets) -> Offsets:
+    """The offsets, without those that mean other records now; of a topic that was created again its log's begin.
+
+    The brokers forget what groups have committed for a topic that is deleted. If the old offset was committed for the
+    new topic, a table that begins at the group's offsets would leave out the records before it.
+    """
+    positions = [one.end for one in tables if one.end is not None and not one.end.outside]
+    recorded_ids = [(topic, topic_id) for position in positions for topic, topic_id in position.topic_ids.items()]
+    if not any(topic in offsets for topic, _ in recorded_ids):
+        return offsets
+    cluster_id, ids = _read_topic_ids(ports, tuple(offsets))
+    foreign_topics = find_topics_of_other_clusters(tables, cluster_id)
+    known_ids = [(topic, topic_id) for topic, topic_id in recorded_ids if topic in ids and topic not in foreign_topics]
+    replaced = {
+        topic for topic, recorded in known_ids if recorded != ids[topic] and NO_TOPIC_ID not in (recorded, ids[topic])
+    }
+    lasting = {t: parts for t, parts in offsets.items() if t not in replaced and t not in foreign_topics}
+    topics = tuple(topic for topic in offsets if topic in replaced)
+    return lasting | ports.broker.read_log(topics, ports.pipeline.source.isolation).begin if topics else lasting
+
+
+def find_topics_of_other_clusters(tables: Sequence[ObservedTable], cluster_id: str) -> set[str]:
+    """Topics of those tables whose position is of another cluster than the one of this id."""
+    positions = (one.end for one in tables if one.end is not None)
+    foreign = (one for one in positions if cluster_id and one.cluster_id not in ("", cluster_id))
+    return {topic for position in foreign for topic in position.offsets}
+
+
+def _read_topic_ids(ports: Ports, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+    """The cluster's id, and the ids of those topics that exist."""
+    try:
+        return ports.broker.read_topic_ids(topics)
+    except PositionLost:
+        return ports.broker.read_topic_ids(_find_existing_topics(ports, topics))
 
 
 def _compute_table_watermark(ports: Ports, observed: ObservedTable) -> Offsets | None:

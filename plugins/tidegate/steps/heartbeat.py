@@ -9,7 +9,11 @@ from tidegate.errors import GiveUp, TidegateError
 from tidegate.model.offsets import Offsets, merge_offsets
 from tidegate.ports.context import Ports
 from tidegate.progress.heartbeat_records import HeartbeatRecord, build_heartbeat_records, encode_records
-from tidegate.progress.low_watermark import commit_to_group, compute_low_watermark
+from tidegate.progress.low_watermark import (
+    commit_to_group,
+    compute_low_watermark,
+    find_topics_of_other_clusters,
+)
 from tidegate.progress.offset_hook import apply_offset_hook
 from tidegate.progress.pipeline_progress import measure_progress
 from tidegate.progress.risks import find_risks
@@ -81,21 +85,23 @@ def _compute_offsets(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Off
     ignored_topics = list_ignored_topics(ports)
     quiet = ports.broker.read_log(ignored_topics, ports.pipeline.source.isolation).end if ignored_topics else {}
     own_offsets = compute_low_watermark(ports, tables)
-    own_offsets = merge_offsets(_find_empty_start(ports, own_offsets), own_offsets)
+    own_offsets = merge_offsets(_find_empty_start(ports, tables, own_offsets), own_offsets)
     try:
         return apply_offset_hook(ports, own_offsets, quiet), None
     except GiveUp as refusal:
         return merge_offsets(own_offsets, quiet), refusal
 
 
-def _find_empty_start(ports: Ports, own_offsets: Offsets) -> Offsets:
+def _find_empty_start(ports: Ports, tables: Sequence[ObservedTable], own_offsets: Offsets) -> Offsets:
     """Offsets to keep for topics that no table has read from: where `start: latest` or `group` begins, and the ends of
-    empty topics. The brokers would forget the group's offsets otherwise, and the table would begin elsewhere.
+    empty topics. The brokers would forget the group's offsets otherwise, and the table would begin elsewhere. The group
+    is left alone for a table that was filled from another cluster.
     """
     if all(topic in own_offsets for topic in list_row_topics(ports)):
         return {}
     log, kind = read_known_log(ports)[0], ports.pipeline.source.start.kind
-    unread_topics = tuple(topic for topic in log.begin if topic not in own_offsets)
+    foreign_topics = find_topics_of_other_clusters(tables, log.cluster_id)
+    unread_topics = tuple(topic for topic in log.begin if topic not in own_offsets and topic not in foreign_topics)
     if kind == StartKind.LATEST:
         start = resolve_latest_start(ports, log)
         return {topic: start[topic] for topic in unread_topics}

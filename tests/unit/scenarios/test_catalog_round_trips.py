@@ -19,11 +19,11 @@ MOST = {
     "flush": (0, 1),  # the position, before a queue is drained
     "merge": (0, 11),  # five around Spark's statements, six to cut, to look at the head, and to publish
     "record_batch": (0, 1),
-    "commit_offsets": (1, 2),  # the commit; position, and what is staged
+    "commit_offsets": (2, 2),  # the ids of the topics, whose offsets may be another log's, the commit; position, staged
     "clean_up": (0, 3),  # position, batches, branches
-    "heartbeat": (1, 2),
+    "heartbeat": (2, 2),
 }
-IDLE = {"plan": (1, 2), "clean_up": (0, 3), "heartbeat": (1, 2)}
+IDLE = {"plan": (1, 2), "clean_up": (0, 3), "heartbeat": (2, 2)}
 TABLES = ("lake.shop.orders", "lake.shop.copy", "lake.shop.third")
 
 

@@ -517,3 +517,20 @@ def finish(world: World) -> None:
         except RetryLater:
             continue
     raise AssertionError("the pipeline never came to rest")
+
+
+def test_group_does_not_pass_a_table_that_has_not_read_a_new_partition_or_topic(world: World) -> None:
+    """Of a partition that only the other table has read, nothing is published in all of them."""
+    source = {"topics": (), "topic_pattern": "orders.*"}
+    tables = (build_table(ORDERS, topics=()), build_table(COPY, topics=()))
+    pipeline = build_pipeline(*tables, source=source, on_partition_growth="accept")
+    flush(world.build_ports(pipeline))
+    world.broker.grow("orders", 3)
+    world.broker.create("orders.more", 2)
+    produce(world, "c", "y", 2)
+    world.broker.produce("orders.more", {"id": "d"}, {"id": "d", "name": "y"}, 1)
+    with pytest.raises(SomeTablesDelayed):
+        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, COPY)))
+    assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
+    flush(world.build_ports(pipeline))
+    assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0, 2: 1}, "orders.more": {0: 0, 1: 1}}

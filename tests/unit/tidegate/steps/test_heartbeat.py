@@ -12,6 +12,7 @@ from tidegate.ports.context import Retention
 from tidegate.progress.topic_log import list_row_topics
 from tidegate.spec.pipeline import Heartbeat, Pipeline
 from tidegate.spec.source import Start
+from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.flush import flush
 from tidegate.steps.heartbeat import HeartbeatResult, heartbeat
 
@@ -210,6 +211,50 @@ def test_what_is_committed_outside_of_the_log_stays_so_that_a_start_at_latest_se
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, partition=1)
     flush(world.build_ports(accepting))
     assert world.broker.groups[GROUP] == {"orders": {0: 6, 1: 7}}
+
+
+@pytest.mark.parametrize("kind", ["earliest", "group", "latest"])
+def test_old_offsets_are_not_committed_for_a_topic_that_was_created_again(kind: str) -> None:
+    """The brokers forgot them with the old topic; a table that begins at them would leave out the new first records."""
+    world = World()
+    for topic in ("orders", "other"):
+        world.broker.create(topic, 2)
+        for n in range(6):
+            world.broker.produce(topic, {"id": f"k{n}"}, {"id": f"k{n}", "name": "x"}, partition=n % 2)
+    tables = (build_table(topics=("orders",)), build_table("lake.shop.other", topics=("other",)))
+    pipeline = build_pipeline(*tables, source={"start": Start(kind)})
+    world.broker.commit(GROUP, {topic: {0: 0, 1: 0} for topic in ("orders", "other")})
+    flush(world.build_ports(pipeline))
+    world.broker.create("orders", 2)
+    for n in range(10):
+        world.broker.produce("orders", {"id": f"n{n}"}, {"id": f"n{n}", "name": "y"}, partition=n % 2)
+    world.broker.produce("other", {"id": "k0"}, {"id": "k0", "name": "z"})
+    begins = {"orders": {0: 0, 1: 0}, "other": {0: 4, 1: 3}}
+    with pytest.raises(GiveUp, match="topic=orders was deleted and created again"):
+        flush(world.build_ports(pipeline))
+    assert world.broker.groups[GROUP] == begins
+    assert commit_offsets(world.build_ports(pipeline)) == begins
+    assert heartbeat(world.build_ports(pipeline)).committed == begins
+    del world.destination.tables["lake.shop.orders"]
+    flush(world.build_ports(pipeline))
+    assert {row["id"] for row in world.read_rows("lake.shop.orders")} == {f"n{n}" for n in range(10)}
+
+
+@pytest.mark.parametrize("kind", ["earliest", "group", "latest"])
+def test_group_of_another_cluster_is_left_alone(kind: str) -> None:
+    """Its offsets may have been translated by whoever copied the topics, for `rebase --to group`."""
+    world = World()
+    world.broker.create("orders", 2)
+    world.broker.commit(GROUP, {"orders": {0: 0, 1: 0}})
+    for n in range(6):
+        world.broker.produce("orders", {"id": f"k{n}"}, {"id": f"k{n}", "name": "x"}, partition=n % 2)
+    pipeline = build_pipeline(source={"start": Start(kind)})
+    flush(world.build_ports(pipeline))
+    world.broker.cluster_id, world.broker.groups[GROUP] = "cluster-2", {"orders": {0: 1}}
+    assert heartbeat(world.build_ports(pipeline)).committed == {}
+    with pytest.raises(NothingToDo):
+        commit_offsets(world.build_ports(pipeline))
+    assert world.broker.groups[GROUP] == {"orders": {0: 1}}
 
 
 def test_the_topic_of_heartbeats_is_never_read_as_rows(world: World) -> None:
