@@ -152,3 +152,17 @@ def test_single_flush_stops_after_one_batch_and_is_red_while_a_table_fails(world
     produce(world, "a", "1")
     code, published, _ = command(pipeline, engine=FailsToMerge(world.engine, TABLES[1]))
     assert (code, [batch["table"] for batch in published]) == (1, [TABLES[0]])
+
+
+def test_flush_that_another_run_overtook_exits_with_3_and_has_written_nothing(world: World, command) -> None:
+    pipeline, others = build_pipeline(build_table(TABLES[0])), list[str]()
+
+    def publish_first(call: str, moment: str) -> None:
+        if (call, moment) == ("engine.run", "before") and not others:
+            others.append(call)
+            flush(world.build_ports(pipeline))
+
+    code, published, complaint = command(pipeline, hook=publish_first)
+    assert (code, published) == (3, [])
+    assert "another run published first" in complaint
+    assert world.read_rows(TABLES[0]) == [{"id": "a", "name": "x"}]

@@ -303,6 +303,53 @@ def test_terminated_command_ends_as_by_ctrl_c(include) -> None:
     assert (run.returncode, errors) == (130, "list: interrupted: nothing is half published; run the command again\n")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["flsh"],
+        ["flush"],
+        ["flush", "orders", "--until-current", "--until", "latest"],
+        ["flush", "orders", "--merges-at-once", "0"],
+        ["plan", "orders", "more"],
+        ["status", "--jsn"],
+        ["backfill", "orders"],
+        ["backfill", "orders", "--range", "{}", "--from", "2026-01-01T00:00:00Z"],
+        ["backfill", "orders", "--from", "2026-01-01T00:00:00Z"],
+        ["rebase", "orders"],
+        ["dead-letters", "orders", "--replay", "--discard"],
+        ["dead-letters", "orders", "--discard"],
+        ["schema", "catalog"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_exits_with_2_and_says_how_to_call_it(words: list[str], include, capsys) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    output = capsys.readouterr()
+    assert (end.value.code, output.out) == (2, "")
+    assert output.err.startswith("usage: tidegate")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["flush", "nobody"],
+        ["plan", "nobody"],
+        ["status", "nobody"],
+        ["backfill", "nobody", "--range", '{"t": {"0": [0, 1]}}'],
+        ["rebase", "nobody", "--to", "earliest", "--yes"],
+        ["dead-letters", "nobody"],
+    ],
+    ids=" ".join,
+)
+def test_pipeline_that_has_no_file_exits_with_1_and_names_it(words: list[str], include, capsys) -> None:
+    assert main(words) == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "nobody" in output.err
+
+
 @pytest.mark.parametrize("name", ["../catalogs", "nope", "*", ""])
 def test_name_is_never_a_path(name, include, capsys) -> None:
     assert main(["flush", name]) == 1
