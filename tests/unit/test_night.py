@@ -30,9 +30,18 @@ def list_rows(document: Path) -> list[list[str]]:
 
 
 def test_rows_of_other_failures_stay_and_all_stand_in_their_order(document: Path) -> None:
-    first = see("wrong_file", sentence="colour: a | b", told=3.4, remedy="correct it", clicks=0, well=16.0)
+    first = see(
+        "wrong_file",
+        sentence="colour: a | b",
+        reaction_seconds=3.4,
+        remedy="correct it",
+        clicks=0,
+        recovery_seconds=16.0,
+    )
     report.write_rows([first, see("poison_record", problem="never says it")])
-    report.write_rows([see("poison_record", sentence="bad", told=21.0, remedy="*Skip*", clicks=2, well=4.0)])
+    report.write_rows(
+        [see("poison_record", sentence="bad", reaction_seconds=21.0, remedy="*Skip*", clicks=2, recovery_seconds=4.0)]
+    )
     rows = list_rows(document)
     assert [row[0] for row in rows] == [FAILURES["poison_record"].title, FAILURES["wrong_file"].title]
     assert [row[1:7] for row in rows] == [
@@ -45,7 +54,9 @@ def test_rows_of_other_failures_stay_and_all_stand_in_their_order(document: Path
 
 
 def test_what_was_not_told_or_was_left_behind_is_no_success(document: Path) -> None:
-    leftover_observation = see("kafka_dead", sentence="Kafka", told=1.0, left=("branch tidegate_x_1_a",))
+    leftover_observation = see(
+        "kafka_dead", sentence="Kafka", reaction_seconds=1.0, leftovers=("branch tidegate_x_1_a",)
+    )
     never = see("disk_full", problem="never says No space")
     assert [observation.is_good for observation in (leftover_observation, never, see("two_runners"))] == [
         False,
