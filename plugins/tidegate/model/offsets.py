@@ -163,7 +163,8 @@ def cap_ranges(start: Offsets, end: Offsets, max_records: int) -> Ranges:
     """Ranges from `start` towards `end` with a span of at most `max_records` offsets, in the partitions of `start`.
 
     A partition that `end` does not know has an empty range; ValueError where its `end` lies before its `start`. Small
-    backlogs are taken whole, and large ones share what is left evenly, so that no partition starves.
+    backlogs are taken whole, and large ones share what is left evenly: no partition starves as long as `max_records` is
+    not smaller than the number of partitions with a backlog.
     """
     backlog = {(t, p): (get_offset(end, t, p) or o) - o for t, p, o in iterate_offsets(start)}
     remaining_records, takes = max_records, {}

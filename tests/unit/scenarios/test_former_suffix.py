@@ -202,7 +202,7 @@ def test_replay_that_was_killed_under_the_former_suffix_is_ended_and_leaves_no_t
         for partition, key in enumerate("ab"):
             world.broker.produce("orders", {"id": key}, BAD, partition)
         flush(world.build_ports(pipeline))
-        world.engine.mended |= {0: {"id": "a", "name": "1"}}
+        world.engine.fixed_values |= {0: {"id": "a", "name": "1"}}
         number += 1
         crash = CrashAt(number)
         with suppress(Crash):

@@ -11,7 +11,13 @@ from tidegate.diagnosis.finding import Finding, SecretMask, Severity
 from tidegate.diagnosis.probes import PROBE_SECONDS, run_probes
 from tidegate.diagnosis.report import order_findings
 from tidegate.wiring.diagnosis.airflow import has_airflow, list_airflow_probes
-from tidegate.wiring.diagnosis.files import check_connections, check_folder, read_files, scan_for_secrets
+from tidegate.wiring.diagnosis.files import (
+    check_connections,
+    check_folder,
+    check_groups,
+    read_files,
+    scan_for_secrets,
+)
 from tidegate.wiring.diagnosis.publications import list_publication_probes
 from tidegate.wiring.diagnosis.servers import list_server_probes
 from tidegate.wiring.diagnosis.spark import check_spark_conf, list_spark_probes
@@ -51,6 +57,7 @@ def diagnose(
     if all(finding.severity is not Severity.ERROR for finding in findings):
         subjects = Subjects(include, build_masking_resolve(resolve, mask), mask)
         findings += read_files(subjects, names)
+        findings += check_groups(subjects)
         findings += scan_for_secrets(include, findings)
         findings += check_connections(subjects, has_airflow())
         findings += check_spark_conf(subjects)

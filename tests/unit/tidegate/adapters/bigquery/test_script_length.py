@@ -51,7 +51,7 @@ def render_statements(
     others = Counter({(topic, partition): 1 for topic, partition, *_ in ranges})
     monkeypatch.setattr(ports.dead_letters, "count_letters_of_others", lambda *_: others)
     monkeypatch.setattr(ports.commits, "has_branches", lambda table: False)
-    monkeypatch.setattr(type(ports), "sql_for", lambda *_: SQL)
+    monkeypatch.setattr(type(ports), "get_sql", lambda *_: SQL)
     return render_dead_letter_statements(ports, staged, 2, f"{ORDERS}_shop_tmp")
 
 
