@@ -106,7 +106,7 @@ def _split(problem: str) -> tuple[str, str]:
     return cause, advice
 
 
-def check_groups(subjects: Subjects) -> Iterator[Finding]:
+def check_consumer_groups(subjects: Subjects) -> Iterator[Finding]:
     """Two pipelines that commit the same topics to one consumer group: a table that begins at its offsets may begin
     at those of the other pipeline, behind records that it has not read."""
     for (name, pipeline), (other_name, other) in combinations(sorted(subjects.pipelines.items()), 2):
