@@ -108,7 +108,7 @@ class Replay:
 def list_former_replays(work: Replay) -> list[Replay]:
     """The replay under each former `merge.intermediate_suffix` that left a table: what it published may not be marked.
 
-    None if the tables may not be listed.
+    Empty if the tables may not be listed.
     """
     ports, (namespace, _, bare_name) = work.ports, work.table.name.rpartition(".")
     prefix = f"{resource_names.get_backfill_prefix(ports.pipeline.name, bare_name)}{REPLAY_ID}"
@@ -117,12 +117,11 @@ def list_former_replays(work: Replay) -> list[Replay]:
     except GiveUp as reason:  # no replay needs the right to list them
         log.debug("%s: tables of a former suffix are not known: %s", work.message_prefix, reason)
         return []
-    former_works = []
+    former_works, own = [], describe_intermediate(ports.pipeline, work.table)
     for name in (name for name in listed if name.casefold().startswith(prefix.casefold())):
         merge = replace(ports.pipeline.merge, intermediate_suffix=name[len(prefix) :])
         former = replace(work, ports=replace(ports, pipeline=replace(ports.pipeline, merge=merge)))
         is_current = former.intermediate.casefold() == work.intermediate.casefold()
-        own = describe_intermediate(ports.pipeline, work.table)
         if not is_current and ports.tables.has_mark(f"{namespace}.{name}", own):
             former_works.append(former)
     return former_works
