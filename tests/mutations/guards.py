@@ -234,8 +234,8 @@ GUARDS = [
     Guard(
         "the group gets no offsets of a topic that was deleted for a new one",
         "plugins/tidegate/progress/low_watermark.py",
-        "in known_ids if recorded != ids[topic] and NO_TOPIC_ID not in",
-        "in known_ids if not recorded and NO_TOPIC_ID not in",
+        "in known_ids if is_recreated(recorded, ids[topic])",
+        "in known_ids if not recorded",
         BEATS + "old_offsets_are_not_committed_for_a_topic_that_was_created_again[group]",
     ),
     Guard(

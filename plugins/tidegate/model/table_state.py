@@ -16,6 +16,11 @@ from tidegate.schema.evolution import to_struct
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # what brokers tell that do not know the id: all bits are zero
 
 
+def is_recreated(recorded_id: str, topic_id: str) -> bool:
+    """Whether a topic was deleted and created again since its id was recorded; False if either id is not known."""
+    return recorded_id != topic_id and NO_TOPIC_ID not in (recorded_id, topic_id)
+
+
 @dataclass(frozen=True)
 class TableState:
     """A destination table as one load of its metadata shows it.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.model.offsets import Offsets, find_lowest, merge_offsets
 from tidegate.model.position import WatermarkSide
-from tidegate.model.table_state import NO_TOPIC_ID
+from tidegate.model.table_state import is_recreated
 from tidegate.ports.context import Ports
 from tidegate.progress.batch_queue import find_rowless_end
 from tidegate.progress.table_progress import ObservedTable, read_staged
@@ -73,9 +73,7 @@ def _restart_replaced_topics(ports: Ports, tables: Sequence[ObservedTable], offs
     cluster_id, ids = _read_topic_ids(ports, tuple(offsets))
     foreign_topics = find_topics_of_other_clusters(tables, cluster_id)
     known_ids = [(topic, topic_id) for topic, topic_id in recorded_ids if topic in ids and topic not in foreign_topics]
-    replaced = {
-        topic for topic, recorded in known_ids if recorded != ids[topic] and NO_TOPIC_ID not in (recorded, ids[topic])
-    }
+    replaced = {topic for topic, recorded in known_ids if is_recreated(recorded, ids[topic])}
     lasting = {t: parts for t, parts in offsets.items() if t not in replaced and t not in foreign_topics}
     topics = tuple(topic for topic in offsets if topic in replaced)
     return lasting | ports.broker.read_log(topics, ports.pipeline.source.isolation).begin if topics else lasting

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from tidegate.errors import GiveUp, PositionLost, TopicsUnavailable
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Ranges
-from tidegate.model.table_state import NO_TOPIC_ID
+from tidegate.model.table_state import is_recreated
 from tidegate.ports.context import Log, Ports
 from tidegate.spec.table import Table
 
@@ -72,9 +72,7 @@ def check_same_topics(
     topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned_ids.keys()))
     planned_topic_ids = {topic: planned_ids[topic] for topic in topics}
     cluster, ids = ports.broker.read_topic_ids(topics)
-    changed_topics = [
-        t for t in topics if ids[t] != planned_topic_ids[t] and NO_TOPIC_ID not in (ids[t], planned_topic_ids[t])
-    ]
+    changed_topics = [topic for topic in topics if is_recreated(planned_topic_ids[topic], ids[topic])]
     if changed_topics or (topics and cluster_id and cluster and cluster != cluster_id):
         now, was = (
             {t: known[t] for t in (changed_topics or topics)[:MAX_NAMED_PARTITIONS]}
