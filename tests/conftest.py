@@ -93,7 +93,7 @@ LONGEST_FILES = (
 )
 # Servers that take a part of a run half a minute to start, and are needed by few files.
 SERVERS_OF_ONE_PART = ("lake_servers", "bigquery")
-DEADLINE_SECONDS = 180
+DEADLINE_SECONDS = 600
 DEFAULT_PARTITIONS = 2
 
 

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from crash.points import Journey, Point, build_fault
 
-DEADLINE_SECONDS = 180
+DEADLINE_SECONDS = 600
 ROOT = Path(__file__).parents[2]
 HEAVY = (
     "confluent_kafka", "google.cloud.bigquery", "pyspark.sql.connect.session", "tidegate.adapters.iceberg.destination",

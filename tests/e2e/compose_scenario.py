@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 API, PROMETHEUS = "http://airflow-api-server:8080", "http://prometheus:9090"
 BROKER = {"bootstrap.servers": "kafka:9092"}
 SOURCE, PUBLISHED = "shop.orders", "shop.orders.current"
-PATIENCE_SECONDS = 240
+PATIENCE_SECONDS = 600
 
 
 def main() -> None:

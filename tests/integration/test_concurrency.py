@@ -4,7 +4,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import wait_until
+from conftest import DEADLINE_SECONDS, wait_until
 from crash.points import Point
 from crash.trial import Trial
 from tidegate.errors import TidegateError
@@ -41,7 +41,7 @@ def test_two_flushes_at_once_in_processes_give_every_row_once(workbench) -> None
             )
             for _ in range(2)
         ]
-        told = [(*runner.communicate(timeout=180), runner.returncode) for runner in runners]
+        told = [(*runner.communicate(timeout=DEADLINE_SECONDS), runner.returncode) for runner in runners]
         codes = sorted(code for *_, code in told)
         assert codes[0] == 0, told
         assert codes[1] in (0, 1, 3), told

@@ -23,7 +23,7 @@ from tidegate.publications.plan import plan_run
 from tidegate.publications.republish import RepublishRequest
 from tidegate.spec.publication import KeyOut, MetadataOut, ValueOut
 
-ROOT, DEADLINE_SECONDS = Path(__file__).parents[2], 180
+ROOT, DEADLINE_SECONDS = Path(__file__).parents[2], 600
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from round_trip import read
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
-DEADLINE_SECONDS = 300
+DEADLINE_SECONDS = 600
 PIN = "tidegate-publication-"  # of the snapshot that the next run of a publication begins at
 
 
