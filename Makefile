@@ -58,6 +58,7 @@ test-long: export KEY_SECONDS ?= 60
 test-long: export MERGE_SECONDS ?= 600
 test-long: export STORE_OBJECTS ?= 20000
 test-long: export SOAK_MINUTES ?= 17
+test-long: export FAULTS ?= places
 test-long: export WALKS ?= 40
 test-long: export OUTAGE_SECONDS ?= 300
 test-long: export TIDEGATE_EXAMPLES = all
@@ -102,7 +103,7 @@ e2e: setup  ## one whole run under the real scheduler
 live: setup  ## servers and e2e beside each other, as each waits often; what e2e says comes last
 	@bash local/beside.sh servers e2e TESTS="$(TESTS)" HANGS_AFTER=$(HANGS_AFTER)
 
-test-crash: setup  ## every crash point with every fault on real components, then each place on lakes of servers; an hour
+test-crash: setup  ## every crash point with every fault on real components, then each place on lakes of servers; an hour, or FAULTS=places
 	@$(PYTEST) tests/crash $(ARGS)
 
 test-soak: export SOAK_MINUTES ?= 120
