@@ -182,9 +182,9 @@ def name_audit_property(attempt: str) -> str:
     return f"tidegate.audit.{attempt}"
 
 
-def name_pipeline_property(pipeline: str, what: str) -> str:
+def name_pipeline_property(pipeline: str, subject: str) -> str:
     """A destination's property that belongs to this pipeline."""
-    return f"tidegate.{pipeline}.{what}"
+    return f"tidegate.{pipeline}.{subject}"
 
 
 def name_applied_property(number: int) -> str:

@@ -66,7 +66,7 @@ def _restart_replaced_topics(ports: Ports, tables: Sequence[ObservedTable], offs
     The brokers forget what groups have committed for a topic that is deleted. If the old offset was committed for the
     new topic, a table that begins at the group's offsets would leave out the records before it.
     """
-    positions = [one.end for one in tables if one.end is not None and not one.end.outside]
+    positions = [table.end for table in tables if table.end is not None and not table.end.outside]
     recorded_ids = [(topic, topic_id) for position in positions for topic, topic_id in position.topic_ids.items()]
     if not any(topic in offsets for topic, _ in recorded_ids):
         return offsets
@@ -81,8 +81,8 @@ def _restart_replaced_topics(ports: Ports, tables: Sequence[ObservedTable], offs
 
 def find_topics_of_other_clusters(tables: Sequence[ObservedTable], cluster_id: str) -> set[str]:
     """Topics of those tables whose position is of another cluster than the one of this id."""
-    positions = (one.end for one in tables if one.end is not None)
-    foreign = (one for one in positions if cluster_id and one.cluster_id not in ("", cluster_id))
+    positions = (table.end for table in tables if table.end is not None)
+    foreign = (position for position in positions if cluster_id and position.cluster_id not in ("", cluster_id))
     return {topic for position in foreign for topic in position.offsets}
 
 

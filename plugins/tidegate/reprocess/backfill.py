@@ -43,12 +43,12 @@ def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSli
         for mine in planned.tables
         if number <= len(planned.list_slices(mine.table))
     ]
-    stage_missing([(one, _read_position(one)) for one in slices if not one.is_applied])
+    stage_missing([(table_slice, _read_position(table_slice)) for table_slice in slices if not table_slice.is_applied])
     results: list[AppliedSlice] = []
     failures: list[TidegateError] = []
-    for one in slices:
+    for table_slice in slices:
         try:
-            result, staged = merge_slice(one)
+            result, staged = merge_slice(table_slice)
         except TidegateError as failure:
             failures.append(failure)
             continue
@@ -59,9 +59,9 @@ def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSli
     return results
 
 
-def _read_position(one: Slice) -> dict[str, dict[int, int]]:
-    state = one.ports.tables.read_state(one.table.name, one.ports.pipeline.name)
-    return one.require_position(state).offsets
+def _read_position(table_slice: Slice) -> dict[str, dict[int, int]]:
+    state = table_slice.ports.tables.read_state(table_slice.table.name, table_slice.ports.pipeline.name)
+    return table_slice.require_position(state).offsets
 
 
 def _raise_failures(ports: Ports, slices: list[Slice], failures: list[TidegateError]) -> None:
@@ -79,14 +79,14 @@ def read_open_backfills(ports: Ports) -> dict[str, Backfill]:
         n for table in ports.pipeline.tables for n in ports.history.list_backfills(table.name, ports.pipeline.name)
     ]
     backfills = [Backfill.from_dict(json.loads(note)) for note in notes]
-    return {one.id: one for one in backfills}
+    return {backfill.id: backfill for backfill in backfills}
 
 
 def read_applied_slices(ports: Ports, planned: Backfill) -> dict[str, list[int]]:
     """The slices of each table of the pipeline that are applied and need not be again, newest first."""
     names = {table.name for table in ports.pipeline.tables}
     slices = [Slice.from_backfill(ports, planned, mine.table, 1) for mine in planned.tables if mine.table in names]
-    return {one.table.name: sorted(one.list_applied(), reverse=True) for one in slices}
+    return {part.table.name: sorted(part.list_applied(), reverse=True) for part in slices}
 
 
 def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:

@@ -122,7 +122,7 @@ def find_highest_staged(ports: Ports, table: Table) -> int:
         resource_names.name_intermediate_table(ports.pipeline, table),
         *list_former_intermediates(ports, table),
     ]
-    return max(ports.staging.find_highest_batch(one) for one in intermediates)
+    return max(ports.staging.find_highest_batch(intermediate) for intermediate in intermediates)
 
 
 def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
@@ -148,7 +148,7 @@ def _find_unpublished(ports: Ports, table: Table, state: TableState, before: Pos
     """
     try:
         batches = ports.staging.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name)
-        batches += (one for former in list_former_batches(ports, table, state).values() for one in former)
+        batches += (batch for former in list_former_batches(ports, table, state).values() for batch in former)
     except GiveUp:
         return 0
     end, last = before.offsets, 0

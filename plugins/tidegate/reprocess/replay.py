@@ -75,15 +75,15 @@ def _replay_table(work: Replay) -> ReplayResult | None:
     ports, table = work.ports, work.table
     former_works = list_former_replays(work)
     # ahead of the table, whose mark then tells whether this very attempt is applied
-    stagings = [(one, one.read_staging()) for one in (*former_works, work)]
+    stagings = [(replay, replay.read_staging()) for replay in (*former_works, work)]
     state = ports.tables.read_state(table.name, ports.pipeline.name)
     if state is None:
         return None
     mark = state.marks.get(work.mark)
     is_undone = mark in find_undone_replays(ports, table.name)
-    for one, staging in stagings:
+    for replay, staging in stagings:
         if staging is not None and mark == staging.batches[0].attempt and not is_undone:
-            return _finish(replace(one, own_mark=mark, checks_mark=work.is_append), mark)
+            return _finish(replace(replay, own_mark=mark, checks_mark=work.is_append), mark)
     position = require_position(ports, table, state)
     reopen_letters(ports, table.name)
     if work.is_append and group_letters(work, position):
@@ -92,8 +92,8 @@ def _replay_table(work: Replay) -> ReplayResult | None:
         work = _begin(replace(work, own_mark=mark, checks_mark=True))
     ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
     _check_is_newest(work, ports.tables.read_state(table.name, ports.pipeline.name))
-    for one in (*former_works, work):
-        ports.staging.drop(one.intermediate)  # of a replay that was killed before its publish
+    for replay in (*former_works, work):
+        ports.staging.drop(replay.intermediate)  # of a replay that was killed before its publish
     groups = group_letters(work, position)
     possible = [group for group in groups if work.is_append or not group.is_old]
     if possible and not work.is_append:

@@ -126,15 +126,15 @@ def _guess_number(observed: Observed) -> Guess:
     if observed.floats or not numbers.count:
         remarks = (f"{count(observed.not_finite, 'value')} NaN or infinite",) if observed.not_finite else ()
         return Guess(Primitive("DOUBLE"), remarks)
-    whole = max(abs(observed.least or 0), abs(observed.greatest or 0))
-    digits = max(numbers.integer_digits, len(str(whole)) if observed.integers else 1, 1)
+    greatest_integer = max(abs(observed.least or 0), abs(observed.greatest or 0))
+    digits = max(numbers.integer_digits, len(str(greatest_integer)) if observed.integers else 1, 1)
     mixed = (f"{observed.integers} of them whole",) if observed.integers else ()
     is_fixed = numbers.least_scale == numbers.scale > 1 and numbers.has_trailing_zero and not numbers.has_exponent
     if is_fixed and digits + numbers.scale <= MAX_DIGITS:
         precision = min(MAX_DIGITS, max(18, digits + numbers.scale + SPARE_DIGITS))
         check = f"always {numbers.scale} places, so written as a decimal; a record with more places would be bad"
         return Guess(Primitive(f"DECIMAL({precision},{numbers.scale})"), mixed, (check,))
-    if (numbers.digits > EXACT_DIGITS and not numbers.has_exponent) or whole > EXACT_INTEGER:
+    if (numbers.digits > EXACT_DIGITS and not numbers.has_exponent) or greatest_integer > EXACT_INTEGER:
         if digits + numbers.scale > MAX_DIGITS:
             return Guess(TEXT, mixed, ("more than 38 digits, which no number holds; STRING keeps them",))
         scale = min(MAX_DIGITS - digits, max(numbers.scale, 6))

@@ -33,13 +33,13 @@ def restore_dropped_fields(latest: Any, older: Iterable[Any]) -> Any:
     So it is with symbols of enums. `latest` itself where nothing was dropped. What was renamed by an alias was not
     dropped.
     """
-    inlined = whole = _inline_types(latest, collect_named_types(latest))
+    inlined = merged_schema = _inline_types(latest, collect_named_types(latest))
     names_by_version = []
     for version in older:
         names_by_version.append(collect_named_types(version))
-        whole = _adopt_fields(whole, _inline_types(version, names_by_version[-1]))
-    whole = _join_symbols(whole, names_by_version)
-    return latest if whole == inlined else _define_types_once(whole, set())
+        merged_schema = _adopt_fields(merged_schema, _inline_types(version, names_by_version[-1]))
+    merged_schema = _join_symbols(merged_schema, names_by_version)
+    return latest if merged_schema == inlined else _define_types_once(merged_schema, set())
 
 
 def join_records(newest: Sequence[Any]) -> Any:
@@ -47,18 +47,18 @@ def join_records(newest: Sequence[Any]) -> Any:
 
     What only the others have is added as dropped fields are. ConfigurationError names a field of two types.
     """
-    whole = [_inline_types(schema, collect_named_types(schema)) for schema in newest]
-    fields_by_record = [{field["name"]: field for field in schema["fields"]} for schema in whole]
-    for record, fields in zip(whole[1:], fields_by_record[1:], strict=True):
+    schemas = [_inline_types(schema, collect_named_types(schema)) for schema in newest]
+    fields_by_record = [{field["name"]: field for field in schema["fields"]} for schema in schemas]
+    for record, fields in zip(schemas[1:], fields_by_record[1:], strict=True):
         for name in fields_by_record[0].keys() & fields.keys():
             first_type, second_type = (to_spark_type(of[name]["type"], {}) for of in (fields_by_record[0], fields))
             if first_type != second_type:
-                first = f"field={name} is {first_type} in record={get_full_name(whole[0])}"
+                first = f"field={name} is {first_type} in record={get_full_name(schemas[0])}"
                 second = f"{second_type} in record={get_full_name(record)}"
                 raise ConfigurationError(f"{first} and {second}; read them into tables of their own")
     shared = set.intersection(*(set(fields) for fields in fields_by_record))
-    joined_fields = [field if field["name"] in shared else _make_optional(field) for field in whole[0]["fields"]]
-    return _define_types_once({**whole[0], "fields": joined_fields}, set())
+    joined_fields = [field if field["name"] in shared else _make_optional(field) for field in schemas[0]["fields"]]
+    return _define_types_once({**schemas[0], "fields": joined_fields}, set())
 
 
 def _make_optional(field: Any) -> Any:

@@ -54,11 +54,11 @@ class TableTemplate:
 
     def makes(self, table: str) -> bool:
         """Whether the template can make this table's name, the part behind the namespace."""
-        whole = "".join(
+        pattern = "".join(
             VALUE_PATTERN if n % 2 else re.escape(part) for n, part in enumerate(FIELD_PATTERN.split(self.table))
         )
         return (
-            bool(re.fullmatch(whole, table))
+            bool(re.fullmatch(pattern, table))
             and len(table) <= MAX_NAME_CHARACTERS
             and not re.fullmatch(self.reserved, table)
         )

@@ -103,11 +103,11 @@ def plan(ports: Ports, at_least: int = 0, stop_offsets: Offsets | None = None) -
 
 
 def plan_observed(
-    ports: Ports, observed: Sequence[ObservedTable], at_least: int = 0, stop_offsets: Offsets | None = None
+    ports: Ports, observed_tables: Sequence[ObservedTable], at_least: int = 0, stop_offsets: Offsets | None = None
 ) -> Plan:
     """Steps 2 to 4 of `plan`, for tables that were read already. `ports` hold the tables that records have named."""
     log, missing = read_known_log(ports)
-    tables = [_cap_log(one, stop_offsets) for one in attach_log(ports, observed, log, missing)]
+    tables = [_cap_log(observed, stop_offsets) for observed in attach_log(ports, observed_tables, log, missing)]
     wait_reason = _describe_full_queues(ports, tables)
     sizer = BatchSizer(ports)
     cuts_new = not wait_reason and not _has_only_table_waiting(ports, tables)
@@ -136,14 +136,14 @@ def plan_observed(
 
 def _describe_full_queues(ports: Ports, tables: Sequence[TableWithLog]) -> str:
     """Which queue is full, so that no table gets a new batch; empty if none is."""
-    usable = (one for one in tables if one.error is None)
-    full = (one for one in usable if count_mergeable(one.queue) >= one.table.max_pending)
-    return "; ".join(describe_full_queue(ports, one.table, one.queue) for one in full)
+    usable = (observed for observed in tables if observed.error is None)
+    full = (observed for observed in usable if count_mergeable(observed.queue) >= observed.table.max_pending)
+    return "; ".join(describe_full_queue(ports, observed.table, observed.queue) for observed in full)
 
 
 def _has_only_table_waiting(ports: Ports, tables: Sequence[TableWithLog]) -> bool:
-    """Whether the pipeline's only table has a batch to merge; a further one would wait behind it."""
-    return not ports.pipeline.has_several and any(count_mergeable(one.queue) for one in tables if one.error is None)
+    """Whether the pipeline's only table has a batch to merge; a further batch would wait behind it."""
+    return not ports.pipeline.has_several and any(count_mergeable(t.queue) for t in tables if t.error is None)
 
 
 def _collect_batches(
@@ -154,10 +154,10 @@ def _collect_batches(
     If the log no longer continues at the end of a queue, the queue is published first, and the table is refused after
     that. The refusal asks a person to move the position, which would lose the staged batches.
     """
-    find_staged = {one.table.name: cache(partial(_find_highest_staged, ports, one)) for one in tables}
-    published = [one.state.highest_batch for one in tables if one.state]
+    find_staged = {observed.table.name: cache(partial(_find_highest_staged, ports, observed)) for observed in tables}
+    published = [observed.state.highest_batch for observed in tables if observed.state]
     find_number = cache(lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
-    inside = [one.end.offsets for one in tables if one.position and one.end and not one.end.outside]
+    inside = [t.end.offsets for t in tables if t.position and t.end and not t.end.outside]
     new = _NewBatches(sizer, find_staged, find_number, find_lowest(*inside) if inside else None)
     batches, refused = list[PlannedBatch](), list[Delay]()
     for logged_table in tables:
@@ -175,27 +175,27 @@ def _collect_batches(
 
 
 def _explain_refusal(
-    ports: Ports, one: TableWithLog, error: GiveUp | RetryLater, new: _NewBatches
+    ports: Ports, observed: TableWithLog, error: GiveUp | RetryLater, new: _NewBatches
 ) -> GiveUp | RetryLater:
     """The refusal to report. Batches under a former suffix come first: they may hold what the log has lost."""
     try:
-        if isinstance(error, PositionLost) and one.is_read and not one.staged_batches:
-            _check_suffix(ports, one, new)
+        if isinstance(error, PositionLost) and observed.is_read and not observed.staged_batches:
+            _check_suffix(ports, observed, new)
     except GiveUp as reason:
         return reason
     return error
 
 
-def _check_suffix(ports: Ports, one: TableWithLog, new: _NewBatches) -> None:
+def _check_suffix(ports: Ports, observed: TableWithLog, new: _NewBatches) -> None:
     """`GiveUp` if batches wait under a former suffix. Checked only for a table without batches under this suffix."""
-    if not one.table.discovers_names and not new.find_staged[one.table.name]():
-        check_no_former_batches(ports, one.table, one.state)
+    if not observed.table.discovers_names and not new.find_staged[observed.table.name]():
+        check_no_former_batches(ports, observed.table, observed.state)
 
 
 def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
     """How many offsets lie behind the planned batches, for the table with the most."""
     reached = {batch.table: batch.ranges.end for batch in batches}
-    logs = {one.table.name: one.log for one in tables if one.error is None}
+    logs = {observed.table.name: observed.log for observed in tables if observed.error is None}
     spans = (
         Ranges.between(end, merge_offsets(end, keep_partitions(logs[table].end, end))).span
         for table, end in reached.items()
@@ -212,49 +212,49 @@ def _explain_too_few(batches: Sequence[PlannedBatch], remaining: int, at_least: 
     return f"waiting={waiting} records_threshold={at_least}: fewer than start a flush"
 
 
-def _cap_log(one: TableWithLog, stop_offsets: Offsets | None) -> TableWithLog:
+def _cap_log(observed: TableWithLog, stop_offsets: Offsets | None) -> TableWithLog:
     """The table, with a log that ends at `stop_offsets` at the latest."""
-    if stop_offsets is None or one.error is not None:
-        return one
-    reached = merge_offsets(one.log.begin, one.end.offsets if one.end else {})
-    return replace(one, log=replace(one.log, end=cap_at(one.log.end, stop_offsets, reached)))
+    if stop_offsets is None or observed.error is not None:
+        return observed
+    reached = merge_offsets(observed.log.begin, observed.end.offsets if observed.end else {})
+    return replace(observed, log=replace(observed.log, end=cap_at(observed.log.end, stop_offsets, reached)))
 
 
-def _find_highest_staged(ports: Ports, one: TableWithLog) -> int:
+def _find_highest_staged(ports: Ports, observed: TableWithLog) -> int:
     try:
-        return ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, one.table))
+        return ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, observed.table))
     except TidegateError:
-        if one.error is None:
+        if observed.error is None:
             raise
         return 0  # numbers are unique for each table alone, so a table that cannot be read does not count
 
 
-def _list_table_batches(ports: Ports, one: TableWithLog, fresh: PlannedBatch | None) -> list[PlannedBatch]:
+def _list_table_batches(ports: Ports, observed: TableWithLog, fresh: PlannedBatch | None) -> list[PlannedBatch]:
     """The queue, then the new batch. Empty if no batch has rows and the position need not move yet."""
-    queue, table = one.queue, one.table
+    queue, table = observed.queue, observed.table
     idle = fresh is None and not count_mergeable(queue)
-    if idle and not (queue and publishes_without_rows(ports, table, one.state, combine_batches(queue))):
+    if idle and not (queue and publishes_without_rows(ports, table, observed.state, combine_batches(queue))):
         return []
-    resumed = [PlannedBatch(table.name, s.batch, s.ranges, s.attempt) for s in queue]
-    return [*resumed, *([fresh] if fresh else [])]
+    return [*(PlannedBatch(table.name, s.batch, s.ranges, s.attempt) for s in queue), *([fresh] if fresh else [])]
 
 
-def _plan_new_batch(ports: Ports, one: TableWithLog, new: _NewBatches) -> PlannedBatch | None:
-    table, log = one.table, one.log
+def _plan_new_batch(ports: Ports, observed: TableWithLog, new: _NewBatches) -> PlannedBatch | None:
+    table, log = observed.table, observed.log
     check_truncates_are_ordered(ports.pipeline, table, log)
-    start = resolve_batch_start(ports, one)
+    start = resolve_batch_start(ports, observed)
     backlog = Ranges.between(start, merge_offsets(start, log.end)).span
     ranges = cap_ranges(start, log.end, new.sizer.choose_max_records(backlog))
-    if ranges.span or one.position is None:
-        _check_suffix(ports, one, new)
+    if ranges.span or observed.position is None:
+        _check_suffix(ports, observed, new)
     if not ranges.span:
         return None
-    highest_taken = max([one.state.highest_batch if one.state else 0, *(staged.batch for staged in one.queue)])
-    number, ranges = find_unfinished_batch(ports, table, start, log.end, highest_taken) or (0, ranges)
+    published = observed.state.highest_batch if observed.state else 0
+    highest = max([published, *(staged.batch for staged in observed.queue)])
+    number, ranges = find_unfinished_batch(ports, table, start, log.end, highest) or (0, ranges)
     if ports.pipeline.has_several:
         # a missing schema fails this table here; later it would fail the tables that share its read too
         ports.schemas.describe_table(table)
-    follows = one.queue[-1].attempt if one.queue else ""
+    follows = observed.queue[-1].attempt if observed.queue else ""
     may_leave_out = can_keep_last_per_key(ports.pipeline, table)
     is_sampled = may_leave_out and table.last_per_key == UseWhen.AUTO
     share = new.sample_superseded_share(ports, ranges) if is_sampled else None
@@ -263,33 +263,33 @@ def _plan_new_batch(ports: Ports, one: TableWithLog, new: _NewBatches) -> Planne
         batch=number or new.find_number(),
         ranges=ranges,
         follows=follows,
-        watermark=_classify_watermark(one, new.reached_offsets, ranges),
+        watermark=_classify_watermark(observed, new.reached_offsets, ranges),
         last_per_key=may_leave_out and is_deduplication_worth_it(share),
         superseded_share=share,
     )
-    return replace(planned, direct=_is_direct(ports, one, planned))
+    return replace(planned, direct=_is_direct(ports, observed, planned))
 
 
-def _is_direct(ports: Ports, one: TableWithLog, planned: PlannedBatch) -> bool:
+def _is_direct(ports: Ports, observed: TableWithLog, planned: PlannedBatch) -> bool:
     """Whether the batch is merged without staging. Never behind a queue, or with records to set aside."""
-    table: Table = one.table
-    if not can_merge_directly(ports.pipeline, table) or not ports.commits.has_branches(table.name) or one.queue:
+    table: Table = observed.table
+    if not can_merge_directly(ports.pipeline, table) or not ports.commits.has_branches(table.name) or observed.queue:
         return False
-    if find_skipped_places(ports.pipeline.name, one.state, planned.ranges, one.log.topic_ids):
+    if find_skipped_places(ports.pipeline.name, observed.state, planned.ranges, observed.log.topic_ids):
         return False
-    if not is_direct_worth_it(table, one.state, planned.ranges):
+    if not is_direct_worth_it(table, observed.state, planned.ranges):
         return False
     intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
     return not is_behind_refused(planned.batch, ports.tables.read_property(intermediate, REFUSED_BATCH_PROPERTY))
 
 
-def _classify_watermark(one: TableWithLog, reached_offsets: Offsets | None, ranges: Ranges) -> WatermarkSide:
+def _classify_watermark(observed: TableWithLog, reached_offsets: Offsets | None, ranges: Ranges) -> WatermarkSide:
     """Whether the table counts for the group's offsets from this batch on: inside, outside, or joining.
 
     A table that was added later is outside until a batch of its own ends where the other tables are already. Once
     inside it stays inside, however far it falls behind.
     """
-    came_later = one.end.outside if one.end else reached_offsets is not None
+    came_later = observed.end.outside if observed.end else reached_offsets is not None
     if not came_later:
         return WatermarkSide.INSIDE
     batch_end = ranges.end

@@ -190,7 +190,7 @@ def _describe_former_batches(pipeline: Pipeline, table: Table, name: str, batche
 def _list_waiting(ports: Ports, intermediate: str, table: str, state: TableState | None) -> list[StagedBatch]:
     """The batches that have something to write, and that the table has not come to yet."""
     staged = ports.staging.list_staged(intermediate, table)
-    return [one for one in staged if one.counts.to_write and _is_ahead(one, state)]
+    return [batch for batch in staged if batch.counts.to_write and _is_ahead(batch, state)]
 
 
 def _is_ahead(staged: StagedBatch, state: TableState | None) -> bool:

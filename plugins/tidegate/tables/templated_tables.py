@@ -96,7 +96,7 @@ def _is_product_table(ports: Ports, name: str, intermediates: list[str]) -> bool
         Ownership(TableKind.INTERMEDIATE, pipeline.name, name.partition(".")[2]),
     )
     return any(
-        ports.staging.list_staged(one, name)
-        for one in intermediates
-        if one == current or ports.tables.has_mark(one, own)
+        ports.staging.list_staged(intermediate, name)
+        for intermediate in intermediates
+        if intermediate == current or ports.tables.has_mark(intermediate, own)
     )

@@ -20,9 +20,9 @@ class UndoneBackfill:
     command: str
 
 
-def build_slice_note(pipeline: str, asked: str, facts: Mapping[str, Any]) -> str:
+def build_slice_note(pipeline: str, request: str, facts: Mapping[str, Any]) -> str:
     """What a slice's snapshot tells of it: `facts`, whose backfill it is, and the words that ask for it again."""
-    return json.dumps({**facts, "pipeline": pipeline, "asked": asked})
+    return json.dumps({**facts, "pipeline": pipeline, "asked": request})
 
 
 def find_undone_backfills(ports: Ports, table: str) -> list[UndoneBackfill]:
@@ -49,8 +49,15 @@ def find_undone_backfills(ports: Ports, table: str) -> list[UndoneBackfill]:
             slices.setdefault(backfill, set()).add(number)
             commands[backfill] = _build_command(name, note.get("asked"))
     still_gone = ports.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY) if slices else frozenset()
-    undone = {one: frozenset(n for n in numbers if f"{one}/{n}" in still_gone) for one, numbers in slices.items()}
-    return [UndoneBackfill(one, numbers, commands[one]) for one, numbers in sorted(undone.items()) if numbers]
+    undone = {
+        backfill_id: frozenset(n for n in numbers if f"{backfill_id}/{n}" in still_gone)
+        for backfill_id, numbers in slices.items()
+    }
+    return [
+        UndoneBackfill(backfill_id, numbers, commands[backfill_id])
+        for backfill_id, numbers in sorted(undone.items())
+        if numbers
+    ]
 
 
 def _read_notes(ports: Ports, table: str) -> list[dict[str, Any]]:
@@ -64,11 +71,11 @@ def _is_passed(ranges: Ranges, position: Offsets) -> bool:
     return all((get_offset(position, topic, partition) or 0) >= end for topic, partition, _, end in ranges)
 
 
-def _build_command(pipeline: str, asked: str | None) -> str:
+def _build_command(pipeline: str, request: str | None) -> str:
     """The words of then; a snapshot of an earlier version does not tell them."""
-    if asked is None:
+    if request is None:
         return f"tidegate backfill {pipeline}, with the range of then"
-    words, tables = json.loads(asked)
+    words, tables = json.loads(request)
     times = [words.get(name) for name in ("from_ms", "to_ms")]
     if all(isinstance(ms, int) for ms in times):
         begin, end = (format_utc(to_utc_datetime(ms)) for ms in times)

@@ -101,17 +101,17 @@ def sample_records(
     return tuple(reading.records[place] for place in sorted(reading.records)), reading.stopped_by
 
 
-def _read_newest(consumer: Consumer, reading: _Reading, whole: Ranges, size: int) -> dict[int, int]:
+def _read_newest(consumer: Consumer, reading: _Reading, ranges: Ranges, size: int) -> dict[int, int]:
     """Read the end of each partition; from which offset on it was read."""
-    starts = {p: max(begin, end - size) for p, (begin, end) in whole.items()}
-    remaining_ranges = {p: (starts[p], end) for p, (_, end) in whole.items()}
+    starts = {p: max(begin, end - size) for p, (begin, end) in ranges.items()}
+    remaining_ranges = {p: (starts[p], end) for p, (_, end) in ranges.items()}
     for turn in range(TRIES):
         _read(consumer, reading, remaining_ranges, size)
         read_partitions = {partition for partition, _ in reading.records}
         remaining_ranges = {
-            p: (max(whole[p][0], whole[p][1] - size * WIDER ** (turn + 1)), starts[p])
-            for p in whole
-            if p not in read_partitions and starts[p] > whole[p][0]
+            p: (max(ranges[p][0], ranges[p][1] - size * WIDER ** (turn + 1)), starts[p])
+            for p in ranges
+            if p not in read_partitions and starts[p] > ranges[p][0]
         }
         if not remaining_ranges or reading.is_over():
             break

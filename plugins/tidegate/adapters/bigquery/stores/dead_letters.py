@@ -37,18 +37,18 @@ def list_waiting(warehouse: Warehouse, name: str, destination: str) -> list[Wait
 
 def list_replayed(warehouse: Warehouse, name: str, destination: str, attempts: Collection[str]) -> list[WaitingLetter]:
     """Where those of a destination lie that these attempts have read; none in a table of a version before."""
-    found = warehouse.find_table(name)
-    if not attempts or found is None or all(field.name != "replayed_by" for field in found.schema):
+    letters_table = warehouse.find_table(name)
+    if not attempts or letters_table is None or all(field.name != "replayed_by" for field in letters_table.schema):
         return []
     listed = ", ".join(map(render_literal, sorted(attempts)))
     return _list_places(warehouse, name, destination, f"replayed_by IN ({listed})")
 
 
 def _list_places(warehouse: Warehouse, name: str, destination: str, condition: str) -> list[WaitingLetter]:
-    found = warehouse.find_table(name)
-    if found is None:
+    letters_table = warehouse.find_table(name)
+    if letters_table is None:
         return []
-    names = {field.name for field in found.schema}
+    names = {field.name for field in letters_table.schema}
     later = ", ".join(name if name in names else f"NULL AS {name}" for name in ("topic_id", "replayed_by"))
     where_clause = f"WHERE {condition} AND `table` = {render_literal(destination)}"
     table = quote_name(warehouse.to_reference(name))
@@ -108,16 +108,18 @@ def count_letters_of_others(
     if not busy or warehouse.find_table(name) is None:
         return Counter()
     table = quote_name(warehouse.to_reference(name))
-    others = f"`table` = {render_literal(destination)} AND attempt <> {render_literal(attempt)}"
+    other_attempts = f"`table` = {render_literal(destination)} AND attempt <> {render_literal(attempt)}"
     if len(busy) > MAX_FILTER_RANGES:
         between = f"`offset` >= {min(busy.values())[0]} AND `offset` < {max(end for _, end in busy.values())}"
-        found = warehouse.query_rows(f"SELECT topic, `partition`, `offset` FROM {table} WHERE {others} AND {between}")
-        places = (((row["topic"], row["partition"]), row["offset"]) for row in found)
+        rows = warehouse.query_rows(
+            f"SELECT topic, `partition`, `offset` FROM {table} WHERE {other_attempts} AND {between}"
+        )
+        places = (((row["topic"], row["partition"]), row["offset"]) for row in rows)
         return Counter(p for p, offset in places if p in busy and busy[p][0] <= offset < busy[p][1])
     parts = (
         f"(topic = {render_literal(topic)} AND `partition` = {partition} AND `offset` >= {start} AND `offset` < {end})"
         for (topic, partition), (start, end) in busy.items()
     )
-    counted = f"SELECT topic, `partition`, COUNT(*) AS n FROM {table} WHERE {others} AND ({' OR '.join(parts)})"
+    counted = f"SELECT topic, `partition`, COUNT(*) AS n FROM {table} WHERE {other_attempts} AND ({' OR '.join(parts)})"
     rows = warehouse.query_rows(f"{counted} GROUP BY topic, `partition`")
     return Counter({(row["topic"], row["partition"]): int(row["n"]) for row in rows})

@@ -34,10 +34,10 @@ BATCH_PATH_PATTERN = re.compile(r"/batch=(\d+)/attempt=([^/]+)/")
 
 def get_folder(intermediate: str, batch: int | None = None, attempt: str = "") -> str:
     """The path of an intermediate table's files, of a batch's, or of one attempt's."""
-    whole = intermediate.split(".", 1)[1].replace(".", "/")
+    folder = intermediate.split(".", 1)[1].replace(".", "/")
     if batch is None:
-        return whole
-    return f"{whole}/batch={batch}/attempt={attempt}" if attempt else f"{whole}/batch={batch}"
+        return folder
+    return f"{folder}/batch={batch}/attempt={attempt}" if attempt else f"{folder}/batch={batch}"
 
 
 def get_uuid(table: Any) -> str:

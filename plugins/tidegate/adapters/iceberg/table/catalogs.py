@@ -130,7 +130,7 @@ class Catalogs:
             return sorted(opened.list_namespaces())
         with suppress(NoSuchNamespaceError, BadRequestError, NotImplementedError):
             listed += opened.list_namespaces(above)
-        return sorted(one for one in listed if one[:-1] == above)
+        return sorted(namespace for namespace in listed if namespace[:-1] == above)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
