@@ -88,10 +88,9 @@ def _run_round(work: MergeContext) -> PublishedBatch:
     try:
         return _cut_merge_publish(work, state)
     except (RetryLater, AuditFailed):
-        # another run that published first removes this run's branch, and Spark's error would hide that
-        if (now := _read_state(work)) and (
-            published_batch := find_published(work, now)
-        ):  # by this very task, sent twice
+        # a run that published first has removed this run's branch, and Spark's error would hide that
+        state_now = _read_state(work)
+        if state_now and (published_batch := find_published(work, state_now)):  # by this very task, sent twice
             return published_batch
         _check_still_staged(work)
         raise
