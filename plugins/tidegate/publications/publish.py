@@ -62,7 +62,8 @@ def publish_changes(
     3. Pin the snapshot that it leads to, so that it is still there when the next run begins at it.
     4. Produce the changes, with each part's progress behind them.
     5. Read the progress back. While the parts are at different snapshots, go on with 2: each such round brings one
-       group of them to where others are.
+       group of them to where others are. A round that finished an earlier run is followed by one more: what came since
+       waits too, and nothing else may start a run for it.
     6. Remove older pins.
 
     With `request` some keys are produced once more as they were published, and the position stays.
@@ -81,17 +82,32 @@ def publish_changes(
             pins.setdefault(table, set()).add(format_pin_name(publication.name, snapshot))
         progress = _produce_round(ports, planned_run)
         counts.update(_count_changes(ports, planned_run, progress))
-        if (settled_run := progress.common_position) is not None:
+        following = _plan_next_round(ports, planned_run, progress)
+        if following is None:
+            settled_run = progress.common_position
+            assert settled_run is not None  # else there is another round
             _release_pins(ports, settled_run, pins)
             changes, topics = {name: counts[name] for name in COUNT_NAMES}, [*publication.topics]
             return PublicationResult(
                 publication.name, first.origin, settled_run.to, first.mode, **changes, topics=topics
             )
-        planned_run = plan_run(ports)
+        planned_run = following
     raise RetryLater(
         f"publication={publication.name}: after {MAX_ROUNDS} rounds its parts are in different states still, because "
         "other runs publish at the same time; let one run at a time, and run it again"
     )
+
+
+def _plan_next_round(ports: PublicationPorts, last_round: PlannedRun, progress: PartProgress) -> PlannedRun | None:
+    """Plan the round that follows; None if the parts are together and nothing waits behind a run that was resumed."""
+    if progress.common_position is None:
+        return plan_run(ports)
+    if not last_round.is_resumed:
+        return None
+    try:
+        return plan_run(ports)
+    except NothingToDo:
+        return None
 
 
 def _produce_round(ports: PublicationPorts, planned_run: PlannedRun) -> PartProgress:

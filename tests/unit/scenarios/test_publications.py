@@ -76,10 +76,9 @@ def test_killed_run_is_finished_towards_the_same_snapshot_and_repeats_nothing(ou
         publish(outside.build_ports())
     outside.table.commit(a="2", b="1", c="1", d="1")
     first = plan_run(outside.build_ports())
-    assert publish(outside.build_ports()).to_snapshot_id == (11 if first.is_resumed else 12)
     assert first.is_resumed == (after >= 5), "from the first record of progress on"
-    if first.is_resumed:
-        publish(outside.build_ports())
+    assert first.position.to == (11 if first.is_resumed else 12)
+    assert publish(outside.build_ports()).to_snapshot_id == 12
     outside.table.commit(a="3", b="1", c="1", d="1")
     publish(outside.build_ports())
     assert outside.topic.read_latest() == outside.table.snapshots[13]
@@ -96,13 +95,30 @@ def test_killed_run_of_changes_is_resumed(outside: Outside, after: int) -> None:
     pinned = set(outside.table.tags.values())
     assert pinned == {10, 11}, "both ends stay"
     outside.table.commit(a="3", b="2", c="2")
-    if plan_run(outside.build_ports()).is_resumed:
-        assert publish(outside.build_ports()).to_snapshot_id == 11
-    publish(outside.build_ports())
+    assert publish(outside.build_ports()).to_snapshot_id == 12
     assert outside.topic.read_latest() == {"a": "3", "b": "2", "c": "2"}
     records = outside.topic.records[5:]
     assert len(records) == len(set(records))
     assert set(outside.table.tags.values()) == {12}
+
+
+def test_run_that_finishes_the_one_before_it_produces_also_what_came_since(outside: Outside) -> None:
+    """Nothing starts another run until the table changes again: readers would have the older rows until then."""
+    publish(outside.build_ports())
+    outside.table.commit(a="2", b="2", c="1", d="1")
+    outside.die_at(12)
+    with pytest.raises(Killed):
+        publish(outside.build_ports())
+    outside.table.commit(a="3", b="2", c="1")
+    assert plan_run(outside.build_ports()).position.to == 11
+    before = len(outside.topic.records)
+    result = publish(outside.build_ports())
+    assert (result.from_snapshot_id, result.to_snapshot_id) == (10, 12)
+    assert outside.topic.read_latest() == {"a": "3", "b": "2", "c": "1"}
+    assert result.inserted + result.updated + result.deleted >= len(outside.topic.records) - before
+    assert set(outside.table.tags.values()) == {12}
+    with pytest.raises(NothingToDo):
+        publish(outside.build_ports())
 
 
 def test_run_that_was_planned_before_another_one_published_changes_nothing(outside: Outside) -> None:
@@ -378,8 +394,6 @@ def test_killed_run_of_a_joined_tables_change_is_finished_with_the_same_snapshot
     with pytest.raises(Killed):
         publish(joining.build_ports())
     dim.commit(a="z", b="z", c="z")
-    if plan_run(joining.build_ports()).is_resumed:
-        publish(joining.build_ports())
     publish(joining.build_ports())
     assert joining.topic.read_latest() == {"a": "1z", "b": "1z", "c": "1z"}
     assert len(joining.topic.records) == len(set(joining.topic.records))
