@@ -152,12 +152,16 @@ def extend_streak(streak: FailureStreak | None, failure: Failure, run_id: str, n
         )
     elif streak.run_id != run_id:
         streak = replace(streak, runs=streak.runs + 1, run_id=run_id)
-    pause = min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(max(streak.runs - 2, 0), 10))
-    retry_at = now + pause if failure.inputs else 0.0
+    retry_at = now + compute_pause(streak.runs) if failure.inputs else 0.0
     failed_tasks = tuple(replace(task, message=task.message[:MAX_REASON_CHARACTERS]) for task in failure.failed_tasks)
     return replace(
         streak, retry_at=retry_at, inputs=failure.inputs, has_earlier=has_earlier, failed=failed_tasks, failed_at=now
     )
+
+
+def compute_pause(runs: int) -> int:
+    """Seconds between the last of so many runs that failed for one reason and the next try: 1, 1, 2, 4 … 30 minutes."""
+    return min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS << min(max(runs - 2, 0), 10))
 
 
 def needs_pause(failed_tasks: Collection[FailedTask], *, has_published: bool) -> bool:

@@ -16,13 +16,15 @@ class Schedule:
     """Every so many seconds, or at the times of `cron`, in UTC, which wins. None of both: only when it is called for.
 
     `at_least` records must wait where the time has come; where the work is called for, any number is enough. The first
-    start comes `delay_seconds` after the process began, and no change of a file brings it forward.
+    start comes `delay_seconds` after the process began, and no change of a file brings it forward. What is only called
+    for is due once at the start too if `runs_at_start`: the call for it may have come to a process that has ended.
     """
 
     interval_seconds: int | None = None
     cron: str | None = None
     at_least: int = 0
     delay_seconds: float = 0.0
+    runs_at_start: bool = False
 
     def find_due(self, last: float | None, now: float, began: float = 0.0) -> float | None:
         """The Unix time of the next start, which may be past; None for never.
@@ -34,7 +36,7 @@ class Schedule:
             after = datetime.fromtimestamp(now if last is None else last, UTC)
             return float(croniter(self.cron, after).get_next(float))
         if self.interval_seconds is None:
-            return None
+            return now if self.runs_at_start and last is None else None
         if last is None:
             return began + self.delay_seconds if self.delay_seconds else now
         return now if last > now else last + self.interval_seconds  # a clock that was set back
@@ -56,5 +58,7 @@ def build_maintenance_schedule(pipeline: Pipeline) -> Schedule:
 
 
 def build_publication_schedule(publication: Publication) -> Schedule:
-    """That of the publication file; without an interval it follows its tables."""
-    return Schedule(publication.interval_seconds if publication.interval_seconds > 0 else None)
+    """That of the publication file; without an interval it follows its tables, or is run by hand."""
+    if publication.interval_seconds > 0:
+        return Schedule(publication.interval_seconds)
+    return Schedule(runs_at_start=publication.on_table_change)

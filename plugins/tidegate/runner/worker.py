@@ -16,7 +16,14 @@ from tidegate.errors import (
     TidegateError,
     TooFewRecords,
 )
-from tidegate.monitoring.failure_streak import FailedTask, Failure, FailureStreak, extend_streak, identify_reason
+from tidegate.monitoring.failure_streak import (
+    FailedTask,
+    Failure,
+    FailureStreak,
+    compute_pause,
+    extend_streak,
+    identify_reason,
+)
 from tidegate.runner.schedule import Schedule
 from tidegate.runner.slots import Slots
 from tidegate.runner.work import RunOutcome, Work
@@ -63,7 +70,7 @@ class Worker:
         self._changed_at, self._shared_at = UNREAD, tuple[int, ...]()
         self._read_at = self._last = 0.0
         self._began = shared.now()
-        self._has_run, self._runs = False, 0
+        self._has_run, self._was_late, self._runs = False, False, 0
         self._streak: FailureStreak | None = None
         self._thread = threading.Thread(target=self._loop, name=f"tidegate {work.name}", daemon=True)
 
@@ -105,6 +112,8 @@ class Worker:
         if self._schedule.cron is not None:
             self._last = min(self._last, now)
         due_seconds = self._schedule.find_due(self._last if self._has_run else None, now, self._began)
+        if due_seconds is None and self._schedule.runs_at_start:
+            due_seconds = self._find_retry(now)
         if not is_called and (due_seconds is None or due_seconds > now):
             return LOOK_SECONDS if due_seconds is None else min(LOOK_SECONDS, due_seconds - now)
         if not self._shared.slots.acquire(self._must_end):
@@ -115,6 +124,13 @@ class Worker:
         finally:
             self._shared.slots.release()
         return 0.0
+
+    def _find_retry(self, now: float) -> float | None:
+        """When work that is only called for is tried again behind a run that left it undone; None behind others."""
+        if not self._has_run or not (self._streak or self._was_late):
+            return None
+        self._last = min(self._last, now)  # the clock was set back
+        return self._last + compute_pause(self._streak.runs if self._streak else 1)
 
     def _reread_schedule(self) -> None:
         """Where a file has changed, or was wrong a while ago.
@@ -142,7 +158,7 @@ class Worker:
 
     def _run_once(self, at_least: int) -> None:
         now = self._shared.now()
-        self._last, self._has_run, self._runs = now, True, self._runs + 1
+        self._last, self._has_run, self._was_late, self._runs = now, True, False, self._runs + 1
         try:
             if self._is_early(now):
                 return
@@ -152,6 +168,7 @@ class Worker:
         except NothingToDo:
             self._note_success(None)
         except PublishedElsewhere as reason:
+            self._was_late = True  # the other run may lead to an older state than the one that this one was called for
             log.info("%s: %s", self.work.name, reason)
         except SomeTables as problem:
             if problem.published:

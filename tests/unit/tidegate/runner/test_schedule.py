@@ -1,10 +1,17 @@
 """When work is due."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from fakes import build_pipeline
-from tidegate.runner.schedule import Schedule, build_flush_schedule, build_maintenance_schedule
+from fakes.publications import build_publication
+from tidegate.runner.schedule import (
+    Schedule,
+    build_flush_schedule,
+    build_maintenance_schedule,
+    build_publication_schedule,
+)
 from tidegate.spec.pipeline import Heartbeat, Merge
 
 NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z
@@ -22,6 +29,8 @@ NOON = 1_767_268_800.0  # 2026-01-01T12:00:00Z
         (Schedule(60, cron="30 * * * *"), None, NOON, NOON + 1800),
         (Schedule(), None, NOON, None),
         (Schedule(), NOON, NOON + 1e6, None),
+        (Schedule(runs_at_start=True), None, NOON, NOON),
+        (Schedule(runs_at_start=True), NOON, NOON + 1e6, None),
     ],
 )
 def test_next_start_follows_from_the_last_one(
@@ -54,3 +63,18 @@ def test_maintenance_without_an_interval_is_never_due() -> None:
     pipeline = build_pipeline()
     never = replace(pipeline, maintenance=replace(pipeline.maintenance, interval_seconds=-1))
     assert build_maintenance_schedule(never) == Schedule()
+
+
+@pytest.mark.parametrize(
+    ("words", "schedule"),
+    [
+        ({}, Schedule(runs_at_start=True)),
+        ({"interval_seconds": 60}, Schedule(60)),
+        ({"on_table_change": False}, Schedule()),
+        ({"on_table_change": False, "interval_seconds": 60}, Schedule(60)),
+    ],
+)
+def test_publication_that_follows_its_tables_looks_for_changes_when_the_process_starts(
+    words: dict[str, Any], schedule: Schedule
+) -> None:
+    assert build_publication_schedule(build_publication(**words)) == schedule

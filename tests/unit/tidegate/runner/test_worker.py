@@ -221,6 +221,38 @@ def test_passing_failures_are_tried_at_each_interval_and_counted_by_reason(file:
     assert hand.ear.heard == [*(("failed", reason) for reason in reasons), ("done", DONE), ("recovered", 1)]
 
 
+def test_work_that_is_only_called_for_runs_when_the_process_starts_and_when_its_file_changes(file: Path) -> None:
+    """What it was called for before the process ended is called for by nobody any more."""
+    hand = Hand(Task(file, schedule=Schedule(runs_at_start=True)))
+    assert hand.look(0, 1, 86_400) == [ANY]
+    os.utime(file, (2e9, 2e9))
+    assert hand.look(1, 86_400) == [ANY]
+    hand.worker.call()
+    assert hand.look(0, 86_400) == [ANY]
+
+
+def test_work_that_is_only_called_for_is_tried_again_behind_a_failure(file: Path) -> None:
+    faults = [RetryLater("broker=b gave no answer")] * 4
+    hand = Hand(Task(file, *faults, DONE, schedule=Schedule(runs_at_start=True)))
+    assert hand.look(0, 59, 1, 59, 1, 119, 1, 239, 1) == [ANY] * 5
+    assert hand.look(1, 86_400) == []
+    assert hand.ear.heard[-2:] == [("done", DONE), ("recovered", 4)]
+
+
+def test_work_that_is_only_called_for_looks_again_behind_another_runner_that_was_faster(file: Path) -> None:
+    """The other one may have been on its way to an older state of the table."""
+    hand = Hand(Task(file, PublishedElsewhere("publication=out"), DONE, schedule=Schedule(runs_at_start=True)))
+    assert hand.look(0, 59, 1, 86_400) == [ANY, ANY]
+
+
+def test_work_whose_interval_was_taken_away_is_not_tried_again_behind_a_failure(file: Path) -> None:
+    hand = Hand(Task(file, RetryLater("broker=b gave no answer")))
+    assert hand.look() == [ANY]
+    hand.task.schedule = Schedule()
+    file.with_name("defaults.yaml").write_text("maintenance: {interval: -1}\n")
+    assert hand.look(1, 86_400) == []
+
+
 def test_failure_that_a_person_must_mend_waits_longer_each_time_and_not_when_something_was_changed(file: Path) -> None:
     bad = BadRecord("topic=orders partition=1 offset=7: not JSON")
     hand = Hand(Task(file, *[bad] * 4, schedule=Schedule(10)))
