@@ -79,16 +79,24 @@ def observe_publication(ports: PublicationPorts) -> tuple[TableHead, ExistingTop
 
 
 def refuse_lost_progress(
-    ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead
+    ports: PublicationPorts,
+    progress: PartProgress,
+    topics: ExistingTopics,
+    table: TableHead,
+    *,
+    can_compare: bool = True,
 ) -> None:
-    """`GiveUp` if the recorded progress no longer belongs to this table and these topics."""
-    reason = _find_mismatch(ports, progress, topics, table)
+    """`GiveUp` if the recorded progress no longer belongs to these topics. Also if it no longer belongs to this table,
+    unless the run `can_compare` the table with the topics instead, and `on_expired` says so.
+    """
+    compares = can_compare and ports.publication.on_expired != "fail"
+    reason = _find_mismatch(ports, progress, topics, table, compares=compares)
     if reason:
         raise GiveUp(f"publication={ports.publication.name}: {reason}; {REMEDY.format(name=ports.publication.name)}")
 
 
 def _find_mismatch(
-    ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead
+    ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead, *, compares: bool
 ) -> str | None:
     publication, last = ports.publication, progress.last_position
     if last is None:
@@ -100,7 +108,7 @@ def _find_mismatch(
             return "its file has changed what the topic's records look like since the last run"
         topic = next(topic for topic in publication.topics if last.topic_ids.get(topic) != topics.ids.get(topic))
         return f"topic={topic} was deleted or made anew since the last run"
-    if publication.on_expired == "fail":
+    if not compares:
         if not any(_is_compatible(ports, topics, table, part) for part in progress.recorded_parts):
             return f"table={publication.table} was replaced by another of that name since the last run"
         group = _find_next_group(ports, progress, topics, table)

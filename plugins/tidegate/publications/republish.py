@@ -44,11 +44,11 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
     """The run that produces again; changes nothing.
 
     NothingToDo where nothing was published yet, or no row changed in the range. GiveUp while a run is unfinished, and
-    for a bound whose snapshot has expired.
+    for a bound or a published snapshot that has expired, whatever `on_expired` says: only a comparison is left then.
     """
     publication = ports.publication
     table, topics, progress = observe_publication(ports)
-    refuse_lost_progress(ports, progress, topics, table)
+    refuse_lost_progress(ports, progress, topics, table, can_compare=False)
     if progress.is_new:
         raise NothingToDo(f"publication={publication.name}: nothing was published yet, so nothing is produced again")
     settled_run = progress.common_position

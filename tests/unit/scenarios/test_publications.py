@@ -326,6 +326,27 @@ def test_range_that_cannot_be_produced_again_is_refused_in_words(outside: Outsid
         publish(outside.build_ports(), again=RepublishRequest("10", "10"))
 
 
+@pytest.mark.parametrize("begin", [None, "11"])
+@pytest.mark.parametrize("loss", ["expired", "replaced"])
+def test_rows_that_are_gone_from_the_table_are_not_produced_again_for_ever(
+    outside: Outside, loss: str, begin: str | None
+) -> None:
+    """No later try finds the snapshot, also where the file lets an ordinary run compare with the topic instead."""
+    outside.publication = replace(outside.publication, on_expired="resynchronise")
+    publish(outside.build_ports())
+    outside.table.commit(a="2")
+    if loss == "expired":
+        del outside.table.snapshots[10]
+    else:
+        outside.table.uuid = "u2"
+    before = len(outside.topic.records)
+    with pytest.raises(GiveUp, match=rf"{loss}.*; run `bin/tidegate publish out --resynchronise`"):
+        publish(outside.build_ports(), again=RepublishRequest(begin))
+    assert len(outside.topic.records) == before
+    publish(outside.build_ports())
+    assert outside.topic.read_latest() == {"a": "2"}
+
+
 DIM = "lake.shop.dim"
 
 
