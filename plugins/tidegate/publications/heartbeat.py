@@ -39,8 +39,8 @@ def send_heartbeat(ports: PublicationPorts) -> PublicationHeartbeat | None:
     looked_ms = ports.now_ms()
     try:
         status = read_publication_status(ports)
-        behind = status.behind_seconds
-        valid = looked_ms if not status.snapshots_behind else None if behind is None else looked_ms - behind * 1000 - 1
+        behind = None if status.problem else status.behind_seconds
+        valid = None if behind is None else looked_ms if not status.snapshots_behind else looked_ms - behind * 1000 - 1
         value = PublicationHeartbeat(
             publication=publication.name,
             table=publication.table,

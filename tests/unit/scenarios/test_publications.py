@@ -8,6 +8,7 @@ from fakes.producing import Killed
 from fakes.publications import Outside, Table
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, PublishedElsewhere, RetryLater
 from tidegate.monitoring.health import ScheduleState
+from tidegate.publications.heartbeat import send_heartbeat
 from tidegate.publications.plan import plan_run
 from tidegate.publications.publish import publish
 from tidegate.publications.republish import RepublishRequest
@@ -445,6 +446,15 @@ def test_heartbeat_tells_up_to_which_time_the_topic_holds_the_table_also_without
         10,
         0,
     )
+
+
+def test_heartbeat_does_not_answer_for_a_topic_that_was_created_again() -> None:
+    outside = Outside(heartbeat_topic="beats")
+    outside.table.commit(a="1")
+    publish(outside.build_ports())
+    outside.topic.id = "t2"
+    heartbeat = send_heartbeat(outside.build_ports())
+    assert (heartbeat.published_snapshot_id, heartbeat.snapshots_behind, heartbeat.valid_through_ms) == (10, 0, None)
 
 
 def test_heartbeat_that_cannot_be_sent_is_a_warning(caplog: pytest.LogCaptureFixture, monkeypatch) -> None:

@@ -24,7 +24,7 @@ from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.commit import FOREVER_MS
 from tidegate.adapters.iceberg.table.data_files import find_referenced_file
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
-from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows
+from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows, has_changed_row_counts
 from tidegate.adapters.iceberg.table.type_mapping import refuse_unreadable
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.jobs.publish_job import TouchedFiles
@@ -68,19 +68,19 @@ class IcebergSnapshots:
 
     @translate_iceberg_errors
     def measure_lag(self, name: str, old: int | None, new: int) -> SnapshotLag:
-        """See the port. What only one of the two descends from lies between them: a rollback does, too."""
+        """See the port. What only one of the two descends from lies between them: a rollback does, too.
+
+        A snapshot whose writer counted nothing may have changed rows.
+        """
         table = self._load_table(name)
         lineage = Lineage(table.metadata)
         before, after = _read_ancestors(lineage, old), _read_ancestors(lineage, new)
         between = [snapshot for number, snapshot in (before | after).items() if (number in before) != (number in after)]
-        changed_rows = {snapshot.snapshot_id: rows for snapshot in between if (rows := count_changed_rows(snapshot))}
-        times = [after[number].timestamp_ms for number in changed_rows if number in after]
-        back = [entry.timestamp_ms for entry in table.metadata.snapshot_log if entry.snapshot_id == new]
-        return SnapshotLag(
-            len(changed_rows),
-            sum(changed_rows.values()),
-            min(times, default=back[-1] if back and changed_rows else None),
-        )
+        changed = [one for one in between if count_changed_rows(one) or not has_changed_row_counts(one)]
+        times = [one.timestamp_ms for one in changed if one.snapshot_id in after]
+        if len(times) < len(changed):
+            times += _find_rollback_times(table, old, new)
+        return SnapshotLag(len(changed), sum(map(count_changed_rows, changed)), min(times, default=None))
 
     @translate_iceberg_errors
     def list_ancestors(self, name: str, limit: int) -> list[TableSnapshot]:
@@ -161,6 +161,16 @@ def _read_ancestors(lineage: Lineage, snapshot_id: int | None) -> dict[int, Snap
     """A snapshot with all that it descends from, as far as they are there."""
     newest = lineage.get_snapshot(snapshot_id)
     return {snapshot.snapshot_id: snapshot for snapshot in lineage.iterate_ancestors(newest)}
+
+
+def _find_rollback_times(table: Table, old: int | None, new: int) -> list[int]:
+    """When main left the old snapshot's line, if the log of current snapshots still tells; else when the new one became
+    current, if that is known.
+    """
+    log = table.metadata.snapshot_log
+    left_at = next((place + 1 for place in reversed(range(len(log))) if log[place].snapshot_id == old), None)
+    entries = log[left_at : left_at + 1] if left_at is not None else []
+    return [entry.timestamp_ms for entry in entries or [one for one in log if one.snapshot_id == new][-1:]]
 
 
 class _DeleteScope:
