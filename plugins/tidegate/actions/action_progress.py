@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from tidegate.actions.discard import propose_discard_note
 from tidegate.actions.proposed_action import ProposedAction
 from tidegate.actions.request import propose_action
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.offsets import format_names
 from tidegate.ports.context import Ports
+from tidegate.tables.lookup import find_table
 
 
 @dataclass
@@ -18,6 +20,7 @@ class ActionProgress:
     - `digests`: by table what is done to it. `snapshots`: by table the snapshot that becomes current, of those that
       get one of their earlier ones.
     - `pinned_params`: they ask for the same again.
+    - `letters`: by table how many dead letters are discarded, if the action does that.
     - `done`: the tables that are changed. `begun`: the one of which nobody knows, if a try ended in between.
     """
 
@@ -27,6 +30,7 @@ class ActionProgress:
     success_message: str
     done: list[str] = field(default_factory=list)
     begun: str | None = None
+    letters: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def start(cls, proposed: ProposedAction) -> "ActionProgress":
@@ -39,6 +43,7 @@ class ActionProgress:
             },
             pinned_params=proposed.pinned_params,
             success_message=proposed.success_message,
+            letters={table: fact["dead_letters"] for table, fact in facts.items() if "dead_letters" in fact},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -55,8 +60,12 @@ class ActionProgress:
         for table in [table for table in self.digests if table not in self.done]:
             try:
                 proposed = propose_action(ports, {**params, **self.pinned_params, "table": table})
-            except NothingToDo:
-                self.done.append(table)  # the try ended before it noted that
+            except NothingToDo:  # the try ended before it noted that
+                if table == self.begun and table in self.letters:
+                    found = find_table(ports, table)
+                    proposals.append(propose_discard_note(ports, found, self.letters[table], params["because"]))
+                else:
+                    self.done.append(table)
                 continue
             if proposed.parts[0].digest != self.digests[table]:
                 self._refuse_other_state(table, params, proposed)

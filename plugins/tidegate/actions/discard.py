@@ -7,7 +7,8 @@ from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.errors import ConfigurationError
 from tidegate.merge.letter_filter import LetterFilter
 from tidegate.ports.context import Ports
-from tidegate.reprocess.discard import ProposedDiscard, discard_dead_letters, propose_discards
+from tidegate.reprocess.discard import ProposedDiscard, discard_dead_letters, note_discard, propose_discards
+from tidegate.spec.table import Table
 
 MAX_SHOWN_PLACES = 20
 MAX_SHOWN_CHARACTERS = 120
@@ -26,6 +27,23 @@ def propose_discard(ports: Ports, letter_filter: LetterFilter, because: str) -> 
             for one in proposals
         ),
         question="Discard them?",
+        success_message="they were discarded",
+    )
+
+
+def propose_discard_note(ports: Ports, table: Table, letter_count: int, because: str) -> ProposedAction:
+    """Note what an earlier try has discarded of a table and not noted any more. Nothing else is left of it."""
+    return ProposedAction(
+        preview=f"{table.name}: an earlier try of this run has discarded {letter_count} dead letters; that is noted",
+        subject={"pipeline": ports.pipeline.name, "because": because},
+        parts=(
+            ActionPart(
+                table=table.name,
+                facts={"table": table.name, "dead_letters": letter_count},
+                perform=partial(note_discard, ports, table, letter_count, because),
+            ),
+        ),
+        question="Note it?",
         success_message="they were discarded",
     )
 

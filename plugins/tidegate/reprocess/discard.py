@@ -15,7 +15,7 @@ from tidegate.ports.context import Ports, TableState
 from tidegate.progress.rolled_back_tables import check_not_rolled_back, select_tables
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.spec.table import Table
-from tidegate.tables.action_history import add_action
+from tidegate.tables.action_history import add_action, list_actions
 from tidegate.tables.undone_replays import list_undone_letters, reopen_letters
 
 ACTION = "discard"
@@ -70,18 +70,40 @@ def discard_dead_letters(ports: Ports, discards: list[ProposedDiscard], because:
                 places=[(letter.topic, letter.partition, letter.offset, letter.topic_id) for letter in part],
             )
             ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=letters))
-        place = f"pipeline={ports.pipeline.name} table={discard.table.name}"
-        retry_commits(ports, place, partial(_note_discard, ports, discard, because, by))
+        details = _describe_discard(len(discard.letters), because)
+        retry_commits(
+            ports, _describe_table(ports, discard.table), partial(_note_discard, ports, discard.table, details, by)
+        )
 
 
-def _note_discard(ports: Ports, discard: ProposedDiscard, because: str, by: str) -> None:
-    state = ports.tables.read_state(discard.table.name, ports.pipeline.name)
+def note_discard(ports: Ports, table: Table, letter_count: int, because: str, by: str) -> None:
+    """Note beside the table's position that so many letters were discarded, if no action says so yet: their rows were
+    marked, and the process ended before it noted that.
+    """
+    details = _describe_discard(letter_count, because)
+    state = ports.tables.read_state(table.name, ports.pipeline.name)
+    if any(
+        (one.action, one.by, one.details) == (ACTION, by, details) for one in list_actions(ports.pipeline.name, state)
+    ):
+        return
+    retry_commits(ports, _describe_table(ports, table), partial(_note_discard, ports, table, details, by))
+
+
+def _describe_discard(letter_count: int, because: str) -> str:
+    return f"dead_letters={letter_count} because: {because}"
+
+
+def _describe_table(ports: Ports, table: Table) -> str:
+    return f"pipeline={ports.pipeline.name} table={table.name}"
+
+
+def _note_discard(ports: Ports, table: Table, details: str, by: str) -> None:
+    state = ports.tables.read_state(table.name, ports.pipeline.name)
     if state is None or state.recorded_position is None or state.is_rolled_back:
         return  # no position to note it beside; the rows tell of it
-    details = f"dead_letters={len(discard.letters)} because: {because}"
 
     def note(ports: Ports, state: TableState) -> dict[str, str]:
-        check_not_rolled_back(ports, discard.table.name, state)
+        check_not_rolled_back(ports, table.name, state)
         return add_action(ports, state, ACTION, by, details)
 
-    move_position(ports, TableMove(discard.table, state.recorded_position, state.recorded_position), note)
+    move_position(ports, TableMove(table, state.recorded_position, state.recorded_position), note)

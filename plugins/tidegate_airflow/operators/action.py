@@ -10,7 +10,13 @@ from airflow.sdk import Context
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_change_event
 from tidegate_airflow.errors import raise_airflow_errors, read_form_words
-from tidegate_airflow.operators.action_state import forget_action_progress, perform_with_notes, read_action_progress
+from tidegate_airflow.operators.action_state import (
+    CHANGED_KEY,
+    forget_ended_tries,
+    note_end,
+    perform_with_notes,
+    read_action_progress,
+)
 
 if TYPE_CHECKING:
     from tidegate.actions.proposed_action import ProposedAction
@@ -18,7 +24,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 PREVIEW_KEY = "preview"  # a result: what would be done, or why there is nothing to do
-CHANGED_KEY = "changed"  # of the task's state
 MAX_PREVIEW_CHARACTERS = 20_000  # the whole stands in the log
 
 
@@ -51,7 +56,7 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
                 perform_with_notes(context, rest, by, progress)
     for table, snapshot_id in progress.snapshots.items():
         emit_change_event(context, params["action"], {"table": table, "snapshot_id": snapshot_id})
-    forget_action_progress(context)
+    note_end(context)
     return {"action": params["action"], "done": progress.success_message, "by": by}
 
 
@@ -84,7 +89,7 @@ def run_replay_form(context: Context, pipeline: str, engine: Any = None) -> list
     results = tasks.run_replay(pipeline, words, engine, changed.add)
     for table in changed.tables.values():
         emit_change_event(context, "replay", table)
-    changed.forget()
+    note_end(context)
     return results
 
 
@@ -97,8 +102,9 @@ class ChangedTables:
 
     @classmethod
     def read(cls, context: Context) -> "ChangedTables":
-        """Those of the tries before this one."""
+        """Those of the tries before this one; none if a person has cleared the run since it ended."""
         try:
+            forget_ended_tries(context)
             return cls(context, dict(context["task_state_store"].get(CHANGED_KEY) or {}))
         except Exception as fault:
             log.warning(
@@ -123,17 +129,6 @@ class ChangedTables:
                 "of its next change",
                 type(fault).__name__,
                 part["table"],
-            )
-
-    def forget(self) -> None:
-        """The events of all are told with the task's success."""
-        try:
-            if self.tables:
-                self.context["task_state_store"].delete(CHANGED_KEY)
-        except Exception as fault:
-            log.warning(
-                "what was changed stays in the task's state: %s; if the run is cleared, its events come twice",
-                type(fault).__name__,
             )
 
 

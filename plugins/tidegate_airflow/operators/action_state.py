@@ -8,12 +8,37 @@ from tidegate.actions.proposed_action import ProposedAction
 from tidegate.errors import RetryLater
 
 log = logging.getLogger(__name__)
-PROGRESS_KEY = "action"
+PROGRESS_KEY, CHANGED_KEY = "action", "changed"
+ENDED_KEY = "ended"  # how often the run had been cleared when its task came to its end
+
+
+def forget_ended_tries(context: Context) -> None:
+    """Forget what the run's tries have done if a person has cleared it after its task came to its end. Not for another
+    try of a task whose success Airflow did not hear of: that try tells of the same once more.
+    """
+    store = context["task_state_store"]
+    ended = store.get(ENDED_KEY)
+    if ended is not None and ended != context["dag_run"].clear_number:
+        for key in (PROGRESS_KEY, CHANGED_KEY, ENDED_KEY):  # the last one last: until then it is done again
+            store.delete(key)
+
+
+def note_end(context: Context) -> None:
+    """Note that all is done. The state stays: Airflow may fail to store the task's result, and then tries it again."""
+    try:
+        context["task_state_store"].set(ENDED_KEY, context["dag_run"].clear_number)
+    except Exception as fault:
+        log.warning(
+            "that all is done is not noted: %s; if the run is cleared, its events come twice", type(fault).__name__
+        )
 
 
 def read_action_progress(context: Context) -> ActionProgress | None:
-    """What the tries of this run before this one have done; None if none of them began to change a table."""
+    """What the tries of this run before this one have done; None if none of them began to change a table, and for a run
+    that a person has cleared since it ended.
+    """
     try:
+        forget_ended_tries(context)
         data = context["task_state_store"].get(PROGRESS_KEY)
     except Exception as fault:
         raise RetryLater(
@@ -52,14 +77,3 @@ def perform_with_notes(
             type(fault).__name__,
         )
     return progress
-
-
-def forget_action_progress(context: Context) -> None:
-    """All is done, and told with the task's success."""
-    try:
-        context["task_state_store"].delete(PROGRESS_KEY)
-    except Exception as fault:
-        log.warning(
-            "what was done stays in the task's state: %s; if the run is cleared, its events come twice",
-            type(fault).__name__,
-        )

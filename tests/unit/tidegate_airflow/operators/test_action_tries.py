@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 from fakes import World, build_pipeline, build_table
 from fakes.task_instance import KeptState, PushedResults
 from tidegate.errors import RetryLater
@@ -142,7 +142,6 @@ def test_rollback_of_the_first_table_is_undone_once_and_told_by_the_try_that_und
     assert sorted(run.events) == sorted(heads.items())
     assert list_actions(world) == {ORDERS: ["undo-rollback"], USERS: ["undo-rollback"]}
     assert {name: str(world.destination.tables[name].refs["main"]) for name in heads} == heads
-    assert run.task_state == {}
 
 
 @pytest.mark.parametrize("table", [ORDERS, USERS])
@@ -226,17 +225,47 @@ def test_move_of_which_nobody_knows_whether_it_was_done_is_not_done_again(
     assert read_positions(world) == {ORDERS: [2, 2], USERS: [2, 2]}
 
 
-def test_action_that_was_done_in_whole_is_a_success_of_the_next_try(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process ended after the last table, before Airflow had the result."""
+def test_action_that_was_done_in_whole_is_a_success_of_the_next_try(world: World) -> None:
+    """The task came to its end, and Airflow could not store its result."""
     run = Run(action="rebase", to="earliest")
-    monkeypatch.setattr(run.task_state, "delete", lambda key: 1 / 0)
     run.attempt()
     flush(world.build_ports(PIPELINE))
     assert run.attempt() == {"action": "rebase", "done": "the position was moved", "by": "ann"}
     assert read_positions(world) == {ORDERS: [2, 2], USERS: [2, 2]}
     assert list_actions(world) == {ORDERS: ["rebase"], USERS: ["rebase"]}
+
+
+def test_events_of_a_try_whose_result_airflow_could_not_store_are_told_by_the_next_and_not_by_a_cleared_run(
+    world: World,
+) -> None:
+    heads = roll_back(world)
+    run = Run(action="undo-rollback")
+    run.attempt()
+    run.attempt()
+    assert sorted(run.events) == sorted(heads.items())
+    with pytest.raises(AirflowSkipException, match="none was rolled back"):
+        run.attempt(clear_number=1)
+    assert list_actions(world) == {ORDERS: ["undo-rollback"], USERS: ["undo-rollback"]}
+
+
+def test_run_that_is_cleared_after_its_end_does_its_own_rest_and_repeats_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What its tries before the clear have done is another story."""
+    roll_back(world)
+    run = Run(action="undo-rollback")
+    run.attempt()
+    heads = roll_back(world)
+    shown = Run(action="undo-rollback", preview=True)
+    shown.attempt()
+    run.words["previewed"] = shown.preview["digest"]
+    end_fault = fail(world, monkeypatch, "undo_rollback", before=USERS)
+    with pytest.raises(AirflowException, match=f"done for tables={ORDERS}"):
+        run.attempt(clear_number=1)
+    end_fault()
+    run.attempt(clear_number=1)
+    assert sorted(run.events) == sorted(heads.items())
+    assert list_actions(world) == {ORDERS: ["undo-rollback"] * 2, USERS: ["undo-rollback"] * 2}
 
 
 @pytest.mark.parametrize("fault", ["get", "set"])
