@@ -208,7 +208,10 @@ def _query_errors(
         query = query.where(or_(Instance.dag_id != member.dag_id, Instance.map_index < 0, is_own))
     instances = list(session.scalars(query.order_by(Instance.start_date.desc()).limit(limit)))
     keys = select(XComModel).where(XComModel.dag_id.in_(list(dag_ids)), XComModel.key == ERROR_KEY)
-    xcoms = session.scalars(keys.where(XComModel.run_id.in_({instance.run_id for instance in instances})))
+    of_tasks = (
+        getattr(XComModel, name).in_({getattr(one, name) for one in instances}) for name in ("run_id", "task_id")
+    )
+    xcoms = session.scalars(keys.where(*of_tasks))
     error_values = {_get_task_key(xcom): XComModel.deserialize_value(xcom) for xcom in xcoms}
     return [_to_error_row(instance, error_values.get(_get_task_key(instance))) for instance in instances]
 
@@ -232,19 +235,32 @@ def _to_error_row(instance: Any, error_value: Any) -> Data:
 
 
 def read_newest_results(dag_id: str, task_id: str, *, result_key: str, limit: int) -> list[Data]:
-    """What a task last returned for each value of its field `result_key`, with when and in which run, newest first."""
+    """What a task last returned for each value of its field `result_key`, with when and in which run, newest first.
+
+    Looks at no more than the newest `limit` runs, and so many of their tasks: a DAG may have thousands.
+    """
+    from airflow.models.dagrun import DagRun
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
     with create_session() as session:
-        instances = select(Instance).where(Instance.dag_id == dag_id, Instance.task_id == task_id)
-        ended_instances = instances.where(Instance.state == "success").order_by(Instance.end_date.desc()).limit(limit)
-        successes = list(session.scalars(ended_instances))
-        query = select(XComModel).where(XComModel.dag_id == dag_id, XComModel.key == "return_value")
-        xcoms = session.scalars(query.where(XComModel.run_id.in_({instance.run_id for instance in successes})))
-        results = {_get_task_key(xcom): XComModel.deserialize_value(xcom) for xcom in xcoms}
+        newest_runs = select(DagRun.run_id).where(DagRun.dag_id == dag_id).order_by(DagRun.id.desc()).limit(limit)
+        place = (
+            Instance.dag_id == dag_id,
+            Instance.task_id == task_id,
+            Instance.run_id.in_(session.scalars(newest_runs).all()),
+        )
+        ended_instances = select(Instance).where(*place, Instance.state == "success")
+        successes = list(session.scalars(ended_instances.order_by(Instance.end_date.desc()).limit(limit)))
+        query = select(XComModel).where(
+            XComModel.dag_id == dag_id,
+            XComModel.task_id == task_id,
+            XComModel.key == "return_value",
+            XComModel.run_id.in_({instance.run_id for instance in successes}),
+        )
+        results = {_get_task_key(xcom): XComModel.deserialize_value(xcom) for xcom in session.scalars(query)}
     newest: dict[Any, Data] = {}
     for instance in successes:
         result = results.get(_get_task_key(instance))
@@ -260,10 +276,7 @@ def _describe_task(instance: Any) -> Data:
 
 
 def read_last_commit(dag_id: str) -> datetime | None:
-    """When a run last committed the group's offsets, in UTC; None where none did.
-
-    A heartbeat that is red for what failed before it has committed, and has left a word of that.
-    """
+    """When a run last committed the group's offsets, in UTC, also by a heartbeat that was red; None where none did."""
     from airflow.utils.session import create_session
 
     with create_session() as session:

@@ -1,7 +1,8 @@
 """The failed tasks that one pipeline's page shows, of a pipeline whose name begins as the DAG of a fleet does."""
 
-from collections.abc import Iterator
-from datetime import UTC, datetime
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -9,6 +10,8 @@ import pytest
 from airflow_users import run_auth_manager
 
 FLEET, OWN, MAINTENANCE = "tidegate_fleet_shop", "tidegate_fleet_trucks", "tidegate_fleet_trucks_maintenance"
+YOUNG, OLD = "tidegate_young_maintenance", "tidegate_old_maintenance"
+FEW_RESULTS, MANY_RESULTS = "tidegate_few_maintenance", "tidegate_many_maintenance"
 TASKS = [
     (FLEET, "stage", 0, "users"),
     (FLEET, "stage", 1, "fleet_trucks"),
@@ -22,7 +25,9 @@ TASKS = [
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """One failed run of each DAG, with the index that Airflow shows of each mapped task."""
-    with run_auth_manager(tmp_path_factory.mktemp("airflow"), FLEET, OWN, MAINTENANCE):
+    with run_auth_manager(
+        tmp_path_factory.mktemp("airflow"), FLEET, OWN, MAINTENANCE, YOUNG, OLD, FEW_RESULTS, MANY_RESULTS
+    ):
         from airflow.models.dagrun import DagRun
         from airflow.models.taskinstance import TaskInstance
         from airflow.utils.session import create_session
@@ -69,9 +74,21 @@ def test_of_its_fleet_only_its_own_part_is_shown_and_what_runs_for_all() -> None
 
 def count_steps(newest: str) -> int:
     """How many hundreds of steps the database takes to tell the statuses of all three DAGs."""
+    from tidegate_airflow.web.airflow_runs import read_dag_statuses
+
+    dag_statuses, steps = count_database_steps(lambda: read_dag_statuses([FLEET, OWN, MAINTENANCE]))
+    assert {name: dag_status.last and dag_status.last["run_id"] for name, dag_status in dag_statuses.items()} == {
+        FLEET: newest,
+        OWN: newest,
+        MAINTENANCE: "r",
+    }
+    return steps
+
+
+def count_database_steps(read: Callable[[], Any]) -> tuple[Any, int]:
+    """What was read, and how many hundreds of steps the database took for it."""
     from airflow import settings
     from sqlalchemy import event
-    from tidegate_airflow.web.airflow_runs import read_dag_statuses
 
     steps = [0]
 
@@ -84,15 +101,9 @@ def count_steps(newest: str) -> int:
 
     event.listen(settings.engine, "checkout", watch)
     try:
-        dag_statuses = read_dag_statuses([FLEET, OWN, MAINTENANCE])
+        return read(), steps[0]
     finally:
         event.remove(settings.engine, "checkout", watch)
-    assert {name: dag_status.last and dag_status.last["run_id"] for name, dag_status in dag_statuses.items()} == {
-        FLEET: newest,
-        OWN: newest,
-        MAINTENANCE: "r",
-    }
-    return steps[0]
 
 
 @pytest.mark.usefixtures("failures")
@@ -112,3 +123,80 @@ def test_statuses_cost_no_more_when_dags_have_run_for_years(monkeypatch: pytest.
             session.execute(insert(DagRun.__table__), run_rows)
         steps.append(count_steps(names[-1]))
     assert steps[1] < 2 * steps[0]
+
+
+def add_maintenance(dag_id: str, count: int) -> None:
+    """Runs that maintained two tables each, one a day, oldest first; each run has a large result of another task."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import insert, select
+
+    days = {f"d{day}": datetime(2020, 1, 1, tzinfo=UTC) + timedelta(days=day) for day in range(count)}
+    run = {"dag_id": dag_id, "run_type": "scheduled", "state": "success"}
+    task = {"dag_id": dag_id, "try_number": 1, "pool": "default_pool", "pool_slots": 1, "state": "success"}
+    places = [("tables", -1), ("maintain", 0), ("maintain", 1)]
+    with create_session() as session:
+        session.execute(
+            insert(DagRun.__table__), [{**run, "run_id": run_id, "run_after": at} for run_id, at in days.items()]
+        )
+        run_numbers = dict(session.execute(select(DagRun.run_id, DagRun.id).where(DagRun.dag_id == dag_id)).all())
+        instances, results = [], []
+        for run_id, at in days.items():
+            for task_id, index in places:
+                place = {"run_id": run_id, "task_id": task_id, "map_index": index}
+                instances.append({**task, **place, "id": uuid4(), "end_date": at})
+                value = ["x" * 1000] if index < 0 else {"table": f"lake.shop.t{index}", "day": run_id}
+                result = {"dag_id": dag_id, "dag_run_id": run_numbers[run_id], "key": "return_value", "timestamp": at}
+                results.append({**result, **place, "value": json.dumps(value)})
+        session.execute(insert(TaskInstance.__table__), instances)
+        session.execute(insert(XComModel.__table__), results)
+
+
+@pytest.mark.usefixtures("failures")
+def test_reason_of_the_last_failure_is_found_as_fast_behind_years_of_results() -> None:
+    """The page asks for it every few seconds."""
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import insert, update
+    from tidegate_airflow.web.airflow_runs import read_errors
+
+    steps = {}
+    for dag, count in ((FEW_RESULTS, 20), (MANY_RESULTS, 2000)):
+        add_maintenance(dag, count)
+        last = {"dag_id": dag, "run_id": f"d{count - 1}", "task_id": "tables", "map_index": -1}
+        with create_session() as session:
+            session.execute(update(TaskInstance).filter_by(**last).values(state="failed"))
+            row = session.execute(select_result(XComModel, last)).one()
+            reason = json.dumps({"error": "GiveUp", "message": "somebody must act"})
+            values = {**last, "dag_run_id": row.dag_run_id, "timestamp": row.timestamp, "key": "error", "value": reason}
+            session.execute(insert(XComModel.__table__), [values])
+        errors, steps[dag] = count_database_steps(lambda dag=dag: read_errors([dag], 8))
+        assert [(one["run_id"], one["message"]) for one in errors] == [(last["run_id"], "somebody must act")]
+    assert steps[MANY_RESULTS] < 1.5 * steps[FEW_RESULTS] + 5
+
+
+def select_result(model: Any, place: dict[str, Any]) -> Any:
+    from sqlalchemy import select
+
+    return select(model.dag_run_id, model.timestamp).filter_by(**place, key="return_value")
+
+
+@pytest.mark.usefixtures("failures")
+def test_last_maintenance_is_found_as_fast_behind_years_of_it() -> None:
+    from tidegate_airflow.web.airflow_runs import read_newest_results
+
+    steps = {}
+    for dag, count in ((YOUNG, 20), (OLD, 2000)):
+        add_maintenance(dag, count)
+        results, steps[dag] = count_database_steps(
+            lambda dag=dag: read_newest_results(dag, "maintain", result_key="table", limit=20)
+        )
+        newest = f"d{count - 1}"
+        assert sorted((one["table"], one["day"], one["run_id"]) for one in results) == [
+            ("lake.shop.t0", newest, newest),
+            ("lake.shop.t1", newest, newest),
+        ]
+    assert steps[OLD] < 1.5 * steps[YOUNG] + 5
