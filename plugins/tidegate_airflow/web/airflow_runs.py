@@ -78,7 +78,7 @@ def read_dag_statuses(dag_ids: Collection[str]) -> dict[str, DagStatus]:
         finished_runs = _to_run_rows(find_last_tries(session, dags))
         under_way = _to_run_rows(find_newest_runs(session, dags, "running"))  # the newest may wait behind it
         suspects = [run for run in finished_runs.values() if run["state"] == "failed"] + list(under_way.values())
-        errors = _query_errors(session, [run["dag_id"] for run in suspects], [run["run_id"] for run in suspects], None)
+        errors = _query_errors(session, [run["dag_id"] for run in suspects], suspects, None)
         failure_texts = describe_failures(suspects, errors)
         succeeded = read_successes(session, list(under_way.values()))
         stalled = find_stalled(session, list(under_way.values()), datetime.now(UTC))
@@ -192,17 +192,17 @@ def read_errors(dag_ids: Collection[str], limit: int, member: FleetPart | None =
 def _query_errors(
     session: Any,
     dag_ids: Collection[str],
-    run_ids: Collection[str] | None,
+    runs: Collection[Data] | None,
     limit: int | None,
     member: FleetPart | None = None,
 ) -> list[Data]:
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.xcom import XComModel
-    from sqlalchemy import or_, select
+    from sqlalchemy import or_, select, tuple_
 
     query = select(Instance).where(Instance.dag_id.in_(list(dag_ids)), Instance.state.in_(UNFINISHED_STATES))
-    if run_ids is not None:
-        query = query.where(Instance.run_id.in_(list(run_ids)))
+    if runs is not None:  # of two DAGs that are due at the same times the runs may have the same ids
+        query = query.where(tuple_(Instance.dag_id, Instance.run_id).in_([(r["dag_id"], r["run_id"]) for r in runs]))
     if member is not None:
         is_own = Instance._rendered_map_index == member.pipeline
         query = query.where(or_(Instance.dag_id != member.dag_id, Instance.map_index < 0, is_own))

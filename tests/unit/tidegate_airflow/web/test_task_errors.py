@@ -11,6 +11,7 @@ from airflow_users import run_auth_manager
 
 FLEET, OWN, MAINTENANCE = "tidegate_fleet_shop", "tidegate_fleet_trucks", "tidegate_fleet_trucks_maintenance"
 YOUNG, OLD = "tidegate_young_maintenance", "tidegate_old_maintenance"
+LATE, WELL = "tidegate_late", "tidegate_well"
 FEW_RESULTS, MANY_RESULTS = "tidegate_few_maintenance", "tidegate_many_maintenance"
 TASKS = [
     (FLEET, "stage", 0, "users"),
@@ -25,9 +26,8 @@ TASKS = [
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """One failed run of each DAG, with the index that Airflow shows of each mapped task."""
-    with run_auth_manager(
-        tmp_path_factory.mktemp("airflow"), FLEET, OWN, MAINTENANCE, YOUNG, OLD, FEW_RESULTS, MANY_RESULTS
-    ):
+    dags = (FLEET, OWN, MAINTENANCE, YOUNG, OLD, LATE, WELL, FEW_RESULTS, MANY_RESULTS)
+    with run_auth_manager(tmp_path_factory.mktemp("airflow"), *dags):
         from airflow.models.dagrun import DagRun
         from airflow.models.taskinstance import TaskInstance
         from airflow.utils.session import create_session
@@ -152,6 +152,28 @@ def add_maintenance(dag_id: str, count: int) -> None:
                 results.append({**result, **place, "value": json.dumps(value)})
         session.execute(insert(TaskInstance.__table__), instances)
         session.execute(insert(XComModel.__table__), results)
+
+
+@pytest.mark.usefixtures("failures")
+def test_run_of_another_dag_at_the_same_time_brings_no_old_failure_back() -> None:
+    """Runs at the times of a cron expression have one id in each DAG."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import insert
+    from tidegate_airflow.web.airflow_runs import read_dag_statuses
+
+    runs = [(LATE, "noon", "failed"), (WELL, "noon", "failed"), (WELL, "one", "success"), (WELL, "two", "running")]
+    fixed = {"run_type": "scheduled", "run_after": datetime(2026, 1, 1, tzinfo=UTC)}
+    task = {"task_id": "merge", "state": "failed", "try_number": 1, "pool": "default_pool", "pool_slots": 1}
+    with create_session() as session:
+        for dag, run, state in runs:
+            session.execute(insert(DagRun).values(dag_id=dag, run_id=run, state=state, **fixed))
+        for dag in (LATE, WELL):
+            session.execute(insert(TaskInstance).values(id=uuid4(), dag_id=dag, run_id="noon", **task))
+    statuses = read_dag_statuses([LATE, WELL])
+    failures = {name: status.failed for name, status in statuses.items()}
+    assert failures == {LATE: "merge failed: see the log of the task", WELL: None}
 
 
 @pytest.mark.usefixtures("failures")
