@@ -5,9 +5,10 @@ from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.publication_progress import PartProgress, Progress
-from tidegate.monitoring.health import MIN_STUCK_SECONDS, Health, ScheduleState
+from tidegate.monitoring.health import MIN_STUCK_SECONDS, STUCK_INTERVALS, Health, ScheduleState
 from tidegate.ports.publication_ports import PublicationPorts, SnapshotLag
 from tidegate.publications.plan import PlannedRun, plan_run
+from tidegate.spec.publication import Publication
 
 COUNT_NAMES = ("inserted", "updated", "deleted")
 MIN_BEHIND_SECONDS = 120.0  # a run that is merely under way shall not look like one that is behind
@@ -66,7 +67,7 @@ class PublicationReading:
     """The last status of a publication, None before the first, and the error that prevented a newer one.
 
     `needs_person`: only a person can resolve the `error`. `read_at`: when the status was read, in seconds since the
-    epoch.
+    epoch. `patience_seconds`: how long changes may wait before a run begins; None if a person starts the runs.
     """
 
     publication: str
@@ -74,6 +75,16 @@ class PublicationReading:
     error: str | None = None
     needs_person: bool = False
     read_at: float | None = None
+    patience_seconds: float | None = None
+
+
+def compute_patience(publication: Publication) -> float | None:
+    """How long changes may wait while no run begins: ten intervals, and never less than a quarter of an hour, as for a
+    pipeline. None if only a person starts the runs.
+    """
+    if publication.interval_seconds <= 0 and not publication.on_table_change:
+        return None
+    return max(MIN_STUCK_SECONDS, float(STUCK_INTERVALS * publication.interval_seconds))
 
 
 def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
@@ -153,10 +164,27 @@ def describe_publication_state(reading: PublicationReading, schedule: ScheduleSt
         return Health.FAILING, schedule.failed
     if error or status is None:
         return Health.UNKNOWN, error
-    if schedule.stalled and status.waiting and (status.behind_seconds or 0) > MIN_STUCK_SECONDS:
-        return Health.STUCK, f"{lag_text}, and nothing was published meanwhile: {schedule.stalled}"
+    if stall := _find_stall(reading, status, schedule):
+        return Health.STUCK, f"{lag_text}, and nothing was published meanwhile: {stall}"
     is_behind = status.unfinished or (status.behind_seconds or 0) > MIN_BEHIND_SECONDS
     return (Health.CATCHING_UP if is_behind and status.waiting else Health.CURRENT), lag_text
+
+
+def _find_stall(reading: PublicationReading, status: PublicationStatus, schedule: ScheduleState) -> str | None:
+    """Why changes have waited for long: what the run under way waits for, or that none has begun; None if it moves."""
+    waited_seconds = (status.behind_seconds or 0) if status.waiting else 0
+    if schedule.stalled and waited_seconds > MIN_STUCK_SECONDS:
+        return schedule.stalled
+    patience = reading.patience_seconds
+    if patience is None or schedule.running or waited_seconds <= patience:
+        return None
+    published_at_ms = status.published_at_ms
+    if published_at_ms is not None and (reading.read_at or 0.0) - published_at_ms / 1000 <= patience:
+        return None
+    return (
+        "no run is under way, as its DAG was paused when the table changed, or another writer changed the table; start "
+        "a run"
+    )
 
 
 def _describe_lag(status: PublicationStatus | None) -> str:

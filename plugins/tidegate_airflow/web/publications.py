@@ -13,7 +13,12 @@ from tidegate.monitoring.health import WORST_FIRST
 from tidegate.monitoring.reports import PublicationRow
 from tidegate.monitoring.runbook import find_page_of_state
 from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.publications.status import PublicationReading, describe_publication_state, read_publication_status
+from tidegate.publications.status import (
+    PublicationReading,
+    compute_patience,
+    describe_publication_state,
+    read_publication_status,
+)
 from tidegate.runner.pipeline_files import PublicationFiles
 from tidegate.settings import list_named_files
 
@@ -90,8 +95,11 @@ class PublicationsView:
     def _read_publication(self, name: str) -> None:
         begin_seconds = time.monotonic()
         try:
-            status = read_publication_status(self.get_ports(name))
-            reading = PublicationReading(publication=name, status=status, read_at=time.time())
+            ports = self.get_ports(name)
+            status, patience = read_publication_status(ports), compute_patience(ports.publication)
+            reading = PublicationReading(
+                publication=name, status=status, read_at=time.time(), patience_seconds=patience
+            )
         except Exception as problem:  # a bug of ours must be seen on the page, too
             self._cached_ports.pop(name, None)  # it may be a connection that somebody is correcting
             last = self._readings.get(name) or PublicationReading(publication=name)

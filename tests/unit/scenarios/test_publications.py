@@ -1,6 +1,7 @@
 """Runs of a publication in memory: where they begin, what they resume, and what they refuse."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -14,6 +15,7 @@ from tidegate.publications.publish import publish
 from tidegate.publications.republish import RepublishRequest
 from tidegate.publications.status import (
     PublicationReading,
+    compute_patience,
     describe_publication_state,
     read_publication_status,
     to_metrics,
@@ -265,6 +267,37 @@ def test_state_of_a_publication_is_one_word_with_its_reason(outside: Outside) ->
     outside.table.uuid = "u2"
     state, reason = describe_publication_state(_read(outside), ScheduleState(paused=True))
     assert (state, "--resynchronise" in reason) == ("stuck", True)
+
+
+@pytest.mark.parametrize(
+    ("words", "behind_seconds", "running", "expected_state"),
+    [
+        ({}, 800.0, False, "catching up"),
+        ({}, 1000.0, False, "stuck"),
+        ({}, 1000.0, True, "catching up"),
+        ({"interval_seconds": 60}, 1000.0, False, "stuck"),
+        ({"interval_seconds": 600}, 5000.0, False, "catching up"),
+        ({"interval_seconds": 600}, 7000.0, False, "stuck"),
+        ({"on_table_change": False}, 7000.0, False, "catching up"),  # somebody runs it by hand
+    ],
+)
+def test_changes_for_which_no_run_begins_are_a_publication_that_is_stuck(
+    outside: Outside, words: dict[str, Any], behind_seconds: float, running: bool, expected_state: str
+) -> None:
+    """As behind a pause of its DAG, or where another writer changed the table: nothing tells the DAG of that."""
+    outside.publication = replace(outside.publication, **words)
+    publish(outside.build_ports())
+    outside.table.commit(a="2")
+    waits = _read(outside)
+    assert waits.status is not None
+    published_at, patience = (waits.status.published_at_ms or 0) / 1000, compute_patience(outside.publication)
+    status = replace(waits.status, behind_seconds=behind_seconds)
+    waits = replace(waits, status=status, patience_seconds=patience, read_at=published_at + 8000)
+    just_published = replace(waits, read_at=published_at + 5)
+    assert describe_publication_state(just_published, ScheduleState(running=running))[0] == "catching up"
+    state, reason = describe_publication_state(waits, ScheduleState(running=running))
+    assert state == expected_state
+    assert ("no run is under way" in reason) == (expected_state == "stuck")
 
 
 def _read(outside: Outside) -> PublicationReading:
