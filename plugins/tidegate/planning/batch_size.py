@@ -1,4 +1,4 @@
-"""How many records a batch takes: those that wait, up to the pipeline's caps and the measured speed of earlier ones.
+"""Which records a batch takes: those that wait, up to the pipeline's caps and the measured speed of earlier ones.
 
 A large batch costs less per record; one that runs for hours holds up every other, and is lost whole when it fails.
 """
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.model import resource_names
+from tidegate.model.offsets import Offsets, Ranges, cap_ranges, get_offset, iterate_offsets, merge_offsets
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports
 
@@ -43,6 +44,12 @@ class BatchSizer:
         self._measured: MeasuredThroughput | None = None
         self.reason = ""
 
+    def choose_ranges(self, start: Offsets, end: Offsets) -> Ranges:
+        """The offsets of the next batch, in the partitions of `start`: all that wait up to `end`, or a part of them."""
+        backlog = Ranges.between(start, merge_offsets(start, end)).span
+        max_records = self.choose_max_records(backlog)
+        return cap_ranges(start, choose_partitions(start, end, max_records), max_records)
+
     def choose_max_records(self, backlog: int) -> int:
         """The most records of a batch when `backlog` offsets wait. Sets `reason` if that is below the file's cap."""
         cap = self._ports.pipeline.merge.cap(backlog)
@@ -53,6 +60,25 @@ class BatchSizer:
         size = compute_batch_size(self._ports, backlog, self._measured)
         self.reason = self.reason or size.reason
         return size.records
+
+
+def choose_partitions(start: Offsets, end: Offsets, max_records: int) -> Offsets:
+    """The `end` of at most `max_records` partitions that have records; of fewer, all of `end`.
+
+    A batch with fewer records than that takes one of each chosen partition. They take turns: the choice begins at the
+    sum of all offsets, which grows with each batch by the records that it takes. So each choice begins where the one
+    before has ended, or earlier, and no partition is passed over for longer than a round.
+    """
+    partitions = sorted((topic, p, offset) for topic, p, offset in iterate_offsets(start))
+    first = sum(offset for _, _, offset in partitions) % len(partitions) if partitions else 0
+    in_turn = partitions[first:] + partitions[:first]
+    waiting = [(topic, p) for topic, p, offset in in_turn if (get_offset(end, topic, p) or 0) > offset]
+    if len(waiting) <= max_records:
+        return end
+    chosen: Offsets = {}
+    for topic, partition in waiting[:max_records]:
+        chosen.setdefault(topic, {})[partition] = end[topic][partition]
+    return chosen
 
 
 def compute_batch_size(ports: Ports, backlog: int, throughput: MeasuredThroughput) -> BatchSize:

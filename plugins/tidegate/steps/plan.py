@@ -11,7 +11,6 @@ from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import (
     Offsets,
     Ranges,
-    cap_ranges,
     find_lowest,
     get_offset,
     iterate_offsets,
@@ -242,8 +241,7 @@ def _plan_new_batch(ports: Ports, observed: TableWithLog, new: _NewBatches) -> P
     table, log = observed.table, observed.log
     check_truncates_are_ordered(ports.pipeline, table, log)
     start = resolve_batch_start(ports, observed)
-    backlog = Ranges.between(start, merge_offsets(start, log.end)).span
-    ranges = cap_ranges(start, log.end, new.sizer.choose_max_records(backlog))
+    ranges = new.sizer.choose_ranges(start, log.end)
     if ranges.span or observed.position is None:
         _check_suffix(ports, observed, new)
     if not ranges.span:

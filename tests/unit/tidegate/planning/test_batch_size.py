@@ -2,13 +2,22 @@
 
 import logging
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
+from hypothesis import given
+from hypothesis import strategies as st
 from tidegate.cli import output
-from tidegate.model.offsets import Ranges
-from tidegate.planning.batch_size import MIN_BATCH_RECORDS, MeasuredThroughput, compute_batch_size, measure_throughput
+from tidegate.model.offsets import Ranges, cap_ranges
+from tidegate.planning.batch_size import (
+    MIN_BATCH_RECORDS,
+    MeasuredThroughput,
+    choose_partitions,
+    compute_batch_size,
+    measure_throughput,
+)
 from tidegate.spec.pipeline import Merge, Pipeline
 from tidegate.steps.flush import flush
 from tidegate.steps.plan import plan
@@ -181,3 +190,53 @@ def test_history_tells_what_staging_took_and_wrote(world: World) -> None:
 def fill(world: World, records: int) -> None:
     for number in range(records):
         world.broker.produce("orders", {"id": number}, None, 0)
+
+
+@pytest.mark.parametrize("max_records", [1, 2, 3])
+def test_batches_smaller_than_the_number_of_partitions_read_each_of_them_in_turn(max_records: int) -> None:
+    """The other partitions get more records than a batch takes, as fast as they are read."""
+    world = World()
+    world.broker.create("orders", 2)
+    world.broker.create("other", 3)
+    pipeline = build_pipeline(build_table(topics=()), source={"topics": ("orders", "other")}, max_records=max_records)
+    world.broker.produce("orders", {"id": "rare"}, {"id": "rare", "name": "x"}, partition=0)
+    world.broker.produce("other", {"id": "seldom"}, {"id": "seldom", "name": "x"}, partition=2)
+    for number in range(5):
+        for topic, partition in [("orders", 1), ("other", 0), ("other", 1)]:
+            for n in range(2):
+                key = {"id": f"{topic}-{partition}-{number}-{n}"}
+                world.broker.produce(topic, key, {**key, "name": "x"}, partition=partition)
+        flush(world.build_ports(pipeline))
+    ids = {row["id"] for row in world.read_rows("lake.shop.orders")}
+    assert {"rare", "seldom", "orders-1-0-0", "other-0-0-0", "other-1-0-0"} <= ids
+    assert len(ids) == 5 * max_records
+
+
+PARTITIONS = 7
+
+
+@given(st.integers(0, 10**6))
+def test_no_waiting_partition_is_passed_over_longer_than_one_round(seed: int) -> None:
+    chance = Random(seed)
+    begin = chance.randrange(1000)
+    start, end = ({"t": dict.fromkeys(range(PARTITIONS), begin)} for _ in range(2))
+    records_since_turn = dict.fromkeys(range(PARTITIONS), 0)
+    for _ in range(30):
+        for partition in range(PARTITIONS):
+            end["t"][partition] += chance.randrange(3)
+        cap = chance.randint(1, PARTITIONS)
+        ranges = cap_ranges(start, choose_partitions(start, end, cap), cap)
+        assert ranges.span == min(cap, sum(end["t"].values()) - sum(start["t"].values()))
+        for _, partition, first, stop in ranges:
+            waits = first == stop < end["t"][partition]
+            records_since_turn[partition] = records_since_turn[partition] + ranges.span if waits else 0
+        assert max(records_since_turn.values()) < 2 * PARTITIONS
+        start = ranges.end
+
+
+def test_partitions_take_turns_only_if_a_batch_cannot_read_all_of_them() -> None:
+    start, end = {"t": {0: 5, 1: 5, 2: 5}}, {"t": {0: 5, 1: 6, 2: 90}}
+    assert choose_partitions(start, end, 2) == end
+    assert choose_partitions(start, end, 1) == {"t": {1: 6}}
+    assert choose_partitions({"t": {0: 5, 1: 6, 2: 5}}, {"t": {0: 5, 1: 7, 2: 90}}, 1) == {"t": {1: 7}}
+    assert choose_partitions({"t": {0: 5, 1: 7, 2: 5}}, {"t": {0: 5, 1: 8, 2: 90}}, 1) == {"t": {2: 90}}
