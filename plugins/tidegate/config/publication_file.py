@@ -10,7 +10,7 @@ from tidegate.config.catalogs_file import read_catalogs
 from tidegate.config.checks.fleet import find_pipeline_with_dag
 from tidegate.config.checks.formats import check_avro, check_csv, check_registries
 from tidegate.config.checks.schedule import check_spark
-from tidegate.config.checks.source import TOPIC_PATTERN, check_kafka
+from tidegate.config.checks.source import check_kafka, check_topic
 from tidegate.config.checks.tables import check_table_name
 from tidegate.config.destinations.registry import get_destination, list_titles
 from tidegate.config.models.formats import AvroModel, ProtobufModel, StrictModel
@@ -154,8 +154,8 @@ def _check_topics(model: PublicationModel, findings: Problems) -> None:
     topic_settings: list[tuple[tuple[str | int, ...], str | None]] = [(("topic",), model.topic)]
     topic_settings += [(("topics", index), name) for index, name in enumerate(model.topics)]
     for path, name in (*topic_settings, (("state_topic",), model.state_topic)):
-        if name is not None and not TOPIC_PATTERN.fullmatch(name):
-            findings.add(path, "not a topic name; letters, digits, dot, dash and underscore, at most 249")
+        if name is not None:
+            check_topic(path, name, findings)
     for index, name in enumerate(model.topics):
         if name in model.topics[:index]:
             findings.add(("topics", index), "listed twice; keep one")

@@ -5,18 +5,19 @@ from collections.abc import Collection
 
 from tidegate.config.checks.formats import check_format
 from tidegate.config.models.formats import KeyModel, ValueModel
-from tidegate.config.models.pipeline import PipelineModel, StartOffsets
+from tidegate.config.models.pipeline import PipelineModel, SourceModel, StartOffsets
+from tidegate.config.models.settings import check_topic_name
 from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.patterns import compile_pattern
-from tidegate.config.parsing.problems import Problems, refuse_secrets
+from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
 from tidegate.redaction import has_secret, is_secret_name
 from tidegate.schema.column import Column
 from tidegate.spec.record_metadata import list_known_words
 
-TOPIC_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,249}")
 ADDRESS_PATTERN = re.compile(r"\s*[^\s@/,:]+:\d+(\s*,\s*[^\s@/,:]+:\d+)*\s*")  # brokers, as bootstrap.servers has them
+ADDRESS_SETTINGS = ("bootstrap.servers", "metadata.broker.list")
 PRODUCT_SETTINGS = (
     "group.id",
     "enable.auto.commit",
@@ -50,8 +51,7 @@ def _check_errors(model: PipelineModel, findings: Problems) -> None:
         return
     if source.errors.tolerance != "all":
         findings.add(path, "with errors.tolerance: none no record is set aside; write all, or leave the topic out")
-    if not TOPIC_PATTERN.fullmatch(topic):
-        findings.add(path, "not a topic name; letters, digits, dot, dash and underscore, at most 249")
+    check_topic(path, topic, findings)
     if topic in source.topics or (source.topic_pattern is not None and match_topic(source.topic_pattern, topic)):
         findings.add(path, "this pipeline reads that topic; choose another one for what it cannot read")
 
@@ -65,18 +65,39 @@ def _check_topics(model: PipelineModel, findings: Problems) -> None:
     elif not source.topics:
         findings.add(("source", "topics"), "no topic to read; list topics or give topic_pattern")
     for index, topic in enumerate(source.topics):
-        if not TOPIC_PATTERN.fullmatch(topic):
-            findings.add(
-                ("source", "topics", index), "not a topic name; letters, digits, dot, dash and underscore, at most 249"
-            )
+        check_topic(("source", "topics", index), topic, findings)
         if model.heartbeat.produce and topic == model.heartbeat.topic:
             findings.add(("heartbeat", "topic"), "the pipeline reads this topic; heartbeats need another one")
         if topic in source.topics[:index]:
             findings.add(("source", "topics", index), "listed twice; keep one")
 
 
+def check_topic(path: KeyPath, name: str, findings: Problems) -> None:
+    """Note a name that Kafka does not take for a topic."""
+    try:
+        check_topic_name(name)
+    except ValueError as fault:
+        findings.add(path, str(fault))
+
+
+def explain_unread_topic(topic: str, source: SourceModel) -> str:
+    """Why the source does not read this topic; empty if it reads it, or if its own topics are wrong."""
+    if source.topic_pattern is None:
+        names = source.topics
+        return f"not one of source.topics; {suggest_closest(topic, names)}" if names and topic not in names else ""
+    try:
+        check_topic_name(topic)
+    except ValueError as fault:
+        return str(fault)
+    if match_topic(source.topic_pattern, topic) is False:
+        return f"source.topic_pattern={source.topic_pattern} does not match it; correct one of the two"
+    return ""
+
+
 def check_pattern(path: KeyPath, pattern: str, findings: Problems) -> None:
-    """Note a regular expression that does not compile."""
+    """Note a regular expression that does not compile, or that no topic's name matches."""
+    if not pattern.strip():
+        findings.add(path, "empty, so it matches no topic; write e.g. 'shop\\.public\\..*', or leave it out")
     try:
         compile_pattern(pattern)
     except ValueError as fault:
@@ -93,10 +114,10 @@ def match_topic(pattern: str, topic: str) -> bool | None:
 
 def _check_start(model: PipelineModel, findings: Problems) -> None:
     start = model.source.start
-    if isinstance(start, StartOffsets) and model.source.topics:
-        for topic in start.offsets:
-            if topic not in model.source.topics:
-                findings.add(("source", "start", "offsets", topic), "not one of source.topics; correct it or drop it")
+    for topic in start.offsets if isinstance(start, StartOffsets) else ():
+        unread = explain_unread_topic(topic, model.source)
+        if unread:
+            findings.add(("source", "start", "offsets", topic), unread)
 
 
 def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) -> None:
@@ -110,10 +131,13 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) 
                 path, f"an address, and not the id of a connection; write {{bootstrap.servers: '{kafka.strip()}'}}"
             )
         return
-    if "bootstrap.servers" not in kafka and "metadata.broker.list" not in kafka:
+    addresses = [kafka[name] for name in ADDRESS_SETTINGS if name in kafka]
+    if not "".join(addresses).replace(",", "").strip():
         findings.add(path, "bootstrap.servers is missing; write e.g. {bootstrap.servers: 'localhost:9092'}")
     for name in kafka:
-        if (is_secret_name(name) or has_secret(kafka[name])) and name not in JAVA_SETTINGS:
+        if kafka[name] and not kafka[name].strip() and name not in ADDRESS_SETTINGS:
+            findings.add((*path, name), "nothing but blanks; write a value, or leave it out")
+        elif (is_secret_name(name) or has_secret(kafka[name])) and name not in JAVA_SETTINGS:
             findings.add(
                 (*path, name),
                 f"a secret in a file; put it into an Airflow connection and name that in {'.'.join(map(str, path))}",

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
-from tidegate.config.checks.source import match_topic
+from tidegate.config.checks.source import explain_unread_topic, match_topic
 from tidegate.config.checks.templates import check_templates
 from tidegate.config.checks.unsupported import format_unsupported
 from tidegate.config.destinations.registry import DESTINATIONS
@@ -108,8 +108,9 @@ def _check_when_false(table: TableModel, model: PipelineModel, path: KeyPath, fi
 def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath, findings: Problems) -> None:
     source = model.source
     for index, topic in enumerate(table.topics or []):
-        if source.topic_pattern is None and topic not in source.topics:
-            findings.add((*path, "topics", index), f"not one of source.topics; {suggest_closest(topic, source.topics)}")
+        unread = explain_unread_topic(topic, source)
+        if unread:
+            findings.add((*path, "topics", index), unread)
     if table.topics == []:
         findings.add((*path, "topics"), "no topic feeds this table; leave the key out for all of source.topics")
     keyed = bool((table.key or source.key).fields)

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 
 from tidegate.config.models.formats import ErrorsModel, KeyModel, StrictModel, ValueModel
 from tidegate.config.models.runtime import Duration, SparkModel
-from tidegate.config.models.settings import KafkaPlace, PropertyText
+from tidegate.config.models.settings import FilledText, KafkaPlace, PropertyText
 from tidegate.config.models.shared import SharedModel
 from tidegate.config.parsing.cron import parse_interval_or_cron
 
@@ -90,8 +90,8 @@ class SourceModel(StrictModel):
     isolation: Literal["read_committed", "read_uncommitted"] = Field(
         default="read_committed", description="As Kafka's isolation.level."
     )
-    group: str | None = Field(
-        default=None, min_length=1, description="Consumer group that reports progress; default tidegate-<pipeline>."
+    group: FilledText | None = Field(
+        default=None, description="Consumer group that reports progress; default tidegate-<pipeline>."
     )
     key: KeyModel = KeyModel()
     value: ValueModel = ValueModel()

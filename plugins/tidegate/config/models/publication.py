@@ -7,7 +7,7 @@ from pydantic import Discriminator, Field, Tag
 from tidegate.config.models.formats import AvroModel, CsvModel, ProtobufModel, StrictModel
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.runtime import Duration, SparkModel
-from tidegate.config.models.settings import KafkaPlace, PropertyText
+from tidegate.config.models.settings import KafkaPlace, PropertyText, TopicName
 from tidegate.formats.registry import WRITTEN_FORMATS
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ class HeartbeatOutModel(StrictModel):
     """A record at the end of each run."""
 
     produce: bool = Field(default=False, description="Send a heartbeat record at the end of every run.")
-    topic: str = Field(
-        default="connect-heartbeats", pattern=r"^[A-Za-z0-9._-]{1,249}$", description="Created if it is missing."
-    )
+    topic: TopicName = Field(default="connect-heartbeats", description="Created if it is missing.")
 
 
 class PublicationModel(StrictModel):

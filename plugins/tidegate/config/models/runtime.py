@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from tidegate.config.models.formats import StrictModel
-from tidegate.config.models.settings import PropertyText
+from tidegate.config.models.settings import FilledText, PropertyText
 from tidegate.spec.time_text import parse_duration_seconds
 
 Duration = Annotated[
@@ -38,7 +38,7 @@ class SparkModel(StrictModel):
     """Where the jobs run."""
 
     mode: Literal["connect", "submit"] = Field(default="connect", description="Spark Connect, or spark-submit.")
-    connection: str = Field(default="spark_default", min_length=1, description="Airflow connection id.")
+    connection: FilledText = Field(default="spark_default", description="Airflow connection id.")
     conf: dict[str, PropertyText] = Field(default={}, description="Spark settings of the session.")
     remote: str | None = Field(default=None, description="sc://host:port; wins over the connection.")
-    master: str | None = Field(default=None, description="Spark master such as local[2]; means mode submit.")
+    master: FilledText | None = Field(default=None, description="Spark master such as local[2]; means mode submit.")

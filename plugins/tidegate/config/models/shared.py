@@ -6,6 +6,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 
 from tidegate.config.models.formats import StrictModel
 from tidegate.config.models.runtime import Duration, MaintenanceModel
+from tidegate.config.models.settings import TopicName
 
 
 def _check_label(label: str) -> str:
@@ -37,9 +38,7 @@ class HeartbeatModel(StrictModel):
 
     interval: Duration = Field(default=600, ge=0, description="How often a position moves without rows; 0 disables.")
     produce: bool = Field(default=False, description="Send heartbeat records to the topic.")
-    topic: str = Field(
-        default="connect-heartbeats", pattern=r"^[A-Za-z0-9._-]{1,249}$", description="Created if it is missing."
-    )
+    topic: TopicName = Field(default="connect-heartbeats", description="Created if it is missing.")
     hook: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",

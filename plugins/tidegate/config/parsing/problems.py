@@ -95,6 +95,8 @@ def format_value(path: KeyPath, value: Any) -> str:
     if isinstance(value, list) and any(isinstance(item, dict | list) or has_secret(item) for item in value):
         return ""
     text = " ".join(f"[{', '.join(map(str, value))}]".split() if isinstance(value, list) else str(value).split())
+    if not text:
+        text = repr(value)  # blanks are seen only between quotes
     return "=" + (text if len(text) <= MAX_VALUE_CHARACTERS else text[: MAX_VALUE_CHARACTERS - 1] + "…")
 
 

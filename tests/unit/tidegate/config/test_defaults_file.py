@@ -57,4 +57,4 @@ def test_tags_of_the_defaults_hold_where_a_pipeline_has_none_of_its_own(include:
 def test_wrong_tag_of_the_defaults_is_named_there(include: Path) -> None:
     write(include, "heartbeat: {interval: 3m}\ntags: [shop, '']\n")
     [problem] = find_problems(include, MINIMAL)
-    assert problem == "defaults.yaml:2: tags[1]=: a tag has 1 to 100 printable letters, no blank before or after them"
+    assert problem == "defaults.yaml:2: tags[1]='': a tag has 1 to 100 printable letters, no blank before or after them"

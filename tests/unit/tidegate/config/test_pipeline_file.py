@@ -391,7 +391,7 @@ def test_tags_are_texts_in_the_order_of_the_file(include: Path) -> None:
     [
         ("shop", "tags=shop: must be a list, e.g. [a, b]"),
         ("[a, 7]", "tags[1]=7: must be text; put it in quotes"),
-        ("[a, '']", "tags[1]=: a tag has 1 to 100 printable letters, no blank before or after them"),
+        ("[a, '']", "tags[1]='': a tag has 1 to 100 printable letters, no blank before or after them"),
         ("[' a']", "tags[0]=a: a tag has 1 to 100 printable letters, no blank before or after them"),
         ("[a, b, a]", "tags=[a, b, a]: a is listed twice; keep one"),
     ],

@@ -121,6 +121,8 @@ def test_every_problem_is_told_with_its_line(include: Path) -> None:
         ({"topic": None, "topics": ["a"]}, "nothing says which of them a record goes to"),
         ({"metadata": {"topic": "t"}}, "the column's values must be listed"),
         ({"topic": "a b"}, "not a topic name"),
+        ({"state_topic": ".."}, "state_topic=..: not a topic name: Kafka refuses . and .."),
+        ({"heartbeat": {"topic": "."}}, "heartbeat.topic=.: not a topic name: Kafka refuses . and .."),
         ({"key": {"fields": []}}, "key.fields"),
         ({"value": {"csv": {}}}, "options of another format than json"),
         ({"value": {"format": "csv", "csv": {"delimiter": '"'}}}, "value.csv.quote: the same as delimiter"),

@@ -784,6 +784,62 @@ def render_named_source(name: str, options: str = "", of_source: str = "") -> st
     return render_source(value + of_source, tables=f"[{{name: '{name}'{options}}}]")
 
 
+LONG_NAME = "x" * 250
+WRONG_NAMES = {
+    "source.topics[0]=.: not a topic name: Kafka refuses . and ..; write": "topics: [., orders]",
+    "source.topics[1]=..: not a topic name: Kafka refuses . and ..; write": "topics: [orders, ..]",
+    "…: not a topic name: it has letters=250; Kafka takes at most 249": f"topics: [orders, {LONG_NAME}]",
+    "source.topics[0]='': not a topic name; letters, digits, dot": "topics: ['']",
+    "source.errors.topic=..: not a topic name: Kafka refuses": "topics: [orders], errors: {tolerance: all, topic: ..}",
+    "source.group=' ': empty; write it out, or leave the key out": "topics: [orders], group: ' '",
+    "source.group='': empty; write it out, or leave the key out": "topics: [orders], group: ''",
+    "source.kafka.client.id=' ': nothing but blanks; write a value, or leave it out": (
+        "topics: [orders], kafka: {bootstrap.servers: 'b:9092', client.id: ' '}"
+    ),
+    "source.kafka: bootstrap.servers is missing; write": "topics: [orders], kafka: {bootstrap.servers: ' , '}",
+    "source.topic_pattern=' ': empty, so it matches no topic; write e.g.": "topic_pattern: ' '",
+    "source.start.offsets.other: source.topic_pattern=shop.* does not match it; correct one of the two": (
+        "topic_pattern: shop.*, start: {offsets: {other: {0: 1}, shop.orders: {0: 1}}}"
+    ),
+    "source.start.offsets..: not a topic name: Kafka refuses": "topic_pattern: .*, start: {offsets: {.: {0: 1}}}",
+}
+
+
+@pytest.mark.parametrize("expected", WRONG_NAMES)
+def test_name_that_kafka_refuses_or_that_nothing_has_is_refused_with_one_problem(include: Path, expected: str) -> None:
+    text = f"source: {{{WRONG_NAMES[expected]}}}\ntables: [{{name: lake.a.b, disjoint_keys: true}}]\n"
+    (problem,) = find_problems(include, text)
+    assert expected in problem
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("heartbeat: {topic: ..}", "heartbeat.topic=..: not a topic name: Kafka refuses"),
+        (f"heartbeat: {{topic: {LONG_NAME}}}", "…: not a topic name: it has letters=250"),
+        ("heartbeat: {ignore_topics: [a, '']}", "heartbeat.ignore_topics[1]='': empty, so it matches no topic"),
+        ("spark: {connection: ' '}", "spark.connection=' ': empty; write it out"),
+        ("spark: {master: ''}", "spark.master='': empty; write it out"),
+    ],
+)
+def test_blank_or_impossible_name_beside_the_source_is_refused_too(include: Path, more: str, expected: str) -> None:
+    (problem,) = find_problems(include, render_source() + more)
+    assert expected in problem
+
+
+def test_table_may_name_only_topics_that_the_pattern_matches(include: Path) -> None:
+    text = """\
+source: {topic_pattern: 'shop\\..*'}
+tables:
+  - {name: lake.a.b, topics: [shop.orders]}
+  - {name: lake.a.c, topics: [shop_orders]}
+"""
+    assert find_problems(include, text) == [
+        "pipelines/orders.yaml:4: tables[1].topics[0]=shop_orders: source.topic_pattern=shop\\..* does not match it; "
+        "correct one of the two"
+    ]
+
+
 WRONG_TEMPLATES = {
     "the catalog must be a fixed name": render_named_source("{type}.shop.a"),
     "namespaces: missing": render_named_source("lake.{type}.a"),
