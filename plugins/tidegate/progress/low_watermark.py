@@ -5,9 +5,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tidegate.errors import GiveUp, PositionLost, RetryLater
-from tidegate.model.offsets import Offsets, find_lowest, merge_offsets
-from tidegate.model.position import WatermarkSide
+from tidegate.errors import GiveUp, NothingToDo, PositionLost, RetryLater
+from tidegate.model.offsets import Offsets, find_lowest, format_names, merge_offsets
+from tidegate.model.position import Position, WatermarkSide
 from tidegate.model.table_state import is_recreated
 from tidegate.ports.context import Ports
 from tidegate.progress.batch_queue import find_rowless_end
@@ -79,11 +79,33 @@ def _restart_replaced_topics(ports: Ports, tables: Sequence[ObservedTable], offs
     return lasting | ports.broker.read_log(topics, ports.pipeline.source.isolation).begin if topics else lasting
 
 
+def explain_empty_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> NothingToDo:
+    """Why no offset can be committed, of a pipeline whose low watermark is empty."""
+    place = f"pipeline={ports.pipeline.name}"
+    topics = {topic for table in tables if table.end is not None for topic in table.end.offsets}
+    if not topics:
+        return NothingToDo(f"{place}: no table has a position yet, so there is none to commit")
+    cluster_id, _ = _read_topic_ids(ports, tuple(sorted(topics)))
+    recorded_ids = {position.cluster_id for position in find_foreign_positions(tables, cluster_id)}
+    if not recorded_ids:
+        return NothingToDo(
+            f"{place}: no table that counts for the group has a position yet, so there is none to commit"
+        )
+    return NothingToDo(
+        f"{place}: the positions of its tables are of another cluster: cluster_id={cluster_id} "
+        f"recorded={format_names(sorted(recorded_ids))}; nothing was committed, and the next plan says what to do"
+    )
+
+
+def find_foreign_positions(tables: Sequence[ObservedTable], cluster_id: str) -> list[Position]:
+    """The positions that are of another cluster than the one of this id; none if the id is not known."""
+    positions = (table.end for table in tables if table.end is not None)
+    return [position for position in positions if cluster_id and position.cluster_id not in ("", cluster_id)]
+
+
 def find_topics_of_other_clusters(tables: Sequence[ObservedTable], cluster_id: str) -> set[str]:
     """Topics of those tables whose position is of another cluster than the one of this id."""
-    positions = (table.end for table in tables if table.end is not None)
-    foreign = (position for position in positions if cluster_id and position.cluster_id not in ("", cluster_id))
-    return {topic for position in foreign for topic in position.offsets}
+    return {topic for position in find_foreign_positions(tables, cluster_id) for topic in position.offsets}
 
 
 def _read_topic_ids(ports: Ports, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:

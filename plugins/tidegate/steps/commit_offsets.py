@@ -2,10 +2,9 @@
 
 import logging
 
-from tidegate.errors import NothingToDo
 from tidegate.model.offsets import Offsets, format_offsets
 from tidegate.ports.context import Ports
-from tidegate.progress.low_watermark import commit_to_group, compute_low_watermark
+from tidegate.progress.low_watermark import commit_to_group, compute_low_watermark, explain_empty_watermark
 from tidegate.progress.table_progress import observe_tables
 from tidegate.tables.templated_tables import expand_template
 
@@ -16,12 +15,13 @@ def commit_offsets(ports: Ports) -> Offsets:
     """Commit the low watermark over all tables to the consumer group, read it back and return it.
 
     Idempotent. The group's offsets are progress for people: nothing reads them once a table has a position, so what a
-    late zombie commits is fixed by the next run. NothingToDo while no table has a position.
+    late zombie commits is fixed by the next run. NothingToDo while no table has a position of this cluster.
     """
     ports = expand_template(ports)
-    offsets = compute_low_watermark(ports, observe_tables(ports))
+    tables = observe_tables(ports)
+    offsets = compute_low_watermark(ports, tables)
     if not any(offsets.values()):
-        raise NothingToDo(f"pipeline={ports.pipeline.name}: no table has a position yet, so there is none to commit")
+        raise explain_empty_watermark(ports, tables)
     log.info(
         "committing: pipeline=%s group=%s %s", ports.pipeline.name, ports.pipeline.source.group, format_offsets(offsets)
     )

@@ -12,6 +12,7 @@ from tidegate.progress.heartbeat_records import HeartbeatRecord, build_heartbeat
 from tidegate.progress.low_watermark import (
     commit_to_group,
     compute_low_watermark,
+    find_foreign_positions,
     find_topics_of_other_clusters,
 )
 from tidegate.progress.offset_hook import apply_offset_hook
@@ -82,14 +83,23 @@ def _is_due(ports: Ports, before_ms: int | None) -> bool:
 
 
 def _compute_offsets(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Offsets, GiveUp | None]:
-    ignored_topics = list_ignored_topics(ports)
-    quiet = ports.broker.read_log(ignored_topics, ports.pipeline.source.isolation).end if ignored_topics else {}
+    quiet = _find_quiet_ends(ports, tables)
     own_offsets = compute_low_watermark(ports, tables)
     own_offsets = merge_offsets(_find_empty_start(ports, tables, own_offsets), own_offsets)
     try:
         return apply_offset_hook(ports, own_offsets, quiet), None
     except GiveUp as refusal:
         return merge_offsets(own_offsets, quiet), refusal
+
+
+def _find_quiet_ends(ports: Ports, tables: Sequence[ObservedTable]) -> Offsets:
+    """The ends of ignored topics; none if all tables were filled from another cluster, whose group is left alone."""
+    ignored_topics = list_ignored_topics(ports)
+    if not ignored_topics:
+        return {}
+    log = ports.broker.read_log(ignored_topics, ports.pipeline.source.isolation)
+    is_foreign = 0 < len(tables) == len(find_foreign_positions(tables, log.cluster_id))
+    return {} if is_foreign else log.end
 
 
 def _find_empty_start(ports: Ports, tables: Sequence[ObservedTable], own_offsets: Offsets) -> Offsets:

@@ -10,6 +10,7 @@ from tidegate.model.offsets import Offsets
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Retention
 from tidegate.progress.topic_log import list_row_topics
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.spec.pipeline import Heartbeat, Pipeline
 from tidegate.spec.source import Start
 from tidegate.steps.commit_offsets import commit_offsets
@@ -252,9 +253,36 @@ def test_group_of_another_cluster_is_left_alone(kind: str) -> None:
     flush(world.build_ports(pipeline))
     world.broker.cluster_id, world.broker.groups[GROUP] = "cluster-2", {"orders": {0: 1}}
     assert heartbeat(world.build_ports(pipeline)).committed == {}
-    with pytest.raises(NothingToDo):
+    with pytest.raises(NothingToDo, match="are of another cluster: cluster_id=cluster-2 recorded=cluster-1"):
         commit_offsets(world.build_ports(pipeline))
     assert world.broker.groups[GROUP] == {"orders": {0: 1}}
+
+
+def test_connectors_topics_of_another_cluster_are_not_committed_unless_a_table_is_of_it() -> None:
+    """Somebody copies the topics, and switches the connection before the tables are rebased."""
+    world = World()
+    for topic in ("orders", "other", CONNECTOR):
+        world.broker.create(topic, 2)
+        for n in range(4):
+            world.broker.produce(topic, {"id": f"k{n}"}, {"id": f"k{n}", "name": "x"}, partition=n % 2)
+    tables = [build_table(topics=("orders",)), build_table("lake.shop.other", topics=("other",))]
+    pipeline = build_pipeline(*tables, source={"topics": ("orders", "other", CONNECTOR)})
+    flush(world.build_ports(pipeline))
+    world.broker.cluster_id = "cluster-2"
+    world.broker.groups.clear()
+    world.broker.produce(CONNECTOR, None, {})
+    assert heartbeat(world.build_ports(pipeline)).committed == {}
+    assert not world.broker.groups.get(GROUP)
+    ports = world.build_ports(pipeline)
+    rebase_positions(ports, propose_moves(ports, "latest", "lake.shop.other"))
+    committed = {"other": {0: 2, 1: 2}, CONNECTOR: {0: 3, 1: 2}}
+    assert heartbeat(world.build_ports(pipeline)).committed == committed
+    assert world.broker.groups[GROUP] == committed
+
+
+def test_commit_without_a_position_says_why(world: World) -> None:
+    with pytest.raises(NothingToDo, match="pipeline=shop: no table has a position yet"):
+        commit_offsets(world.build_ports(build_pipeline()))
 
 
 def test_the_topic_of_heartbeats_is_never_read_as_rows(world: World) -> None:
