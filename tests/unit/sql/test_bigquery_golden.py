@@ -140,9 +140,22 @@ def test_missing_value_is_an_error_instead_of_an_empty_text() -> None:
             SQL.render("merge_upsert_delete", **{key: value for key, value in MERGE.items() if key != name})
 
 
-def test_script_that_is_longer_than_bigquery_reads_is_refused() -> None:
-    with pytest.raises(GiveUp, match=r"the script that publishes has bytes=\d+.*fewer columns"):
-        render_transaction(SQL, statements=("SELECT 1 -- " + "x" * 1024 * 1024,), **SCRIPT)
+@pytest.mark.parametrize("part", ["statements", "audits", "position"])
+def test_script_that_is_longer_than_bigquery_reads_is_refused_with_the_part_that_is_too_long(part: str) -> None:
+    long_text = "x" * 1024 * 1024
+    options = {
+        "statements": {"statements": ("SELECT 1", f"SELECT 2 -- {long_text}")},
+        "audits": {"audits": [("SELECT 0", "n > 0"), ("SELECT 0", f"n > 0 -- {long_text}")]},
+        "position": {"properties": {"position": long_text, "batch": 7}},
+    }[part]
+    with pytest.raises(GiveUp) as error_info:
+        render_transaction(SQL, **{"statements": ("SELECT 1",), **SCRIPT, **options})
+    message = str(error_info.value)
+    sizes = {name: int(size) for name, size in re.findall(r"(statements|audits|position)=(\d+)", message)}
+    assert max(sizes, key=lambda name: sizes[name]) == part
+    assert len(long_text) <= sizes[part] < int(re.findall(r"has bytes=(\d+) \(", message)[0])
+    for remedy in ("fewer columns, shorter names or larger partitions", "shorter ones", "fewer topics"):
+        assert remedy in message
 
 
 def test_position_moves_before_a_statement_that_is_billed_by_the_table_or_the_batch() -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tidegate.errors import GiveUp
 from tidegate.model.table_state import StagedSource
@@ -47,11 +47,21 @@ def render_transaction(  # noqa: PLR0913 - one argument per column of the positi
         moved=f"{POSITION_MOVED}: pipeline={pipeline} version={version}",
     )
     if len(script.encode()) > MAX_SCRIPT_BYTES:
+        audit_bytes = _count_bytes([part for audit in audits for part in audit])
+        sizes = (
+            f"statements={_count_bytes(statements)} audits={audit_bytes} position={_count_bytes(properties.values())}"
+        )
         raise GiveUp(
-            f"pipeline={pipeline} positions={positions}: the script that publishes has bytes={len(script.encode())}, "
-            f"and BigQuery reads {MAX_SCRIPT_BYTES}; nothing was merged; give the table fewer columns, or shorter names"
+            f"pipeline={pipeline} positions={positions}: the script that publishes has bytes={len(script.encode())} "
+            f"({sizes}), and BigQuery reads {MAX_SCRIPT_BYTES}; nothing was merged; if the statements are the longest "
+            "part, give the table fewer columns, shorter names or larger partitions, or let batches hold fewer "
+            "records; if the audits are, write shorter ones; if the position is, read fewer topics in this pipeline"
         )
     return script
+
+
+def _count_bytes(texts: Iterable[str | int]) -> int:
+    return sum(len(str(text).encode()) for text in texts)
 
 
 def render_staged_assertion(table: str, source: StagedSource, rows: int) -> str:
