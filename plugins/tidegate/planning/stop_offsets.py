@@ -3,7 +3,7 @@
 from tidegate.errors import ConfigurationError
 from tidegate.model.offsets import Offsets, keep_partitions, merge_offsets
 from tidegate.planning.written_offsets import parse_written_offsets
-from tidegate.ports.context import Ports
+from tidegate.ports.context import Log, Ports
 from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 
@@ -11,21 +11,43 @@ STOP_SYNTAX_HELP = f'write latest, group, group:<id>, a time like {EXAMPLE}, or 
 
 
 def resolve_stop_offsets(ports: Ports, stop_text: str) -> Offsets:
-    """The offsets that a read stops before, of every partition there is now; ConfigurationError for other words.
+    """The offsets that a read stops before, of every partition there is now.
 
     A group's partitions without a committed offset, and those not named by `stop_text`, are not read: they end where
     their log begins. `latest` is the end of the log as it is now, so that what comes later is not chased.
+    ConfigurationError for other words, and for offsets or another group that name no partition to read.
     """
     log, _ = read_known_log(ports)
     topics = tuple(log.begin)
     if stop_text == "latest":
         return log.end
-    if stop_text == "group" or stop_text.startswith("group:"):
-        group = stop_text.partition(":")[2] or ports.pipeline.source.group
-        return merge_offsets(log.begin, keep_partitions(ports.broker.read_committed(group, topics), log.begin))
+    if stop_text == "group":
+        committed = ports.broker.read_committed(ports.pipeline.source.group, topics)
+        return merge_offsets(log.begin, keep_partitions(committed, log.begin))
+    if stop_text.startswith("group:"):
+        return merge_offsets(log.begin, _find_group_end(ports, stop_text, log))
     if stop_text.lstrip().startswith("{"):
-        return merge_offsets(log.begin, keep_partitions(_parse_stop_offsets(stop_text), log.begin))
+        named = keep_partitions(_parse_stop_offsets(stop_text), log.begin)
+        if log.begin and not any(named.values()):
+            raise ConfigurationError(
+                f"until={stop_text}: the pipeline reads none of these partitions; correct topic and partition, and "
+                f"{STOP_SYNTAX_HELP}"
+            )
+        return merge_offsets(log.begin, named)
     return ports.broker.find_offsets_at(topics, parse_timestamp_ms("until", stop_text, STOP_SYNTAX_HELP))
+
+
+def _find_group_end(ports: Ports, stop_text: str, log: Log) -> Offsets:
+    group = stop_text.partition(":")[2]
+    if not group.strip():
+        raise ConfigurationError(f"until={stop_text}: no group is named; {STOP_SYNTAX_HELP}")
+    committed = keep_partitions(ports.broker.read_committed(group, tuple(log.begin)), log.begin)
+    if log.begin and not any(committed.values()):
+        raise ConfigurationError(
+            f"until={stop_text}: the group has committed nothing for the pipeline's topics; correct its name, or let "
+            "it commit first"
+        )
+    return committed
 
 
 def cap_at(end: Offsets, bounds: Offsets, reached_offsets: Offsets) -> Offsets:

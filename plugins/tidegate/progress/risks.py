@@ -6,6 +6,7 @@ from tidegate.model import resource_names
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, get_offset, iterate_offsets
 from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.ports.context import Log, Ports, Retention
+from tidegate.progress.topic_log import explain_no_row_topics
 from tidegate.spec.time_text import format_utc, to_utc_datetime
 from tidegate.tables.distant_tables import find_distant_batches, find_distant_history, find_distant_letters
 from tidegate.tables.templated_tables import expand_template
@@ -28,12 +29,18 @@ def find_risks(ports: Ports, log: Log, following: Offsets) -> list[str]:
         risks += find_lost_rows(ports)
     except TidegateError as reason:
         risks.append(f"pipeline={ports.pipeline.name}: not all dead letters and backfills can be read: {reason}")
-    for look in (_find_hanging_transactions, _find_expiring_records, _find_lone_tombstones):
+    for look in (_find_no_topics, _find_hanging_transactions, _find_expiring_records, _find_lone_tombstones):
         try:
             risks += look(ports, log, following)
         except TidegateError as reason:
             risks.append(f"pipeline={ports.pipeline.name}: risks cannot be checked: {reason}")
     return risks
+
+
+def _find_no_topics(ports: Ports, log: Log, _: Offsets) -> list[str]:
+    """A pipeline without a topic does nothing, and nothing of it fails."""
+    reason = explain_no_row_topics(ports, log)
+    return [reason] if reason else []
 
 
 def find_lost_rows(ports: Ports) -> list[str]:

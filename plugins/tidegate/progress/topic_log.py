@@ -89,6 +89,19 @@ def list_row_topics(ports: Ports) -> tuple[str, ...]:
     return tuple(t for t in _list_topics(ports) if not _is_ignored(ports, t))
 
 
+def explain_no_row_topics(ports: Ports, log: Log) -> str:
+    """Why no topic of the pipeline carries rows, and the way out; empty if one does. `log` is what could be read."""
+    if log.end or list_row_topics(ports):
+        return ""
+    name, pattern = ports.pipeline.name, ports.pipeline.source.topic_pattern
+    if pattern is None or list_ignored_topics(ports):
+        return f"pipeline={name}: heartbeat.ignore_topics matches all of its topics, so none makes rows; correct it"
+    return (
+        f"pipeline={name}: source.topic_pattern={pattern} matches no topic that the brokers show; correct it, create "
+        "a topic, or give the connection's user DESCRIBE on the topics"
+    )
+
+
 def list_ignored_topics(ports: Ports) -> tuple[str, ...]:
     """Topics of the pipeline whose offsets advance without a row."""
     return tuple(t for t in _list_topics(ports) if _is_ignored(ports, t))

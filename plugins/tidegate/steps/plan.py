@@ -43,7 +43,7 @@ from tidegate.progress.batch_queue import (
 from tidegate.progress.position_checks import check_truncates_are_ordered
 from tidegate.progress.start_offsets import resolve_batch_start
 from tidegate.progress.table_progress import ObservedTable, TableWithLog, attach_log, observe_tables
-from tidegate.progress.topic_log import read_known_log
+from tidegate.progress.topic_log import explain_no_row_topics, read_known_log
 from tidegate.spec.runtime import UseWhen
 from tidegate.spec.table import Table
 from tidegate.staging.skipped_records import find_skipped_places
@@ -117,6 +117,8 @@ def plan_observed(
     if too_few:
         raise TooFewRecords(f"pipeline={ports.pipeline.name}: {too_few}")
     if not batches:
+        if unread := explain_no_row_topics(ports, log):
+            raise NothingToDo(unread)
         end = "end of the log" if stop_offsets is None else "end that was asked for, or behind it"
         raise NothingToDo(f"pipeline={ports.pipeline.name}: every table stands at the {end}")
     if wait_reason:

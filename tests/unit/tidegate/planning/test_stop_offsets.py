@@ -54,6 +54,23 @@ def test_bounded_read_stops_exactly_there(world: World, stop: str, expected: lis
     assert read_ids(world) == ["k0", "k1", "k2", "k3", "k4", "k5"], "a flush without an end goes on behind it"
 
 
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [
+        ('{"order": {"0": 2}, "orders": {"7": 2}}', "until=.*: the pipeline reads none of these partitions;"),
+        ("{}", "until={}: the pipeline reads none of these partitions;"),
+        ("group:readrs", "until=group:readrs: the group has committed nothing for the pipeline's topics;"),
+        ("group: ", "until=group: : no group is named;"),
+        ("group:", "until=group:: no group is named;"),
+    ],
+)
+def test_end_that_names_nothing_to_read_is_refused(world: World, stop: str, reason: str) -> None:
+    """A bounded load that ends well and has read nothing would pass for one that is complete."""
+    world.broker.groups["readers"] = {"orders": {1: 1}}
+    with pytest.raises(ConfigurationError, match=reason):
+        resolve_stop_offsets(world.build_ports(build_pipeline()), stop)
+
+
 def test_end_that_lies_before_what_is_published_reads_nothing_and_takes_nothing_back(world: World) -> None:
     flush(world.build_ports(build_pipeline()))
     world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "x"}, 0)

@@ -8,6 +8,7 @@ from tidegate.errors import NothingToDo, PositionLost, PublishedElsewhere, Retry
 from tidegate.model import resource_names
 from tidegate.model.batch import PlannedBatch
 from tidegate.model.offsets import Ranges
+from tidegate.monitoring.status import read_status
 from tidegate.spec.pipeline import Merge
 from tidegate.spec.source import Start
 from tidegate.steps.flush import flush
@@ -70,6 +71,28 @@ def test_empty_topic_is_nothing_to_do(world: World) -> None:
     world.broker.create("orders", 2)
     with pytest.raises(NothingToDo):
         plan(world.build_ports(PIPELINE))
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ({"topics": (), "topic_pattern": "order"}, "source.topic_pattern=order matches no topic that the brokers show"),
+        ({"topics": (), "topic_pattern": "__.*"}, "heartbeat.ignore_topics matches all of its topics"),
+        ({"topics": ("__debezium-heartbeat.shop",)}, "heartbeat.ignore_topics matches all of its topics"),
+    ],
+)
+def test_pipeline_without_a_topic_of_rows_says_so_instead_of_being_at_the_end(
+    world: World, source: dict, reason: str
+) -> None:
+    world.broker.create("__debezium-heartbeat.shop", 2)
+    pipeline = build_pipeline(build_table(topics=()), source=source)
+    with pytest.raises(NothingToDo, match=f"pipeline=shop: {reason}"):
+        plan(world.build_ports(pipeline))
+    (warning,) = read_status(world.build_ports(pipeline))["warnings"]
+    assert warning.startswith(f"pipeline=shop: {reason}")
+    everything = build_pipeline(build_table(topics=()), source={"topics": (), "topic_pattern": ".*"})
+    flush(world.build_ports(everything))
+    assert read_status(world.build_ports(everything))["warnings"] == []
 
 
 def test_batch_is_capped(world: World) -> None:
