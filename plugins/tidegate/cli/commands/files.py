@@ -82,20 +82,20 @@ def _print_checked(
         }
         print(json.dumps({"ok": not is_wrong, "catalogs": list(catalog_problems), **parts}))
     else:
-        lines = [
-            *catalog_problems,
-            *(_describe_result(checked_file.name, checked_file.result) for checked_file in results),
-        ]
+        lines = [*catalog_problems]
+        for checked_file in results:
+            lines += _describe_result(checked_file.name, checked_file.result, printed_lines=lines)
         lines += [f"warning: {warning}" for warning in unread_warnings]
         print("\n".join(lines) or f"no pipelines in {find_include_folder()}")
     return 1 if is_wrong else 0
 
 
-def _describe_result(name: str, result: object) -> str:
+def _describe_result(name: str, result: object, printed_lines: list[str]) -> list[str]:
+    """The lines about one file. A problem of a file that all share is printed once."""
     if isinstance(result, ConfigurationError):
-        return str(result)
+        return [problem for problem in result.problems if problem not in printed_lines]
     warnings = result.warnings if isinstance(result, Pipeline) else ()
-    return "\n".join([f"{name}: ok", *(f"  warning: {warning}" for warning in warnings)])
+    return [f"{name}: ok", *(f"  warning: {warning}" for warning in warnings)]
 
 
 def run_schema(words: argparse.Namespace) -> int:

@@ -123,6 +123,18 @@ def test_validate_tells_programs_each_file_with_its_problems_and_warnings(includ
         assert report[f"{kind}s"][0]["problems"]
 
 
+@pytest.mark.parametrize("shared", ["catalogs.yaml", "defaults.yaml"])
+def test_problem_of_a_shared_file_is_printed_once_however_many_pipelines_it_refuses(
+    include, capsys, shared: str
+) -> None:
+    for name in ("second", "third"):
+        (include / "pipelines" / f"{name}.yaml").write_text(ORDERS.replace("lake.shop.orders", f"lake.shop.{name}"))
+    (include / shared).write_text("")
+    assert main(["validate"]) == 1
+    (line,) = capsys.readouterr().out.splitlines()
+    assert f"{shared}:1: no " in line
+
+
 @pytest.mark.parametrize("folder", [".", "drafts"])
 def test_file_outside_of_an_include_folder_is_validated_with_the_catalogs_of_the_commands(
     include, tmp_path_factory, capsys, folder: str
