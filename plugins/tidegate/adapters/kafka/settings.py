@@ -96,9 +96,11 @@ def to_java_settings(librdkafka: Mapping[str, str]) -> dict[str, str]:
     if java.get("ssl.endpoint.identification.algorithm") == "none":
         java["ssl.endpoint.identification.algorithm"] = ""  # Java's way to say none
     java |= _build_truststore(librdkafka) | _build_keystore(librdkafka) | _build_sasl(librdkafka)
-    if librdkafka.get("enable.ssl.certificate.verification", "true") == "false":
+    verification = librdkafka.get("enable.ssl.certificate.verification", "true")
+    if verification.lower() in ("false", "f", "0"):  # the words that librdkafka takes
         raise ConfigurationError(
-            "enable.ssl.certificate.verification=false: the Java client always verifies; give ssl.ca.location instead"
+            f"enable.ssl.certificate.verification={verification}: the Java client always verifies; give "
+            "ssl.ca.location instead"
         )
     return java
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection
 
+from tidegate.adapters.kafka.settings import to_java_settings
 from tidegate.config.checks.formats import check_format
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, SourceModel, StartOffsets
@@ -11,6 +12,7 @@ from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.patterns import compile_pattern
 from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
+from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.redaction import has_secret, is_secret_name
 from tidegate.schema.column import Column
@@ -134,6 +136,7 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) 
     addresses = [kafka[name] for name in ADDRESS_SETTINGS if name in kafka]
     if not "".join(addresses).replace(",", "").strip():
         findings.add(path, "bootstrap.servers is missing; write e.g. {bootstrap.servers: 'localhost:9092'}")
+    _check_java_settings(kafka, path, findings)
     for name in kafka:
         if kafka[name] and not kafka[name].strip() and name not in ADDRESS_SETTINGS:
             findings.add((*path, name), "nothing but blanks; write a value, or leave it out")
@@ -156,6 +159,14 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) 
             findings.add(
                 (*path, name), f"a name of the Java client; librdkafka's words are used here: {JAVA_SETTINGS[name]}"
             )
+
+
+def _check_java_settings(kafka: dict[str, str], path: KeyPath, findings: Problems) -> None:
+    """Spark reads with the Java client, which does less than librdkafka."""
+    try:
+        to_java_settings(kafka)
+    except ConfigurationError as fault:
+        findings.add(path, str(fault))
 
 
 def _check_metadata(model: PipelineModel, findings: Problems) -> None:

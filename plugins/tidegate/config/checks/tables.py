@@ -111,11 +111,13 @@ def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath
         unread = explain_unread_topic(topic, source)
         if unread:
             findings.add((*path, "topics", index), unread)
+        if topic in (table.topics or [])[:index]:
+            findings.add((*path, "topics", index), "listed twice; keep one")
     if table.topics == []:
         findings.add((*path, "topics"), "no topic feeds this table; leave the key out for all of source.topics")
     keyed = bool((table.key or source.key).fields)
     changes = any(keyed if word is None else word for word in (table.upsert, table.delete))
-    feeding = source.topics if table.topics is None else table.topics
+    feeding = set(source.topics if table.topics is None else table.topics)
     several = len(feeding) > 1 or (source.topic_pattern is not None and table.topics is None)
     is_ordered = bool(table.sequence_by) or table.disjoint_keys or needs_no_offsets(table, model)
     if changes and several and not is_ordered:

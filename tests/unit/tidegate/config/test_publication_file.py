@@ -121,6 +121,10 @@ def test_every_problem_is_told_with_its_line(include: Path) -> None:
         ({"topic": None, "topics": ["a"]}, "nothing says which of them a record goes to"),
         ({"metadata": {"topic": "t"}}, "the column's values must be listed"),
         ({"topic": "a b"}, "not a topic name"),
+        (
+            {"kafka": {"bootstrap.servers": "b:1", "enable.ssl.certificate.verification": False}},
+            "kafka: enable.ssl.certificate.verification=false: the Java client always verifies",
+        ),
         ({"state_topic": ".."}, "state_topic=..: not a topic name: Kafka refuses . and .."),
         ({"heartbeat": {"topic": "."}}, "heartbeat.topic=.: not a topic name: Kafka refuses . and .."),
         ({"key": {"fields": []}}, "key.fields"),

@@ -785,7 +785,17 @@ def render_named_source(name: str, options: str = "", of_source: str = "") -> st
 
 
 LONG_NAME = "x" * 250
+INLINE = "topics: [orders], kafka: {bootstrap.servers: 'b:9092'"
 WRONG_NAMES = {
+    "source.kafka: enable.ssl.certificate.verification=false: the Java client always verifies; give ssl.ca.location": (
+        f"{INLINE}, enable.ssl.certificate.verification: false}}"
+    ),
+    "source.kafka: enable.ssl.certificate.verification=0: the Java client always verifies": (
+        f"{INLINE}, enable.ssl.certificate.verification: 0}}"
+    ),
+    "source.kafka: ssl.key.location: the Java client wants key and certificates in one PEM file; name that one file": (
+        f"{INLINE}, ssl.key.location: /k.pem, ssl.certificate.location: /c.pem}}"
+    ),
     "source.topics[0]=.: not a topic name: Kafka refuses . and ..; write": "topics: [., orders]",
     "source.topics[1]=..: not a topic name: Kafka refuses . and ..; write": "topics: [orders, ..]",
     "…: not a topic name: it has letters=250; Kafka takes at most 249": f"topics: [orders, {LONG_NAME}]",
@@ -825,6 +835,13 @@ def test_name_that_kafka_refuses_or_that_nothing_has_is_refused_with_one_problem
 def test_blank_or_impossible_name_beside_the_source_is_refused_too(include: Path, more: str, expected: str) -> None:
     (problem,) = find_problems(include, render_source() + more)
     assert expected in problem
+
+
+def test_topic_that_feeds_a_table_twice_is_no_second_topic(include: Path) -> None:
+    tables = "[{name: lake.a.b, topics: [t, t]}, {name: lake.a.c, topics: [t]}]"
+    assert find_problems(include, render_source("key: {fields: [id]}, value: {schema: id BIGINT}", tables=tables)) == [
+        "pipelines/orders.yaml:2: tables[0].topics[1]=t: listed twice; keep one"
+    ]
 
 
 def test_table_may_name_only_topics_that_the_pattern_matches(include: Path) -> None:
