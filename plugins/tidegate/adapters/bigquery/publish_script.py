@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tidegate.errors import GiveUp
 from tidegate.model.table_state import StagedSource
@@ -47,10 +47,7 @@ def render_transaction(  # noqa: PLR0913 - one argument per column of the positi
         moved=f"{POSITION_MOVED}: pipeline={pipeline} version={version}",
     )
     if len(script.encode()) > MAX_SCRIPT_BYTES:
-        audit_bytes = _count_bytes([part for audit in audits for part in audit])
-        sizes = (
-            f"statements={_count_bytes(statements)} audits={audit_bytes} position={_count_bytes(properties.values())}"
-        )
+        sizes = _format_sizes(statements, audits, properties)
         raise GiveUp(
             f"pipeline={pipeline} positions={positions}: the script that publishes has bytes={len(script.encode())} "
             f"({sizes}), and BigQuery reads {MAX_SCRIPT_BYTES}; nothing was merged; if the statements are the longest "
@@ -60,8 +57,16 @@ def render_transaction(  # noqa: PLR0913 - one argument per column of the positi
     return script
 
 
-def _count_bytes(texts: Iterable[str | int]) -> int:
-    return sum(len(str(text).encode()) for text in texts)
+def _format_sizes(
+    statements: Sequence[str], audits: Sequence[tuple[str, str]], properties: Mapping[str, str | int]
+) -> str:
+    """The bytes of each part of the script, as a message names them."""
+    texts = {
+        "statements": statements,
+        "audits": [text for audit in audits for text in audit],
+        "position": [str(value) for value in properties.values()],
+    }
+    return " ".join(f"{name}={sum(len(text.encode()) for text in part)}" for name, part in texts.items())
 
 
 def render_staged_assertion(table: str, source: StagedSource, rows: int) -> str:
