@@ -101,6 +101,13 @@ def test_kafka_settings_from_extra_then_host_and_login() -> None:
         resolve_kafka_settings("k", lambda _: Connection("k", "kafka"))
 
 
+@pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list"])
+@pytest.mark.parametrize("addresses", ["", " ", " , "])
+def test_connection_whose_address_is_blank_is_refused_at_once(name: str, addresses: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"connection=k: bootstrap\.servers is missing; add it"):
+        resolve_kafka_settings("k", lambda _: Connection("k", "kafka", extra={name: addresses, "client.id": "c"}))
+
+
 @pytest.mark.parametrize(
     ("librdkafka", "java"),
     [

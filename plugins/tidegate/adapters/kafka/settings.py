@@ -33,6 +33,7 @@ _LIBRDKAFKA_ONLY = """
     topic.blacklist sasl.kerberos.keytab sasl.kerberos.principal sasl.kerberos.kinit.cmd
     ssl.crl.location ssl.curves.list ssl.sigalgs.list ssl.engine.id ssl.providers
 """
+ADDRESS_SETTINGS = ("bootstrap.servers", "metadata.broker.list")
 LIBRDKAFKA_ONLY = frozenset(_LIBRDKAFKA_ONLY.split())
 # Folded into other settings by the functions below.
 _CONVERTED = """
@@ -72,10 +73,15 @@ def resolve_kafka_settings(kafka: str | Mapping[str, str], resolve: Resolve) -> 
     for name, value in (("sasl.username", connection.login), ("sasl.password", connection.password)):
         if value is not None:
             settings.setdefault(name, value)
-    if "bootstrap.servers" not in settings and "metadata.broker.list" not in settings:
+    if not has_addresses(settings):
         extra_place = f"the connection's extra ({name_variable(kafka)})"
         raise ConfigurationError(f"connection={kafka}: bootstrap.servers is missing; add it to {extra_place}")
     return settings
+
+
+def has_addresses(settings: Mapping[str, str]) -> bool:
+    """Whether librdkafka's settings name a broker; blanks and commas alone name none."""
+    return any(settings.get(name, "").replace(",", "").strip() for name in ADDRESS_SETTINGS)
 
 
 def _format_value(value: Any) -> str:

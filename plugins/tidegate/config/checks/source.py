@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from tidegate.adapters.kafka.settings import to_java_settings
+from tidegate.adapters.kafka.settings import ADDRESS_SETTINGS, has_addresses, to_java_settings
 from tidegate.config.checks.formats import check_format
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, SourceModel, StartOffsets
@@ -19,7 +19,6 @@ from tidegate.schema.column import Column
 from tidegate.spec.record_metadata import list_known_words
 
 ADDRESS_PATTERN = re.compile(r"\s*[^\s@/,:]+:\d+(\s*,\s*[^\s@/,:]+:\d+)*\s*")  # brokers, as bootstrap.servers has them
-ADDRESS_SETTINGS = ("bootstrap.servers", "metadata.broker.list")
 PRODUCT_SETTINGS = (
     "group.id",
     "enable.auto.commit",
@@ -133,8 +132,7 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) 
                 path, f"an address, and not the id of a connection; write {{bootstrap.servers: '{kafka.strip()}'}}"
             )
         return
-    addresses = [kafka[name] for name in ADDRESS_SETTINGS if name in kafka]
-    if not "".join(addresses).replace(",", "").strip():
+    if not has_addresses(kafka):
         findings.add(path, "bootstrap.servers is missing; write e.g. {bootstrap.servers: 'localhost:9092'}")
     _check_java_settings(kafka, path, findings)
     for name in kafka:
