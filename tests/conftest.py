@@ -536,13 +536,13 @@ def build_debezium_event(
     return {"schema": {"type": "struct"}, "payload": event} if envelope else event
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = DEADLINE_SECONDS) -> None:
+def wait_until(condition: Callable[[], bool], expectation: str, seconds: float = DEADLINE_SECONDS) -> None:
     """Poll until the condition holds; AssertionError after a generous while."""
     import time
 
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        assert time.monotonic() < deadline, f"not within {seconds} s: {expectation}"
         time.sleep(0.05)
 
 

@@ -43,7 +43,7 @@ def decode(
     spark: Any,
     table: StageTable,
     records: list[tuple[bytes | None, bytes | None]],
-    *asked: str,
+    *expressions: str,
     at: str = "current_timestamp()",
     headers: list[list[tuple[str, bytes]]] | None = None,
 ) -> list[Any]:
@@ -58,5 +58,5 @@ def decode(
         "*", f"{at} AS timestamp", "0 AS timestampType",
         "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text",
     )  # fmt: skip
-    decoded_rows = decode(decoded, table).selectExpr("offset", *asked).collect()
+    decoded_rows = decode(decoded, table).selectExpr("offset", *expressions).collect()
     return [tuple(row)[1:] for row in sorted(decoded_rows, key=lambda row: row["offset"])]

@@ -130,9 +130,9 @@ class ExpiringTokens:
         return {"access_token": token, "token_type": "bearer", "issued_token_type": kind, "expires_in": self.seconds}
 
 
-def build_json_answer(status: int, headers: list[tuple[str, str]], told: dict[str, Any]) -> Answer:
+def build_json_answer(status: int, headers: list[tuple[str, str]], document: dict[str, Any]) -> Answer:
     """An answer with this content, and with those of the headers that are still true."""
-    content = json.dumps(told).encode()
+    content = json.dumps(document).encode()
     headers_to_send = [
         (name, value) for name, value in headers if name.lower() not in ("content-length", "content-type")
     ]

@@ -90,7 +90,7 @@ Answer = tuple[int, list[tuple[str, str]], bytes]  # status, headers and content
 class _Rule:
     match: Match
     fault: Fault
-    left: int
+    remaining_times: int
 
 
 @dataclass
@@ -142,10 +142,10 @@ class FaultProxy:
                 self.faulty_requests.append(request)
                 return CUT_OFF
             for rule in self._rules:
-                if rule.left and rule.match(request):
+                if rule.remaining_times and rule.match(request):
                     self.faulty_requests.append(request)
-                    self._is_down = rule.left < 0
-                    rule.left -= rule.left > 0
+                    self._is_down = rule.remaining_times < 0
+                    rule.remaining_times -= rule.remaining_times > 0
                     return rule.fault
         return NO_FAULT
 

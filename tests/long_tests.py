@@ -8,7 +8,7 @@ to the files, and `tests/conftest.py` to the parameters that are collected.
 
 def _pick(test: str, *ids: str) -> list[str]:
     """The test for some of its parameters."""
-    return [f"{test}[{one}]" for one in ids]
+    return [f"{test}[{parameter}]" for parameter in ids]
 
 
 _CRASH = "tests/integration/test_crash_points.py::"
@@ -213,12 +213,12 @@ _BEHIND: dict[str, list[str]] = {
     "test_server_keeps_nothing_of_sessions_that_have_ended[postgresql]": _pick(
         "tests/integration/test_server_connections.py::test_server_keeps_nothing_of_sessions_that_have_ended", "sqlite"
     ),
-    f"{_ROLLBACK}[keep-kept1]": _pick(_ROLLBACK, "rewind-kept0"),
+    f"{_ROLLBACK}[keep-kept_ids1]": _pick(_ROLLBACK, "rewind-kept_ids0"),
     # both empty the table's history; the second one leaves rows
     f"{_STANDING}create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on"
-    "[CREATE OR REPLACE TABLE lake.shop.p AS SELECT * FROM lake.shop.p WHERE id > 1-left1]": _pick(
+    "[CREATE OR REPLACE TABLE lake.shop.p AS SELECT * FROM lake.shop.p WHERE id > 1-remaining_ids1]": _pick(
         f"{_STANDING}create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on",
-        "CREATE OR REPLACE TABLE lake.shop.p (id BIGINT, name STRING)-left0",
+        "CREATE OR REPLACE TABLE lake.shop.p (id BIGINT, name STRING)-remaining_ids0",
     ),
     # the same three refusals, with the ways out behind them; growth by itself is refused in that file too
     f"{_STANDING}log_of_another_cluster_topic_or_length_is_told_and_rebase_leads_on": [

@@ -1,6 +1,6 @@
 """Every type of PostgreSQL that Debezium sends: the column that a user declares for it, and what must land there.
 
-`landed` is SQL over PostgreSQL's own column that gives what the destination has to hold; `made` finishes in Python what
+`landed` is SQL over PostgreSQL's own column that gives what the destination has to hold; `adapt` changes in Python what
 SQL cannot say, `read` takes what landed apart where its order has no meaning. `values` are one at the type's limits and
 one that is unusual; NULL is always the third.
 """
@@ -24,7 +24,7 @@ class Kind(NamedTuple):
     column: str
     values: tuple[str, str]
     landed: str = "{}"
-    made: Callable[[Any], Any] = lambda value: value
+    adapt: Callable[[Any], Any] = lambda value: value
     read: Callable[[Any], Any] = lambda value: value
 
 
@@ -58,7 +58,7 @@ KINDS: dict[str, Kind] = {
     "amount": Kind("numeric(12,2)", "DECIMAL(12,2)", ("-9999999999.99", "0.00")),
     "any_amount": Kind("numeric", "DECIMAL(38,10)", ("1234567890123456789012345678.0123456789", "-0.000000001")),
     "most": Kind("numeric(38,0)", "DECIMAL(38,0)", ("9" * 38, "-1")),
-    "beyond": Kind("numeric(60,2)", "BINARY", (f"{'9' * 58}.99", f"-{'9' * 58}.99"), made=encode_unscaled),
+    "beyond": Kind("numeric(60,2)", "BINARY", (f"{'9' * 58}.99", f"-{'9' * 58}.99"), adapt=encode_unscaled),
     "domain": Kind("positive", "DECIMAL(8,3)", ("99999.999", "0.001")),
     # the snapshot reads money as a double: larger amounts are rounded there
     "price": Kind("money", "DECIMAL(19,2)", ("'-45035996273704.95'", "'1234.56'"), "{}::numeric"),
@@ -68,7 +68,7 @@ KINDS: dict[str, Kind] = {
     "any_case": Kind("citext", "STRING", ("'Ci'", "''")),
     "tree": Kind("ltree", "STRING", ("'a.b.c'", "'a'")),
     "one_char": Kind('"char"', "STRING", ("'x'", "'~'")),
-    "bytes": Kind("bytea", "BINARY", (r"'\x00ff10'", r"'\x'"), made=bytes),
+    "bytes": Kind("bytea", "BINARY", (r"'\x00ff10'", r"'\x'"), adapt=bytes),
     "bit": Kind("bit", "BOOLEAN", ("B'1'", "B'0'"), "({} = B'1')"),
     "bits": Kind("bit(9)", "BINARY", ("B'100000001'", "B'000000010'"), "{}::text", encode_bits),
     "most_bits": Kind("bit(64)", "BINARY", (f"B'{'1' * 64}'", f"B'{'01' * 32}'"), "{}::text", encode_bits),
@@ -90,14 +90,14 @@ KINDS: dict[str, Kind] = {
     "doubles": Kind("double precision[]", "ARRAY<DOUBLE>", ("'{1.5,NULL,-Infinity}'", "'{}'")),
     "docs": Kind("jsonb[]", "ARRAY<STRING>", ("""ARRAY['{"a": 1}'::jsonb]""", "'{}'"), "{}::text[]"),
     "feelings": Kind("mood[]", "ARRAY<STRING>", ("'{sad,happy}'", "'{}'"), "{}::text[]"),
-    "blobs": Kind("bytea[]", "ARRAY<BINARY>", (r"ARRAY['\x01ff'::bytea]", "'{}'"), made=lambda v: list(map(bytes, v))),
+    "blobs": Kind("bytea[]", "ARRAY<BINARY>", (r"ARRAY['\x01ff'::bytea]", "'{}'"), adapt=lambda v: list(map(bytes, v))),
     "range": Kind("int4range", "STRING", ("'[1,10)'", "'empty'"), "{}::text"),
     "big_range": Kind("int8range", "STRING", ("'(,10)'", "'empty'"), "{}::text"),
     "number_range": Kind("numrange", "STRING", ("'[1.50,2.5]'", "'(,)'"), "{}::text"),
     "time_range": Kind("tsrange", "STRING", ("'[2026-01-01,2026-01-02)'", "'(,)'"), "{}::text"),
     "zoned_range": Kind("tstzrange", "STRING", ("'[2026-01-01,2026-01-02)'", "'(,)'"), "{}::text"),
     "day_range": Kind("daterange", "STRING", ("'[2026-01-01,2026-01-03)'", "'empty'"), "{}::text"),
-    "pairs": Kind("hstore", "STRING", ("'a=>1,b=>NULL'", "''"), "hstore_to_json({})", made=dict, read=json.loads),
+    "pairs": Kind("hstore", "STRING", ("'a=>1,b=>NULL'", "''"), "hstore_to_json({})", adapt=dict, read=json.loads),
     "address": Kind("inet", "STRING", ("'10.0.0.1/8'", "'2001:db8::1'"), "abbrev({})"),
     "network": Kind("cidr", "STRING", ("'10.0.0.0/8'", "'2001:db8::/32'"), "{}::text"),
     "card": Kind("macaddr", "STRING", ("'08:00:2b:01:02:03'", "'00:00:00:00:00:00'"), "{}::text"),
@@ -140,10 +140,10 @@ def render_schema() -> str:
 def compute_rows(query: Callable[[str], list[tuple[Any, ...]]], table: str) -> list[dict[str, Any]]:
     """What the destination has to hold for what PostgreSQL holds now."""
     columns = ", ".join(kind.landed.replace("{}", f'"{name}"') for name, kind in KINDS.items())
-    makers = (int, int, *(kind.made for kind in KINDS.values()))
+    adapters = (int, int, *(kind.adapt for kind in KINDS.values()))
     rows = query(f"SELECT id, n, {columns} FROM {table} ORDER BY id")
     names = ("id", "n", *KINDS)
-    value_rows = ([None if v is None else make(v) for make, v in zip(makers, row, strict=True)] for row in rows)
+    value_rows = ([None if v is None else adapt(v) for adapt, v in zip(adapters, row, strict=True)] for row in rows)
     return [dict(zip(names, row, strict=True)) for row in value_rows]
 
 

@@ -64,7 +64,7 @@ class Compose:
         assert self._process.poll() is None, f"the engine ended: {log[-2000:]}"
         file = self.folder / "state.json"
         state: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.exists() else {}
-        failed = {name: one for name, one in state.items() if one["status"] == "failed"}
+        failed = {name: service for name, service in state.items() if service["status"] == "failed"}
         assert not failed, f"{failed} {log[-2000:]}"
         return state
 
@@ -72,7 +72,8 @@ class Compose:
         """Whether every service that has a health check is healthy, and what runs once has succeeded."""
         state = self.read_state()
         return bool(state) and all(
-            one["status"] == "healthy" or (one["status"] == "exited" and one["code"] == 0) for one in state.values()
+            service["status"] == "healthy" or (service["status"] == "exited" and service["code"] == 0)
+            for service in state.values()
         )
 
     def run(self, service: str, *words: str, text: str = "", more: Mapping[str, str] | None = None) -> str:
@@ -85,11 +86,13 @@ class Compose:
         drop = ["setpriv", "--reuid", uid, "--regid", uid, "--clear-groups"] if uid != "root" else []
         command = [*inside, "/usr/sbin/chroot", root, *drop, "env", "-C", workdir, *words]
         environment = {**state["environment"], "HOME": "/tmp", **(more or {})}
-        done = subprocess.run(
+        process = subprocess.run(
             command, input=text, env=environment, capture_output=True, text=True, timeout=900, check=False
         )
-        assert done.returncode == 0, f"{service}: {' '.join(words)}: {done.stdout[-2000:]}{done.stderr[-3000:]}"
-        return done.stdout
+        assert process.returncode == 0, (
+            f"{service}: {' '.join(words)}: {process.stdout[-2000:]}{process.stderr[-3000:]}"
+        )
+        return process.stdout
 
     def read_log(self, service: str) -> str:
         """All that a service has written."""
@@ -103,15 +106,15 @@ class Compose:
         shutil.rmtree(self.folder / "images", ignore_errors=True)
 
 
-def wait_for(compose: Compose, condition: Callable[[], bool], what: str, seconds: float) -> None:
+def wait_for(compose: Compose, condition: Callable[[], bool], expectation: str, seconds: float) -> None:
     """Poll until the condition holds; AssertionError with what the services are then."""
     import time
 
     deadline = time.monotonic() + seconds
     while not condition():
-        states = {name: one["status"] for name, one in compose.read_state().items()}
+        states = {name: service["status"] for name, service in compose.read_state().items()}
         assert time.monotonic() < deadline, (
-            f"not within {seconds} s: {what}: {states} (logs: {compose.folder / 'logs'})"
+            f"not within {seconds} s: {expectation}: {states} (logs: {compose.folder / 'logs'})"
         )
         time.sleep(0.5)
 

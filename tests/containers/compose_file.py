@@ -56,8 +56,8 @@ class Service:
 def load_services(path: Path, values: Mapping[str, str]) -> dict[str, Service]:
     """Every service by its name; KeyError for a variable without a value."""
     text = "\n".join(line for line in path.read_text().splitlines() if not line.lstrip().startswith("#"))
-    document = yaml.safe_load(VARIABLE.sub(lambda found: values[found[1]], text))
-    secrets = {name: values[one["environment"]] for name, one in document["secrets"].items()}
+    document = yaml.safe_load(VARIABLE.sub(lambda match: values[match[1]], text))
+    secrets = {name: values[secret["environment"]] for name, secret in document["secrets"].items()}
     return {name: _read_service(name, given, secrets) for name, given in document["services"].items()}
 
 
@@ -71,11 +71,11 @@ def _read_service(name: str, given: Mapping[str, Any], secrets: Mapping[str, str
         entrypoint=tuple(given.get("entrypoint", ())),
         command=tuple(given.get("command", ())),
         environment=dict(given.get("environment", {})),
-        mounts=tuple(_read_mount(one) for one in given.get("volumes", ())),
+        mounts=tuple(_read_mount(volume) for volume in given.get("volumes", ())),
         depends_on={other: wait["condition"] for other, wait in given.get("depends_on", {}).items()},
         health=_read_health(given["healthcheck"]) if "healthcheck" in given else None,
         restart=given.get("restart", "no"),
-        secrets={one: secrets[one] for one in given.get("secrets", ())},
+        secrets={name: secrets[name] for name in given.get("secrets", ())},
         has_rights=given.get("cap_drop") != ["ALL"],
     )
 

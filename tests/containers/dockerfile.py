@@ -25,16 +25,16 @@ ENTRY = re.compile(r"^([a-z0-9._-]+)==", re.MULTILINE)
 def build_image(checkout: Path, folder: Path, target: str) -> Image:
     """The stage `target` with those below it, in `folder`."""
     stages = dict(split_stages((checkout / "deploy" / "Dockerfile").read_text()))
-    made = Image(folder / "files")
+    image = Image(folder / "files")
     root = folder / "root"
-    mount_root(root, None, made.folder)
+    mount_root(root, None, image.folder)
     for stage in list_chain(stages, target):
-        for word, rest in stages[stage][1]:
-            _carry_out(made, root, checkout, word, rest)
+        for word, arguments in stages[stage][1]:
+            _carry_out(image, root, checkout, word, arguments)
     for name in ("opt", "home", "poms"):  # outside of the overlays
         if (root / name).is_dir():
-            subprocess.run(["cp", "-a", str(root / name), str(made.folder)], check=True)
-    return made
+            subprocess.run(["cp", "-a", str(root / name), str(image.folder)], check=True)
+    return image
 
 
 def split_stages(text: str) -> Iterator[tuple[str, tuple[str, list[tuple[str, str]]]]]:
@@ -42,9 +42,9 @@ def split_stages(text: str) -> Iterator[tuple[str, tuple[str, list[tuple[str, st
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     text = "\n".join(lines).replace("\\\n", " ")
     for part in re.split(r"^FROM ", text, flags=re.MULTILINE)[1:]:
-        first, *rest = part.splitlines()
+        first, *instructions = part.splitlines()
         base, _, name = first.split()
-        yield name, (base, [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in rest if line.strip()])
+        yield name, (base, [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in instructions if line.strip()])
 
 
 def list_chain(stages: dict[str, tuple[str, list[tuple[str, str]]]], target: str) -> list[str]:
@@ -59,21 +59,21 @@ def _begin_from(image: str) -> list[str]:
     return []
 
 
-def _carry_out(image: Image, root: Path, checkout: Path, word: str, rest: str) -> None:
+def _carry_out(image: Image, root: Path, checkout: Path, word: str, arguments: str) -> None:
     if word == "ENV":
-        for name, value in re.findall(r"(\w+)=(\S+)", rest):
-            image.environment[name] = re.sub(r"\$(\w+)", lambda found: image.environment[found[1]], value)
+        for name, value in re.findall(r"(\w+)=(\S+)", arguments):
+            image.environment[name] = re.sub(r"\$(\w+)", lambda match: image.environment[match[1]], value)
     elif word == "COPY":
-        _copy(root, checkout, rest.split())
+        _copy(root, checkout, arguments.split())
     elif word == "RUN":
-        for command in rest.split("&&"):
+        for command in arguments.split("&&"):
             _run(image, root, command.strip())
     elif word == "USER":
-        image.user = rest
+        image.user = arguments
     elif word == "WORKDIR":
-        image.workdir = rest
+        image.workdir = arguments
     elif word in ("ENTRYPOINT", "CMD"):
-        setattr(image, "entrypoint" if word == "ENTRYPOINT" else "command", tuple(json.loads(rest)))
+        setattr(image, "entrypoint" if word == "ENTRYPOINT" else "command", tuple(json.loads(arguments)))
     else:
         raise AssertionError(f"instruction={word} is not known here")
 
@@ -109,13 +109,13 @@ def _run(image: Image, root: Path, command: str) -> None:
         (listed,) = re.findall(r"-r (\S+)", command)
         names = set(ENTRY.findall((root / listed.lstrip("/")).read_text()))
         assert names, f"{listed} names no package"
-        for found in distributions():
-            if re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower() in names:
-                _install(root, found)
+        for distribution in distributions():
+            if re.sub(r"[-_.]+", "-", distribution.metadata["Name"]).lower() in names:
+                _install(root, distribution)
         return
     words = build_command(root, image.user, image.workdir, ("bash", "-ec", command))
-    done = subprocess.run(words, env=image.environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"RUN {command}: {done.stdout}{done.stderr}"
+    process = subprocess.run(words, env=image.environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, f"RUN {command}: {process.stdout}{process.stderr}"
 
 
 def install_python(root: Path) -> None:
@@ -126,13 +126,13 @@ def install_python(root: Path) -> None:
     (root / PACKAGES).mkdir(parents=True, exist_ok=True)
 
 
-def _install(root: Path, found: Distribution) -> None:
+def _install(root: Path, distribution: Distribution) -> None:
     """A package as pip lays it out: its files, and a script for each of its commands."""
-    for file in found.files or ():
-        source = Path(str(found.locate_file(file)))
+    for file in distribution.files or ():
+        source = Path(str(distribution.locate_file(file)))
         if ".." not in file.parts and source.is_file() and source.suffix != ".pyc":
             link_file(source, root / PACKAGES / file)
-    for command in found.entry_points.select(group="console_scripts"):
+    for command in distribution.entry_points.select(group="console_scripts"):
         script = root / "usr" / "local" / "bin" / command.name
         code = f"import sys\nfrom {command.module} import {command.attr.split('.')[0]}\nsys.exit({command.attr}())\n"
         script.unlink(missing_ok=True)

@@ -166,10 +166,10 @@ class Engine:
 
 def _check_success(command: list[str], environment: Mapping[str, str], timeout: float) -> bool:
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, timeout=timeout, check=False)
+        process = subprocess.run(command, env=environment, capture_output=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
         return False
-    return done.returncode == 0
+    return process.returncode == 0
 
 
 if __name__ == "__main__":

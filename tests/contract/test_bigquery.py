@@ -271,11 +271,11 @@ def test_two_runners_that_publish_at_once_publish_one_batch(hands: BigQueryHands
     refused: list[CommitRefused] = []
 
     def between(publish: Callable[[], None]) -> Callable[[str], None]:
-        done: list[str] = []
+        points: list[str] = []
 
         def visit(point: str) -> None:
-            if point == "bigquery.sent" and not done:
-                done.append(point)
+            if point == "bigquery.sent" and not points:
+                points.append(point)
                 with pytest.raises(CommitRefused) as raised:
                     publish()
                 refused.append(raised.value)
@@ -315,10 +315,14 @@ def test_statement_about_letters_of_others_keeps_to_its_ranges_however_many_it_n
     parts = {topic: [(topic, partition, 10, 20) for partition in range(last + 1)] for topic in ("orders", "users")}
     hands.sql(sql.render("forget_dead_letters", ranges=[*parts["orders"], *parts["users"]], **values))
     hands.sql(sql.render("reread_dead_letters", ranges=parts["orders"], **values))
-    left = hands.read_rows(letters)
-    assert len(rows) - len(left) == 8, "two offsets of two partitions of orders o-1 and of users, of batch 7"
-    assert not [row for row in left if row["batch"] == 7 and row["offset"] in (10, 19) and row["topic_id"] != "o-0"]
-    marked = {(row["partition"], row["offset"], row["batch"], row["topic_id"]) for row in left if row["replayed_at"]}
+    remaining_rows = hands.read_rows(letters)
+    assert len(rows) - len(remaining_rows) == 8, "two offsets of two partitions of orders o-1 and of users, of batch 7"
+    assert not [
+        row for row in remaining_rows if row["batch"] == 7 and row["offset"] in (10, 19) and row["topic_id"] != "o-0"
+    ]
+    marked = {
+        (row["partition"], row["offset"], row["batch"], row["topic_id"]) for row in remaining_rows if row["replayed_at"]
+    }
     assert marked == {(partition, offset, 6, "o-1") for partition in (1, last) for offset in (10, 19)}
 
 

@@ -14,12 +14,12 @@ BRANCH = "staging"
 @pytest.fixture(params=["memory", pytest.param("iceberg", marks=pytest.mark.real)])
 def kit(request: pytest.FixtureRequest, tmp_path: Path) -> Kit:
     if request.param == "memory":
-        made = build_memory_kit()
-        made.port.tables.branches[TABLE] = BRANCH
-        return made
-    made = build_iceberg_kit(tmp_path)
-    made.port = build_iceberg_destination(made.port.tables.catalogs, {TABLE: BRANCH})
-    return made
+        kit = build_memory_kit()
+        kit.port.tables.branches[TABLE] = BRANCH
+        return kit
+    kit = build_iceberg_kit(tmp_path)
+    kit.port = build_iceberg_destination(kit.port.tables.catalogs, {TABLE: BRANCH})
+    return kit
 
 
 def read_ids(kit: Kit) -> list[str]:

@@ -146,8 +146,8 @@ def test_ids_of_topics_are_asked_for_by_name(kit: Kit) -> None:
 
 
 def test_two_topics_have_two_ids(kit: Kit) -> None:
-    one, other = kit.topic(), kit.topic()
-    ids = kit.broker.read_log((one, other), "read_committed").topic_ids
+    first, second = kit.topic(), kit.topic()
+    ids = kit.broker.read_log((first, second), "read_committed").topic_ids
     assert len(set(ids.values())) == 2
 
 
@@ -179,18 +179,18 @@ def test_commit_may_go_back_as_a_rewind_does(kit: Kit) -> None:
 
 
 def test_groups_and_topics_do_not_mix(kit: Kit) -> None:
-    one, other = kit.topic(), kit.topic()
-    kit.broker.commit("g-one", {one: {0: 1}, other: {0: 2}})
-    kit.broker.commit("g-other", {one: {0: 7}})
-    assert kit.broker.read_committed("g-one", (other,)) == {other: {0: 2}}
-    assert kit.broker.read_committed("g-other", (one, other)) == {one: {0: 7}}
+    first, second = kit.topic(), kit.topic()
+    kit.broker.commit("g-one", {first: {0: 1}, second: {0: 2}})
+    kit.broker.commit("g-other", {first: {0: 7}})
+    assert kit.broker.read_committed("g-one", (second,)) == {second: {0: 2}}
+    assert kit.broker.read_committed("g-other", (first, second)) == {first: {0: 7}}
 
 
 def test_time_finds_the_first_record_at_or_after_it_and_else_the_end(kit: Kit) -> None:
     topic = kit.topic(2)
     kit.produce(topic, *((*A, {"timestamp": 1_700_000_000_000 + n}) for n in (10, 20, 30)))
-    found = {ms: kit.broker.find_offsets_at((topic,), 1_700_000_000_000 + ms)[topic] for ms in (0, 20, 21, 31)}
-    assert found == {0: {0: 0, 1: 0}, 20: {0: 1, 1: 0}, 21: {0: 2, 1: 0}, 31: {0: 3, 1: 0}}
+    offsets = {ms: kit.broker.find_offsets_at((topic,), 1_700_000_000_000 + ms)[topic] for ms in (0, 20, 21, 31)}
+    assert offsets == {0: {0: 0, 1: 0}, 20: {0: 1, 1: 0}, 21: {0: 2, 1: 0}, 31: {0: 3, 1: 0}}
 
 
 @pytest.mark.parametrize("timestamp", [-1, -2, -3, -2_208_988_800_000])
@@ -257,10 +257,10 @@ def test_keys_are_a_sample_of_those_within_the_ranges(kit: Kit, monkeypatch: pyt
     topic = kit.topic(2)
     kit.produce(topic, *[({"id": number}, {"n": number}, {"partition": 0}) for number in range(50)])
     kit.produce(topic, (None, {"n": 1}, {"partition": 1}))
-    found = kit.broker.sample_keys(Ranges({topic: {0: (10, 30), 1: (0, 1)}}))
-    sample = [json.loads(key)["id"] for key in found[topic, 0]]
+    samples = kit.broker.sample_keys(Ranges({topic: {0: (10, 30), 1: (0, 1)}}))
+    sample = [json.loads(key)["id"] for key in samples[topic, 0]]
     assert sample
     assert set(sample) <= set(range(10, 30))
     assert len(sample) == len(set(sample))
-    assert found[topic, 1] == [None]
+    assert samples[topic, 1] == [None]
     assert kit.broker.sample_keys(Ranges({topic: {0: (50, 50)}})) == {}

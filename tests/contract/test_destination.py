@@ -67,9 +67,9 @@ class Kit:
     files_below: Callable[[str], list[Path]] | None = None
 
     def state(self, pipeline: str = PIPELINE) -> TableState:
-        found = self.port.tables.read_state(TABLE, pipeline)
-        assert found is not None
-        return found
+        state = self.port.tables.read_state(TABLE, pipeline)
+        assert state is not None
+        return state
 
     def seed_table(self) -> "Kit":
         self.create()
@@ -124,9 +124,9 @@ def build_memory_kit() -> Kit:
 
     def stage(batch: int, attempt: str, rows: int, bad: int = 0, finished: bool = True) -> None:
         lake.create(STAGED, ()).properties.update(OWN_STAGED.properties)
-        kept = [r for r in lake.tables[STAGED].read_rows() if r["batch_number"] != batch]
+        remaining_rows = [r for r in lake.tables[STAGED].read_rows() if r["batch_number"] != batch]
         added = [{"batch_number": batch, "n": n} for n in range(rows)]
-        lake.add_snapshot(STAGED, "main", (*kept, *added), build_summary(batch, attempt))
+        lake.add_snapshot(STAGED, "main", (*remaining_rows, *added), build_summary(batch, attempt))
         if finished:
             finish(attempt, render_outcome(rows, bad))
 
@@ -138,9 +138,9 @@ def build_memory_kit() -> Kit:
         port.staging.complete_attempt(STAGED, 0, attempt, {})
 
     def remember(deletes: dict[str, int]) -> None:
-        made = lake.create(DELETES, ())
-        made.properties.update(OWN_DELETES.properties)
-        rows = made.read_rows()
+        table = lake.create(DELETES, ())
+        table.properties.update(OWN_DELETES.properties)
+        rows = table.read_rows()
         lake.add_snapshot(DELETES, "main", (*rows, *({"id": i, "timestamp": ms} for i, ms in deletes.items())), {})
 
     def append(ref: str, rows: list, summary: dict) -> None:
@@ -575,7 +575,10 @@ def test_what_a_rollback_took_is_found_and_comes_back_in_one_commit(kit: Kit) ->
     commits = kit.port.commits
     rollback = commits.find_rollback(TABLE, PIPELINE)
     assert (rollback.current_snapshot_id, rollback.tagged_snapshot_id, rollback.is_traceable) == (first, second, True)
-    assert ([one.snapshot_id for one in rollback.returning_snapshots], rollback.discarded_snapshots) == ([second], ())
+    assert ([snapshot.snapshot_id for snapshot in rollback.returning_snapshots], rollback.discarded_snapshots) == (
+        [second],
+        (),
+    )
     assert (rollback.rows_now, rollback.rows_then) == (1, 2)
     commits.undo_rollback(TABLE, PIPELINE, rollback, {f"tidegate.{PIPELINE}.actions": "[]"})
     state = kit.state()
@@ -594,8 +597,10 @@ def test_rollback_is_not_undone_where_main_moved_after_it_was_shown(kit: Kit) ->
         kit.port.commits.undo_rollback(TABLE, PIPELINE, preview, {})
     assert kit.state().snapshot_id == foreign
     rollback = kit.port.commits.find_rollback(TABLE, PIPELINE)
-    assert [(one.snapshot_id, one.rows, one.pipeline) for one in rollback.discarded_snapshots] == [(foreign, 1, "")]
-    assert [one.snapshot_id for one in rollback.returning_snapshots] == [second]
+    assert [(snapshot.snapshot_id, snapshot.rows, snapshot.pipeline) for snapshot in rollback.discarded_snapshots] == [
+        (foreign, 1, "")
+    ]
+    assert [snapshot.snapshot_id for snapshot in rollback.returning_snapshots] == [second]
     assert first not in (rollback.current_snapshot_id, rollback.tagged_snapshot_id)
 
 
@@ -711,16 +716,16 @@ def test_snapshot_that_the_table_has_left_is_told_from_one_that_it_stands_on_or_
 @require_branches
 def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to_drop(kit: Kit) -> None:
     """Pipeline `shop_2024_q1` has the tag `tidegate_shop_2024_q1`, which reads like batch 2024 of `shop`."""
-    others = ("shop_2024_q1", "shop_backfill_1_7_q1")
+    pipelines = ("shop_2024_q1", "shop_backfill_1_7_q1")
     kit.seed_table()
-    for other in others:
-        kit.port.commits.publish(kit.merge_branch(FIRST, other, attempt=f"of_{other}"))
+    for pipeline in pipelines:
+        kit.port.commits.publish(kit.merge_branch(FIRST, pipeline, attempt=f"of_{pipeline}"))
     stale = resource_names.name_branch(PIPELINE, 2024, "a")
     kit.port.commits.start_branch(TABLE, kit.state(), stale)
     assert kit.port.commits.drop_branches(TABLE, PIPELINE, 9_999) == 1
     kit.port.history.forget_backfill(TABLE, PIPELINE, "1")
     assert kit.port.commits.read_head(TABLE, stale) is None
-    assert [kit.state(other).is_rolled_back for other in others] == [False, False]
+    assert [kit.state(pipeline).is_rolled_back for pipeline in pipelines] == [False, False]
 
 
 # evolve
@@ -1198,8 +1203,8 @@ def build_history_row(batch: int) -> dict[str, Any]:
 
 def test_verbs_on_a_table_that_vanished_tell_what_to_do(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
-    gone = replace(table_commit, table="lake.shop.gone")
+    missing_table = replace(table_commit, table="lake.shop.gone")
     with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):
-        kit.port.commits.publish(gone)
+        kit.port.commits.publish(missing_table)
     with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):
         kit.port.commits.drop_branches("lake.shop.gone", PIPELINE, 1)

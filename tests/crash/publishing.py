@@ -41,11 +41,11 @@ class Counted:
     passed: ClassVar[list[str]] = []
     at, when, fault = -1, "before", signal.SIGKILL
 
-    made = 0
+    producer_count = 0
 
     def __init__(self, settings: dict[str, Any]) -> None:
-        Counted.made += 1
-        if (Counted.at, Counted.made) == (SECOND_PART, 2):
+        Counted.producer_count += 1
+        if (Counted.at, Counted.producer_count) == (SECOND_PART, 2):
             os.kill(os.getpid(), Counted.fault)
         self._real = REAL(settings)
 

@@ -66,12 +66,12 @@ def main() -> None:
     before = set(sys.modules)
     dags = read()
     imported = sorted(name for name in HEAVY if name in sys.modules and name not in before)
-    seen = {
+    report = {
         "opened": list(opened),
         "imported": imported,
         "dags": {name: describe_dag(dag) for name, dag in dags.items()},
     }
-    print("SEEN " + json.dumps(seen))
+    print("SEEN " + json.dumps(report))
 
 
 if __name__ == "__main__":

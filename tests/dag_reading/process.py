@@ -10,20 +10,20 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def read(folder: Path, **told: str) -> dict[str, Any]:
+def read(folder: Path, **variables: str) -> dict[str, Any]:
     """What the DAG processor sees of an include folder, or a task's process that is told so."""
     path = os.pathsep.join(str(ROOT / part) for part in ("plugins", "jobs", "tests"))
     own = {"AIRFLOW_HOME": str(folder / "airflow"), "TIDEGATE_INCLUDE": str(folder), "PYTHONPATH": path}
     quiet = {"AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "dag_reading"],
-        env={**os.environ, **own, **quiet, **told},
+        env={**os.environ, **own, **quiet, **variables},
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    [line] = [line for line in done.stdout.splitlines() if line.startswith("SEEN ")]
-    seen: dict[str, Any] = json.loads(line.removeprefix("SEEN "))
-    return seen
+    assert process.returncode == 0, process.stderr[-3000:]
+    [line] = [line for line in process.stdout.splitlines() if line.startswith("SEEN ")]
+    report: dict[str, Any] = json.loads(line.removeprefix("SEEN "))
+    return report

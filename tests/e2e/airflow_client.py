@@ -12,8 +12,8 @@ DONE = {"success", "failed"}
 class AirflowClient:
     def __init__(self, url: str, user: str, password: str) -> None:
         self.url = url
-        asked = requests.post(f"{url}/auth/token", json={"username": user, "password": password}, timeout=60)
-        token = asked.json()["access_token"]
+        response = requests.post(f"{url}/auth/token", json={"username": user, "password": password}, timeout=60)
+        token = response.json()["access_token"]
         self._session = requests.Session()
         self._session.headers["Authorization"] = f"Bearer {token}"
 
@@ -39,8 +39,8 @@ class AirflowClient:
         self._session.patch(url, json={"is_paused": paused}, timeout=60).raise_for_status()
 
     def resize_pool(self, pool: str, slots: int) -> None:
-        whole = {"pool": pool, "slots": slots, "include_deferred": False}  # a part of it is refused
-        self._session.patch(f"{self.url}/api/v2/pools/{pool}", json=whole, timeout=60).raise_for_status()
+        settings = {"pool": pool, "slots": slots, "include_deferred": False}  # a part of it is refused
+        self._session.patch(f"{self.url}/api/v2/pools/{pool}", json=settings, timeout=60).raise_for_status()
 
     def parse_again(self, dag_id: str) -> None:
         """Let the DAG's file be read at once, and not when its turn comes."""
@@ -83,7 +83,7 @@ class AirflowClient:
         states: dict[str, list[str]] = {}
         for task in self.tasks(dag_id, run_id):
             states.setdefault(task["task_id"], []).append(task["state"])
-        return {name: sorted(map(str, found)) for name, found in states.items()}
+        return {name: sorted(map(str, task_states)) for name, task_states in states.items()}
 
     def read_mapped_states(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str]:
         """The states of a mapped task by what Airflow shows as its index."""
@@ -92,10 +92,10 @@ class AirflowClient:
 
     def count_tries(self, dag_id: str, run_id: str) -> dict[str, int]:
         """How often each task of a run was tried, of a mapped one the most."""
-        found: dict[str, int] = {}
+        tries: dict[str, int] = {}
         for task in self.tasks(dag_id, run_id):
-            found[task["task_id"]] = max(found.get(task["task_id"], 0), task["try_number"])
-        return found
+            tries[task["task_id"]] = max(tries.get(task["task_id"], 0), task["try_number"])
+        return tries
 
     def result(self, dag_id: str, run_id: str, task_id: str, map_index: int = -1, key: str = "return_value") -> Any:
         path = f"dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/xcomEntries/{key}"
@@ -111,10 +111,10 @@ class AirflowClient:
         return [event for event in events if event["name"] == asset]
 
 
-def wait_until(condition: Callable[[], bool], what: str, patience: float = 300, pause: float = 1.0) -> None:
+def wait_until(condition: Callable[[], bool], expectation: str, patience: float = 300, pause: float = 1.0) -> None:
     """Wait generously: the machine is shared, and only never is too late. Each look costs CPU that the stack needs."""
     deadline = time.monotonic() + patience
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {patience:.0f} s in vain for {what}")
+            raise AssertionError(f"waited {patience:.0f} s in vain for {expectation}")
         time.sleep(pause)

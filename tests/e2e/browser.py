@@ -91,11 +91,11 @@ def find_frame(page: Page) -> FrameLocator:
     return page.frame_locator("iframe[title=Tidegate]")
 
 
-def keep(page: Page, name: str, *, whole: bool = False) -> None:
+def keep(page: Page, name: str, *, full_page: bool = False) -> None:
     """A picture of the window, or of all that it scrolls over, where `TIDEGATE_PICTURES` names a folder for them.
 
     Those whose name begins with ``page-`` are the manual's, in ``docs/images``.
     """
     if folder := os.environ.get("TIDEGATE_PICTURES"):
         page.wait_for_load_state("load")  # never idle: the page reads again every few seconds
-        page.screenshot(path=Path(folder) / f"{name}.png", full_page=whole)
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=full_page)

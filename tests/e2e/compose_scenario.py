@@ -31,13 +31,13 @@ def main() -> None:
     assert producer.flush(30) == 0
     login = {"username": "admin", "password": os.environ["TIDEGATE_TEST_PASSWORD"]}
     token = ask(f"{API}/auth/token", login)["access_token"]
-    told = {"flush": run_dag("tidegate_orders", token), "publication": run_dag("tidegate_publish_orders_out", token)}
+    report = {"flush": run_dag("tidegate_orders", token), "publication": run_dag("tidegate_publish_orders_out", token)}
     page = open_url(f"{API}/tidegate/", token)
-    told |= {"published": read_published(), "rows": read_rows(), "page": "<html" in page.lower()}
-    told["metrics"] = wait_for(
+    report |= {"published": read_published(), "rows": read_rows(), "page": "<html" in page.lower()}
+    report["metrics"] = wait_for(
         lambda: query('tidegate_table_lag_records{pipeline="orders"} == 0'), "the pipeline's metrics"
     )
-    print(json.dumps(told))
+    print(json.dumps(report))
 
 
 def run_dag(dag: str, token: str) -> str:
@@ -89,8 +89,8 @@ def read_rows() -> list[dict[str, Any]]:
 
 
 def query(text: str) -> list[Any] | None:
-    found = ask(f"{PROMETHEUS}/api/v1/query?query={urllib.request.quote(text)}")["data"]["result"]
-    return [one["value"][1] for one in found] or None
+    samples = ask(f"{PROMETHEUS}/api/v1/query?query={urllib.request.quote(text)}")["data"]["result"]
+    return [sample["value"][1] for sample in samples] or None
 
 
 def ask(url: str, body: Any = None, token: str = "", method: str = "", missing_is_none: bool = False) -> Any:
@@ -110,13 +110,13 @@ def open_url(url: str, token: str = "", body: Any = None, method: str = "") -> s
         return str(answer.read().decode())
 
 
-def wait_for(condition: Any, what: str) -> Any:
+def wait_for(condition: Any, expectation: str) -> Any:
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := condition()):
+    while not (result := condition()):
         if time.monotonic() > deadline:
-            sys.exit(f"not within {PATIENCE_SECONDS} s: {what}")
+            sys.exit(f"not within {PATIENCE_SECONDS} s: {expectation}")
         time.sleep(1)
-    return found
+    return result
 
 
 main()

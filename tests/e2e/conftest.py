@@ -283,9 +283,9 @@ class Scene:
         return str(self.airflow.list_runs(dag_id)[0]["dag_run_id"])
 
     def read_rows(self, table: str) -> dict[int, str]:
-        found = self.table(table).scan().to_arrow().to_pylist()
-        assert len({row["id"] for row in found}) == len(found), "a key stands twice"
-        return {row["id"]: row["name"] for row in found}
+        rows = self.table(table).scan().to_arrow().to_pylist()
+        assert len({row["id"] for row in rows}) == len(rows), "a key stands twice"
+        return {row["id"]: row["name"] for row in rows}
 
     def table(self, name: str) -> Any:
         catalog = load_catalog("lake", **_build_lake_properties(self.folder))

@@ -18,7 +18,7 @@ SIX = ("plan", "stage", "merge", "commit_offsets", "clean_up", "heartbeat")
 
 def test_a_broken_pipeline_file_is_an_import_error_and_stops_no_other(scene: Scene) -> None:
     wanted = {f"tidegate_{name}" for name in PIPELINES if name != "broken"}
-    wanted |= {f"{dag}_{what}" for dag in wanted for what in ("actions", "backfill", "maintenance")}
+    wanted |= {f"{dag}_{kind}" for dag in wanted for kind in ("actions", "backfill", "maintenance")}
     wanted = wanted - {f"tidegate_{name}" for name in HARBOUR} | {"tidegate_fleet_harbour"}
     wanted |= {f"tidegate_publish_{name}" for name in PUBLICATIONS}
     wanted |= {"tidegate-janitor", "tidegate_letters_replay", "consumer"}  # letters sets records aside
@@ -79,9 +79,9 @@ def test_a_backfill_from_the_form_shows_first_and_then_restores_what_is_missing(
     with pytest.warns(UserWarning, match="copy-on-write"):
         scene.table("e2e.solo").delete()
     scene.airflow.unpause(dag)
-    shown = scene.airflow.trigger(dag, **times, dry_run=True)
-    assert scene.airflow.await_run(dag, shown) == "success"
-    [table] = scene.airflow.result(dag, shown, "plan", key="tables")
+    dry_run = scene.airflow.trigger(dag, **times, dry_run=True)
+    assert scene.airflow.await_run(dag, dry_run) == "success"
+    [table] = scene.airflow.result(dag, dry_run, "plan", key="tables")
     assert (table["table"], table["records"], table["batches"], table["later"]) == ("lake.e2e.solo", 6, 1, 0)
     assert scene.read_rows("e2e.solo") == {}
     run = scene.airflow.trigger(dag, **times)
@@ -101,11 +101,11 @@ def test_the_maintenance_of_a_pipeline_is_one_mapped_task_for_each_of_its_tables
     assert scene.airflow.await_run(dag, run) == "success"
     tables = scene.airflow.result(dag, run, "tables")
     assert tables == ["lake.e2e.solo", "lake.e2e.solo_solo_tmp", "lake.e2e.tidegate_solo_batches"]
-    done = [scene.airflow.result(dag, run, "maintain", number) for number in range(len(tables))]
-    assert [one["table"] for one in done] == tables
-    assert done[0]["after"]["data_files"] >= 1
-    told = {one["table"]: one for one in scene.airflow.page("pipelines/solo")["airflow"]["maintenance"]}
-    assert {name: told[name]["after"] for name in tables} == {one["table"]: one["after"] for one in done}
+    results = [scene.airflow.result(dag, run, "maintain", number) for number in range(len(tables))]
+    assert [result["table"] for result in results] == tables
+    assert results[0]["after"]["data_files"] >= 1
+    reports = {report["table"]: report for report in scene.airflow.page("pipelines/solo")["airflow"]["maintenance"]}
+    assert {name: reports[name]["after"] for name in tables} == {result["table"]: result["after"] for result in results}
     assert scene.read_rows("e2e.solo") == before
     scene.airflow.unpause(dag, paused=True)
 
@@ -130,7 +130,7 @@ def read_last_values(scene: Scene, topic: str) -> dict[int, str]:
     consumer = Consumer({"bootstrap.servers": scene.guarded.backdoor, "auto.offset.reset": "earliest", **settings})
     partitions = set(consumer.list_topics(topic, 30).topics[topic].partitions)
     consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     while partitions:
         message = consumer.poll(60)
         assert message is not None
@@ -138,9 +138,9 @@ def read_last_values(scene: Scene, topic: str) -> dict[int, str]:
             partitions.discard(message.partition())
         else:
             row = json.loads(message.value())
-            found[row["id"]] = row["name"]
+            names[row["id"]] = row["name"]
     consumer.close()
-    return found
+    return names
 
 
 def test_a_pipeline_with_two_tables_merges_them_in_mapped_tasks(scene: Scene) -> None:
@@ -162,7 +162,7 @@ def test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the
     run = scene.airflow.trigger("tidegate_fan")
     assert scene.airflow.await_run("tidegate_fan", run) == "failed"
     states = scene.airflow.read_task_states("tidegate_fan", run)
-    assert {n: found for n, found in states.items() if found != ["success"]} == {
+    assert {n: task_states for n, task_states in states.items() if task_states != ["success"]} == {
         "heartbeat": ["failed"],
         "compact": ["skipped"],
     }
@@ -218,14 +218,14 @@ def _kill_during_merge(scene: Scene, attempt: int) -> dict[int, str | None] | No
     """Produce, and kill the server when the merge's branch is seen; None when the merge was too quick for that."""
     rows: dict[int, str | None] = {n: f"again {attempt} {n}" for n in range(2000)}
     scene.produce("solo", rows)
-    seen: list[str] = []
+    branches: list[str] = []
 
     def merging_or_over() -> bool:
-        seen.extend(_list_branches(scene))
-        return bool(seen) or rows.items() <= scene.read_rows("e2e.solo").items()
+        branches.extend(_list_branches(scene))
+        return bool(branches) or rows.items() <= scene.read_rows("e2e.solo").items()
 
     wait_until(merging_or_over, "a merge", pause=0.02)
-    if not seen:
+    if not branches:
         return None
     os.kill(int(scene.stack.variables["SPARK_PID"]), signal.SIGKILL)
     return rows
@@ -246,7 +246,7 @@ def _list_branches(scene: Scene) -> list[str]:
 
 
 def test_the_demo_ends_with_every_table_equal_to_the_truth() -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "demo", "--once", "--flushes", "3"],
         capture_output=True,
         text=True,
@@ -254,7 +254,7 @@ def test_the_demo_ends_with_every_table_equal_to_the_truth() -> None:
         stdin=subprocess.DEVNULL,
         check=False,
     )
-    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    assert process.returncode == 0, f"{process.stdout[-3000:]}\n{process.stderr[-3000:]}"
 
 
 def _is_skipped(scene: Scene, dag: str, run: dict[str, str]) -> bool:

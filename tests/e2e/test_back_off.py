@@ -22,21 +22,21 @@ def test_stopped_pipeline_waits_and_tells_once_and_tries_at_once_when_its_file_i
     assert reason.startswith("pipeline=stopped ")
     assert reason.index("topic=stopped") < reason.index("amount") < reason.index("; the same failure in ")
     wait_until(lambda: bool(scene.mailbox.subjects), "the message")
-    [told] = scene.mailbox.subjects
-    assert told.startswith("failed: ")
-    assert "topic=stopped" in told
+    [subject] = scene.mailbox.subjects
+    assert subject.startswith("failed: ")
+    assert "topic=stopped" in subject
 
     by_hand = scene.airflow.trigger(DAG)
     assert scene.airflow.await_run(DAG, by_hand) == "failed"
     assert scene.airflow.read_task_states(DAG, by_hand)["stage"] == ["failed"]
-    assert scene.mailbox.subjects == [told]
+    assert scene.mailbox.subjects == [subject]
 
     file = scene.folder / "include" / "pipelines" / "stopped.yaml"
     corrected = PIPELINES["stopped"].replace("tables:\n", "  errors: {tolerance: all}\ntables:\n")
     file.write_text(corrected)
     wait_until(lambda: scene.airflow.list_runs(DAG)[0]["state"] == "success", "a run that succeeds", 600)
-    found = scene.table("e2e.stopped").scan().to_arrow().to_pylist()
-    assert found == [{"id": 1, "amount": 1}]
+    rows = scene.table("e2e.stopped").scan().to_arrow().to_pylist()
+    assert rows == [{"id": 1, "amount": 1}]
     wait_until(lambda: len(scene.mailbox.subjects) > 1, "the message of the recovery")
-    assert scene.mailbox.subjects == [told, told.replace("failed: ", "well again: ")]
+    assert scene.mailbox.subjects == [subject, subject.replace("failed: ", "well again: ")]
     scene.airflow.unpause(DAG, paused=True)

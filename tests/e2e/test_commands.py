@@ -28,21 +28,21 @@ def test_record_that_stops_another_pipeline_of_the_fleet_is_not_offered_here(pag
 
 
 def test_own_record_is_offered_where_the_message_names_another_one_first(page: Page) -> None:
-    found = list_skips(page, "stage failed", f"offsets are kept, but\n{OTHERS}\n{MINE}")
-    assert found == [["bin/tidegate skip orders --at orders:0:7"], ["orders:0:7"]]
+    skips = list_skips(page, "stage failed", f"offsets are kept, but\n{OTHERS}\n{MINE}")
+    assert skips == [["bin/tidegate skip orders --at orders:0:7"], ["orders:0:7"]]
 
 
 @pytest.mark.parametrize(
-    ("told", "target"),
+    ("options", "target"),
     [
         ("""--to '{"t": {"0": 7}}'""", """'{"t": {"0": 7}}'"""),
         ("--to remaining", "remaining"),
         ("--to earliest", "earliest"),
     ],
 )
-def test_way_out_of_lost_records_is_that_of_the_message(page: Page, told: str, target: str) -> None:
+def test_way_out_of_lost_records_is_that_of_the_message(page: Page, options: str, target: str) -> None:
     """Another target than the message has would read again, or skip, what is not lost."""
-    problem = f"topic=t partition=0 position=3: the log starts at offset=7, e.g. with: tidegate rebase orders {told}"
+    problem = f"topic=t partition=0 position=3: the log starts at offset=7, e.g. with: tidegate rebase orders {options}"
     row = {"state": "stuck", "reason": problem, "tables": [{"table": "a", "problem": problem}], "partitions": []}
     script = """async (row) => {
       const { commands } = await import('/commands.js');

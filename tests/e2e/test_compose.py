@@ -44,9 +44,9 @@ def compose(tmp_path: Path) -> Iterator[tuple[Compose, dict[str, str]]]:
         (include / folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
     (include / "catalogs.yaml").write_text("{}\n")  # the stack's own is mounted over it
     values = make_values(CHECKOUT / ".env.example")
-    made = Compose(tmp_path / "run", values, {"./include": str(include)})
-    yield made, values
-    made.close()
+    compose = Compose(tmp_path / "run", values, {"./include": str(include)})
+    yield compose, values
+    compose.close()
 
 
 def test_stack_comes_up_flushes_publishes_and_is_watched(compose: tuple[Compose, dict[str, str]]) -> None:
@@ -54,15 +54,15 @@ def test_stack_comes_up_flushes_publishes_and_is_watched(compose: tuple[Compose,
     wait_for(stack, stack.is_up, "every service is healthy", UP_SECONDS)
     scenario = (CHECKOUT / "tests" / "e2e" / "compose_scenario.py").read_text()
     password = {"TIDEGATE_TEST_PASSWORD": values["AIRFLOW_ADMIN_PASSWORD"]}
-    told = json.loads(
+    report = json.loads(
         stack.run("airflow-scheduler", "entrypoint.sh", "python", "-", text=scenario, more=password).splitlines()[-1]
     )
     rows = [{"id": n, "name": f"n{n}"} for n in range(1, 5)]
-    assert (told["flush"], told["publication"]) == ("success", "success")
-    assert told["rows"] == rows
-    assert told["published"] == {f'{{"id":{row["id"]}}}': row for row in rows}
-    assert told["page"]
-    assert told["metrics"] == ["0"]
+    assert (report["flush"], report["publication"]) == ("success", "success")
+    assert report["rows"] == rows
+    assert report["published"] == {f'{{"id":{row["id"]}}}': row for row in rows}
+    assert report["page"]
+    assert report["metrics"] == ["0"]
     for service, state in stack.read_state().items():
         assert state["starts"] == 1, f"{service} was started again: {stack.read_log(service)[-1000:]}"
         for name, secret in values.items():

@@ -16,8 +16,8 @@ SKIPPED_TASKS = ("stage", "merge", "commit_offsets", "clean_up", "compact", "hea
 def read_committed_offsets(scene: Scene, pipeline: str) -> dict[int, int]:
     consumer = Consumer({"bootstrap.servers": scene.guarded.backdoor, "group.id": f"tidegate-{pipeline}"})
     try:
-        found = consumer.committed([TopicPartition(pipeline, number) for number in (0, 1)], timeout=30)
-        return {place.partition: place.offset for place in found if place.offset >= 0}
+        committed = consumer.committed([TopicPartition(pipeline, number) for number in (0, 1)], timeout=30)
+        return {place.partition: place.offset for place in committed if place.offset >= 0}
     finally:
         consumer.close()
 
@@ -56,8 +56,8 @@ def test_members_with_work_are_flushed_beside_one_that_fails_and_one_that_idles(
         [event] = scene.airflow.list_asset_events(f"lake.e2e.{table}")
         assert (event["extra"]["batch"], event["extra"]["inserted"]) == (1, rows)
     wait_until(lambda: bool(list_mails(scene)), "the message")
-    [told] = list_mails(scene)
-    assert told.startswith("fleet: wreck: ")
+    [mail] = list_mails(scene)
+    assert mail.startswith("fleet: wreck: ")
 
 
 def test_page_shows_a_member_s_own_state_in_the_dag_of_its_fleet(scene: Scene) -> None:
@@ -76,9 +76,11 @@ def test_page_shows_a_member_s_own_state_in_the_dag_of_its_fleet(scene: Scene) -
 def test_form_picks_pipelines_and_a_person_s_run_tries_what_waits(scene: Scene) -> None:
     assert scene.airflow.post_run(DAG, pipelines=["solo"]).status_code == 400
     scene.produce("barge", {1: None, 4: "d"})
-    shown = scene.airflow.trigger(DAG, dry_run=True, pipelines=["barge"])
-    assert scene.airflow.await_run(DAG, shown) == "success"
-    assert list(scene.airflow.result(DAG, shown, "plan", key="planned")) == ["barge"], "not wreck, which has work, too"
+    dry_run = scene.airflow.trigger(DAG, dry_run=True, pipelines=["barge"])
+    assert scene.airflow.await_run(DAG, dry_run) == "success"
+    assert list(scene.airflow.result(DAG, dry_run, "plan", key="planned")) == ["barge"], (
+        "not wreck, which has work, too"
+    )
     run = scene.airflow.trigger(DAG, pipelines=["barge", "raft"])
     assert scene.airflow.await_run(DAG, run) == "success"
     assert scene.airflow.read_mapped_states(DAG, run, "merge") == {"barge": "success"}

@@ -25,10 +25,10 @@ def indent(page: Page, text: str) -> Any:
     ],
 )
 def test_json_is_indented_and_says_what_the_record_says(page: Page, text: str) -> None:
-    shown = indent(page, text)
+    indented = indent(page, text)
     words = {"parse_int": str, "parse_float": str, "object_pairs_hook": list}
-    assert json.loads(shown, **words) == json.loads(text, **words)
-    assert "".join(shown.split()) == "".join(text.split()), "nothing is written in another way"
+    assert json.loads(indented, **words) == json.loads(text, **words)
+    assert "".join(indented.split()) == "".join(text.split()), "nothing is written in another way"
 
 
 def test_json_is_laid_out_as_people_read_it(page: Page) -> None:

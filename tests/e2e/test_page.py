@@ -176,8 +176,8 @@ def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Sce
     expect(dialog).to_contain_text("Done: the rollback was undone")
     assert read_amounts(scene) == {1: 10, 2: 20}  # what a flush published last; the replay behind it is no batch
     dialog.get_by_role("button", name="Close").click()
-    done = page.get_by_role("table", name="What people did").get_by_role("row").filter(has_text="undo-rollback")
-    expect(done).to_contain_text("admin")
+    action_row = page.get_by_role("table", name="What people did").get_by_role("row").filter(has_text="undo-rollback")
+    expect(action_row).to_contain_text("admin")
 
 
 def keep_whole(admin: Page, scene: Scene) -> None:
@@ -186,7 +186,7 @@ def keep_whole(admin: Page, scene: Scene) -> None:
     window.goto(f"{scene.stack.airflow_url}/tidegate/pipelines/letters")
     expect(window.get_by_role("alert")).to_contain_text("was rolled back")
     expect(window.get_by_role("button", name="Undo the rollback")).to_be_enabled()
-    keep(window, "page-stuck", whole=True)
+    keep(window, "page-stuck", full_page=True)
     window.close()
 
 
@@ -226,10 +226,10 @@ def test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_
     dialog.get_by_role("button", name="Close").click()
     page.get_by_role("button", name="Flush now").click()
     wait_until(lambda: len(scene.table("e2e.poisoned").scan().to_arrow()) == len(good), "the flush behind it")
-    found = scene.table("e2e.poisoned").scan().to_arrow().to_pylist()
-    assert sorted((row["id"], row["score"]) for row in found) == [(key, key) for key in good]
-    told = page.get_by_role("table", name="What people did").get_by_role("row").filter(has_text="skip")
-    expect(told).to_contain_text("admin")
+    rows = scene.table("e2e.poisoned").scan().to_arrow().to_pylist()
+    assert sorted((row["id"], row["score"]) for row in rows) == [(key, key) for key in good]
+    action_row = page.get_by_role("table", name="What people did").get_by_role("row").filter(has_text="skip")
+    expect(action_row).to_contain_text("admin")
     expect(page.get_by_role("link", name="1 wait")).to_be_visible()
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
@@ -258,10 +258,10 @@ def test_flush_now_tries_at_once_what_waits_for_its_next_try(admin: Page, scene:
     expect(page.get_by_text("plan waited to be tried again, and is tried now, in the run under way")).to_be_visible()
     keep(admin, "tried-now")
     assert scene.airflow.await_run(dag, waiting_run) == "success"
-    assert [one["dag_run_id"] for one in scene.airflow.list_runs(dag)] == [waiting_run]
+    assert [run["dag_run_id"] for run in scene.airflow.list_runs(dag)] == [waiting_run]
     assert scene.read_rows("e2e.relayed") == {1: "a", 2: "b"}
-    done = scene.airflow.get("eventLogs", dag_id=dag, limit=50)["event_logs"]
-    assert any(event["event"] == "post_clear_task_instances" and event["owner"] == "admin" for event in done)
+    events = scene.airflow.get("eventLogs", dag_id=dag, limit=50)["event_logs"]
+    assert any(event["event"] == "post_clear_task_instances" and event["owner"] == "admin" for event in events)
 
 
 def is_waiting_again(scene: Scene, dag: str, run: str) -> bool:
@@ -279,15 +279,15 @@ def test_form_of_the_actions_begins_with_a_preview_and_refuses_what_does_not_fit
     keep(admin, "actions-form")
     assert scene.airflow.post_run(dag, action="explode").status_code == 400
     assert scene.airflow.post_run(dag, at="nowhere").status_code == 400
-    shown = scene.airflow.trigger(dag, action="rebase", to="earliest")
-    assert scene.airflow.await_run(dag, shown) == "success"
-    preview = scene.airflow.result(dag, shown, "act", key="preview")
+    preview_run = scene.airflow.trigger(dag, action="rebase", to="earliest")
+    assert scene.airflow.await_run(dag, preview_run) == "success"
+    preview = scene.airflow.result(dag, preview_run, "act", key="preview")
     assert "reads again" in preview["text"]
     stood = scene.table("e2e.poisoned").properties["tidegate.poisoned.position"]
     words = {"action": "rebase", "preview": False, "previewed": preview["digest"], **preview["pins"]}
-    done = scene.airflow.trigger(dag, **words)
-    assert scene.airflow.await_run(dag, done) == "success"
-    assert scene.airflow.result(dag, done, "act") == {
+    run = scene.airflow.trigger(dag, **words)
+    assert scene.airflow.await_run(dag, run) == "success"
+    assert scene.airflow.result(dag, run, "act") == {
         "action": "rebase",
         "done": "the position was moved",
         "by": "admin",

@@ -42,10 +42,10 @@ class Look:
     def learn(self, places: Any) -> None:
         list(places)
 
-    def read_log(self, *asked: Any) -> Any:
+    def read_log(self, *arguments: Any) -> Any:
         if self._dead:
             raise RetryLater("brokers=kafka-2:7070 gave no answer within 30 s")
-        return self._broker.read_log(*asked)
+        return self._broker.read_log(*arguments)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)
@@ -57,8 +57,8 @@ def flush_often(world: World, ports: Any) -> None:
     for number in range(MANY_BATCHES):
         world.clock.tick(30_000)
         for key in range(3 + 5 * number % 11):
-            told = {"id": f"{key}", "name": f"{number}"}
-            world.broker.produce(topic, {"id": told["id"]}, told, partition=key % 2, timestamp=world.clock.ms)
+            values = {"id": f"{key}", "name": f"{number}"}
+            world.broker.produce(topic, {"id": values["id"]}, values, partition=key % 2, timestamp=world.clock.ms)
         world.clock.tick(1_000 * (1 + number % 4))
         flush(ports)
 
@@ -144,9 +144,11 @@ def opened(chromium: Browser, address: tuple[str, Any]) -> Iterator[Callable[...
         windows.append(window)
         window.add_cookies([{"name": "_token", "value": make_token(manager, role), "url": url}])
         page = window.new_page()
-        page.on("console", lambda told: complaints.append(told.text) if told.type in ("error", "warning") else None)
+        page.on(
+            "console", lambda message: complaints.append(message.text) if message.type in ("error", "warning") else None
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda asked: None if asked.url.startswith(url) else complaints.append(asked.url))
+        page.on("request", lambda request: None if request.url.startswith(url) else complaints.append(request.url))
         page.goto(f"{url}/tidegate/{path}")
         return page
 
@@ -167,8 +169,10 @@ def test_two_hundred_are_shown_the_worst_first_with_one_request_for_each_reading
     assert list_names(page)[:3] == [ROLLED_BACK, DEAD, BEHIND]
     expect(page.locator("tbody tr").nth(0)).to_contain_text("on_rollback")
     expect(page.locator("tbody tr").nth(1)).to_contain_text("brokers=kafka-2:7070 gave no answer within 30 s")
-    asked = page.evaluate("performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/')).length")
-    assert asked <= int(page.evaluate("document.body.dataset.read")) + 1
+    request_count = page.evaluate(
+        "performance.getEntriesByType('resource').filter((one) => one.name.includes('/api/')).length"
+    )
+    assert request_count <= int(page.evaluate("document.body.dataset.read")) + 1
     keep(page, "page-overview")
 
 

@@ -58,8 +58,8 @@ def test_a_deleted_file_stops_its_pipeline_and_the_janitor_tells_what_is_left(sc
     assert "tidegate_counted" in scene.airflow.list_dag_ids()
     run = scene.find_first_run("tidegate-janitor")
     assert scene.airflow.await_run("tidegate-janitor", run) == "success"
-    [left] = scene.airflow.result("tidegate-janitor", run, "leftovers")
-    assert left["pipeline"] == "behind"
-    assert left["tables"] == ["lake.e2e.behind_behind_tmp", "lake.e2e.tidegate_behind_batches"]
-    assert left["destinations"] == ["lake.e2e.behind"]
+    [leftover] = scene.airflow.result("tidegate-janitor", run, "leftovers")
+    assert leftover["pipeline"] == "behind"
+    assert leftover["tables"] == ["lake.e2e.behind_behind_tmp", "lake.e2e.tidegate_behind_batches"]
+    assert leftover["destinations"] == ["lake.e2e.behind"]
     assert len(scene.read_rows("e2e.behind")) == 130

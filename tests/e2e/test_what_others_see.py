@@ -55,7 +55,7 @@ def test_no_password_stands_in_anything_that_the_runs_left_behind(scene: Scene) 
     assert scene.airflow.await_run("tidegate_counted", counted) == "success"
     scene.airflow.unpause("tidegate_counted", paused=True)
     assert any((scene.folder / "events").iterdir()), "no event log was written"
-    assert [path for path, found in iterate_texts(scene) for secret in SECRETS.values() if secret in found] == []
+    assert [path for path, text in iterate_texts(scene) for secret in SECRETS.values() if secret in text] == []
 
 
 def dump_metadata(home: Path) -> list[tuple[str, str]]:

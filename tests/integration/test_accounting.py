@@ -25,10 +25,10 @@ def read_ids(workbench, table: str) -> list[int]:
 
 def assert_at_log_end(workbench, name: str, topic: str) -> None:
     """Committed offsets are the ends, lag is 0, and the sums over all batches add up."""
-    shown = read_status(workbench.build_ports(name))
+    status = read_status(workbench.build_ports(name))
     assert workbench.committed(name) == workbench.read_ends(topic)
-    assert (shown["lag"], [part["lag"] for part in shown["partitions"]]) == (0, [0])
-    for batch in shown["batches"]:
+    assert (status["lag"], [part["lag"] for part in status["partitions"]]) == (0, [0])
+    for batch in status["batches"]:
         assert batch["span"] == batch["read"] + batch["gaps"]
         fates = ("staged", "superseded", "filtered", "ignored", "dead_lettered")
         assert batch["read"] == sum(batch[fate] for fate in fates)
@@ -56,8 +56,8 @@ def test_transactions_are_counted_and_reach_lag_zero(workbench, isolation, read,
     assert batch.counts.gaps == end - read
     workbench.flush("tx")
     assert read_ids(workbench, "shop.tx") == rows
-    (shown,) = read_status(workbench.build_ports("tx"))["batches"]
-    assert (shown["read"], shown["gaps"]) == (read, end - read)
+    (counts,) = read_status(workbench.build_ports("tx"))["batches"]
+    assert (counts["read"], counts["gaps"]) == (read, end - read)
     assert read_status(workbench.build_ports("tx"))["lag"] == 0
     workbench.end_transaction(open_one, topic, commit=False)
     workbench.drain("tx")
@@ -95,8 +95,8 @@ def test_compacted_topic_is_read_over_its_holes_wherever_batches_are_cut(workben
         workbench.drain(name)
         assert sorted(set(read_ids(workbench, f"shop.{name}"))) == [0, 1, 2, 3]
         assert_at_log_end(workbench, name, topic)
-    (whole,) = read_status(workbench.build_ports("whole"))["batches"]
-    assert (whole["span"], whole["gaps"] > 20) == (31, True)
+    (batch,) = read_status(workbench.build_ports("whole"))["batches"]
+    assert (batch["span"], batch["gaps"] > 20) == (31, True)
 
 
 def count_records_in_log(workbench, topic: str) -> int:
@@ -107,9 +107,9 @@ def count_records_in_log(workbench, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": workbench.stack.kafka_bootstrap, "group.id": "kept", "log_level": 0})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        found: list[int] = []
-        while not found or found[-1] < end - 1:
-            found += [m.offset() for m in consumer.consume(100, 5) if not m.error()]
-        return len(found)
+        offsets: list[int] = []
+        while not offsets or offsets[-1] < end - 1:
+            offsets += [m.offset() for m in consumer.consume(100, 5) if not m.error()]
+        return len(offsets)
     finally:
         consumer.close()

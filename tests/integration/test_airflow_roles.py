@@ -22,7 +22,7 @@ ROLE_ROW = re.compile(r"^\| `(\w+)` \|(.*)\|$", re.MULTILINE)
 def ask_everybody(manager: str, folder: Path, *packages: Path) -> dict[str, dict[str, Any]]:
     """What each user of an auth manager sees, and which of their requests is not refused."""
     path = os.pathsep.join(map(str, (*packages, ROOT / "plugins", ROOT / "jobs", ROOT / "tests")))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "airflow_roles", manager, str(folder)],
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
@@ -30,15 +30,15 @@ def ask_everybody(manager: str, folder: Path, *packages: Path) -> dict[str, dict
         timeout=DEADLINE_SECONDS,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    told: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    for user, found in told.items():
-        started = {what for what in (*KINDS, "pause") if found[what] != REFUSED}
-        assert {found[what] for what in started} <= {200}, (user, found)
-        assert set(found["may"]) == started, (user, "the page offers what Airflow's API allows")
+    assert process.returncode == 0, process.stderr[-3000:]
+    answers: dict[str, dict[str, Any]] = json.loads(process.stdout.splitlines()[-1])
+    for user, answer in answers.items():
+        started = {action for action in (*KINDS, "pause") if answer[action] != REFUSED}
+        assert {answer[action] for action in started} <= {200}, (user, answer)
+        assert set(answer["may"]) == started, (user, "the page offers what Airflow's API allows")
     return {
-        user: {"sees": found["sees"], "may": set(found["may"]), "connections": found["connections"] == 200}
-        for user, found in told.items()
+        user: {"sees": answer["sees"], "may": set(answer["may"]), "connections": answer["connections"] == 200}
+        for user, answer in answers.items()
     }
 
 
@@ -70,9 +70,9 @@ def test_roles_of_the_simple_auth_manager_may_do_what_is_documented(tmp_path: Pa
 def test_roles_of_fab_may_do_the_same_and_single_dags_can_be_granted(tmp_path: Path) -> None:
     if not fab_packages.is_there():
         pytest.skip(f"skipped: {fab_packages.MISSING}")
-    found = ask_everybody(FAB, tmp_path, fab_packages.FOLDER)
-    assert {role: found[role] for role in ROLES} == read_documented()
+    rights = ask_everybody(FAB, tmp_path, fab_packages.FOLDER)
+    assert {role: rights[role] for role in ROLES} == read_documented()
     nothing = {"sees": ["shop"], "connections": False}
-    assert found["sees"] == {**nothing, "may": set()}
-    assert found["flushes"] == {**nothing, "may": {"flush", "pause"}}
-    assert found["acts"] == {**nothing, "may": {"actions"}}
+    assert rights["sees"] == {**nothing, "may": set()}
+    assert rights["flushes"] == {**nothing, "may": {"flush", "pause"}}
+    assert rights["acts"] == {**nothing, "may": {"actions"}}

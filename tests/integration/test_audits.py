@@ -26,8 +26,8 @@ def test_batch_that_breaks_an_audit_waits_until_the_audit_or_the_data_is_correct
     assert "audit=WITH" not in str(failed.value)
     assert [(r["id"], int(r["amount"])) for r in workbench.read_rows("shop.audited")] == [(1, 1), (2, 2)]
     assert list(workbench.load_iceberg("shop.audited").metadata.refs) == ["main", "tidegate_audited"]
-    done = workbench.run_cli("flush", "audited")
-    assert (done.returncode, "does not hold: rows=2" in done.stderr) == (1, True)
+    process = workbench.run_cli("flush", "audited")
+    assert (process.returncode, "does not hold: rows=2" in process.stderr) == (1, True)
     workbench.pipeline("audited", [topic], key=KEY, value=VALUE, table={"audits": [UNIQUE]})
     workbench.flush("audited")
     assert [(r["id"], r["amount"] and int(r["amount"])) for r in workbench.read_rows("shop.audited")] == [
@@ -60,15 +60,18 @@ def test_audit_that_gives_no_true_or_false_is_one_error_that_is_not_tried_again(
     workbench.flush("odd")
     assert [row["id"] for row in workbench.read_rows("shop.odd")] == [1]
     workbench.produce(topic, ({"id": 1}, {"id": 1, "amount": 2}))
-    told = {}
+    messages = {}
     for audit in WITHOUT_ANSWER:
         workbench.pipeline("odd", [topic], key=KEY, value=VALUE, table={"audits": [audit]})
         with pytest.raises(AuditFailed) as failed:
             workbench.flush("odd")
-        told[audit] = str(failed.value)
-        assert "nothing was published and the batch stays staged; correct the audit" in told[audit], audit
-    wrong = [(audit, told[audit]) for audit, words in WITHOUT_ANSWER.items() if f"audit={audit}" not in told[audit]
-             or words not in told[audit]]  # fmt: skip
+        messages[audit] = str(failed.value)
+        assert "nothing was published and the batch stays staged; correct the audit" in messages[audit], audit
+    wrong = [
+        (audit, messages[audit])
+        for audit, words in WITHOUT_ANSWER.items()
+        if f"audit={audit}" not in messages[audit] or words not in messages[audit]
+    ]
     assert wrong == []
     workbench.pipeline("odd", [topic], key=KEY, value=VALUE, table={"audits": ["SELECT count(*) = 1 FROM {table}"]})
     workbench.flush("odd")

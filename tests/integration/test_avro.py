@@ -53,9 +53,9 @@ class Writer:
         from confluent_kafka.schema_registry.avro import AvroSerializer
         from confluent_kafka.serialization import SerializationContext
 
-        made = AvroSerializer(self.client, json.dumps(schema))(data, SerializationContext(self.topic, part))
-        assert isinstance(made, bytes)
-        return made
+        encoded = AvroSerializer(self.client, json.dumps(schema))(data, SerializationContext(self.topic, part))
+        assert isinstance(encoded, bytes)
+        return encoded
 
     def key(self, id: int) -> bytes:
         return self(KEY, {"id": id}, "key")
@@ -137,8 +137,10 @@ def test_every_avro_type_arrives_with_its_value_and_every_one_of_them_may_be_nul
     rows = {row.pop("id"): row for row in workbench.read_rows("shop.kinds")}
     assert rows == {1: expected, 2: dict.fromkeys(TYPES), 3: expected}
     types = {f.name: str(f.field_type) for f in workbench.load_iceberg("shop.kinds").schema().fields}
-    told = {name: types[name] for name, given in TYPES.items() if not types[name].startswith(given[2].split("<")[0])}
-    assert told == {}
+    wrong_types = {
+        name: types[name] for name, given in TYPES.items() if not types[name].startswith(given[2].split("<")[0])
+    }
+    assert wrong_types == {}
 
 
 def test_three_schema_versions_in_one_range_are_each_decoded_with_their_own(workbench, registry) -> None:
@@ -203,7 +205,7 @@ def test_bytes_that_are_not_avro_of_the_subject_are_bad_with_their_reason(stack,
         build_field("at", build_logical_type("long", "timestamp-nanos")),
     )
     good = Writer(registry, "broken")(schema, {"id": 1, "text": "a", "at": 1000})
-    asked = Table(
+    described_table = Table(
         "lake.shop.broken",
         ("broken",),
         KeyFormat(),
@@ -211,16 +213,18 @@ def test_bytes_that_are_not_avro_of_the_subject_are_bad_with_their_reason(stack,
         False,
         False,
     )
-    value = RegistrySchemas(lambda _: None).describe_table(asked).value
+    value = RegistrySchemas(lambda _: None).describe_table(described_table).value
     session = connect_session(stack.spark_remote, {})
     try:
         table = build_stage_table(replace(value, columns=None), value.columns or ())
-        found = read_reasons(session, table, [good, *(given for given, _ in BROKEN.values())])
+        reasons = read_reasons(session, table, [good, *(given for given, _ in BROKEN.values())])
     finally:
         close(session)
-    assert found[0] is None
-    told = dict(zip(BROKEN, found[1:], strict=True))
-    assert {name: told[name] for name, (_, reason) in BROKEN.items() if reason not in (told[name] or "")} == {}
+    assert reasons[0] is None
+    reason_by_case = dict(zip(BROKEN, reasons[1:], strict=True))
+    assert {
+        name: reason_by_case[name] for name, (_, reason) in BROKEN.items() if reason not in (reason_by_case[name] or "")
+    } == {}
 
 
 def test_version_that_counts_in_another_unit_is_bad_instead_of_a_thousand_times_off(workbench, registry) -> None:

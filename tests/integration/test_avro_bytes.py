@@ -28,8 +28,8 @@ def build_record(**fields: Any) -> dict[str, Any]:
 
 
 def build_table(schema: dict[str, Any]) -> Any:
-    made = plan_decoding(schema, {})
-    options = {"reader": made.reader, "writers": {}}
+    plan = plan_decoding(schema, {})
+    options = {"reader": plan.reader, "writers": {}}
     return build_stage_table(ValueFormat(format="avro", options=options), to_columns(schema))
 
 
@@ -60,10 +60,10 @@ def test_length_that_no_record_has_is_a_bad_record_and_the_server_lives(spark: A
         table = build_table(schema)
         table = add_length_check(table) if is_checked_here else table
         broken = [b"\x02" + given for given in hollow]
-        first, *others = decode_values(spark, table, [encode_avro(schema, id=1, x=good), *broken])
+        first, *broken_results = decode_values(spark, table, [encode_avro(schema, id=1, x=good), *broken])
         assert first[0] is None, (name, first)
         assert first[1].asDict(recursive=True) == {"id": 1, "x": good}
-        for reason, _ in others:
+        for reason, _ in broken_results:
             assert reason == "the value cannot be decoded with its Avro schema", name
     assert spark.range(3).count() == 3
 
@@ -71,9 +71,11 @@ def test_length_that_no_record_has_is_a_bad_record_and_the_server_lives(spark: A
 def test_bytes_behind_a_record_are_not_left_out_in_silence(spark: Any) -> None:
     schema = build_record(a="int", b=["null", "string"])
     good = encode_avro(schema, a=7, b="x")
-    found = decode_values(spark, build_table(schema), [good, good + b"\x00", b"\x00\x00\x00\x00\x05" + good, good[:-1]])
-    assert [reason for reason, _ in found] == [None, *["the value cannot be decoded with its Avro schema"] * 3]
-    assert found[0][1].asDict() == {"a": 7, "b": "x"}
+    results = decode_values(
+        spark, build_table(schema), [good, good + b"\x00", b"\x00\x00\x00\x00\x05" + good, good[:-1]]
+    )
+    assert [reason for reason, _ in results] == [None, *["the value cannot be decoded with its Avro schema"] * 3]
+    assert results[0][1].asDict() == {"a": 7, "b": "x"}
 
 
 def test_fixed_schema_that_is_narrower_than_what_producers_write_makes_bad_records_and_no_other_numbers(spark) -> None:
@@ -93,11 +95,11 @@ def test_fixed_schema_that_is_narrower_than_what_producers_write_makes_bad_recor
         {"marks": {"a": {"n": 2**33}}},
     )
     rows = [good, *({**good, **more} for more in beyond)]
-    found = decode_values(spark, build_table(narrow), [encode_avro(wide, **row) for row in rows])
-    assert found[0][0] is None
-    assert found[0][1].asDict(recursive=True) == {**good, "day": date(1970, 1, 2)}
+    results = decode_values(spark, build_table(narrow), [encode_avro(wide, **row) for row in rows])
+    assert results[0][0] is None
+    assert results[0][1].asDict(recursive=True) == {**good, "day": date(1970, 1, 2)}
     names = [next(iter(more)) for more in beyond]
-    assert [reason for reason, _ in found[1:]] == [
+    assert [reason for reason, _ in results[1:]] == [
         f"the value field {n} does not fit its column without loss" for n in names
     ]
 
@@ -108,8 +110,8 @@ def test_text_that_is_none_as_a_key_of_a_map_is_bad(spark) -> None:
     )
     good = encode_avro(schema, m={"é": "x"}, l=[{"ü": 1}])
     broken = [good.replace("é".encode(), b"\xc3("), good.replace("ü".encode(), b"\xff\xfe")]
-    found = decode(spark, build_table(schema), [(None, one) for one in (good, *broken)], "reason")
-    assert [reason for (reason,) in found] == [
+    results = decode(spark, build_table(schema), [(None, value) for value in (good, *broken)], "reason")
+    assert [reason for (reason,) in results] == [
         None,
         *(f"the value field {n} does not fit its column without loss" for n in "ml"),
     ]
@@ -124,12 +126,12 @@ def test_members_of_a_union_are_converted_as_fields_are(spark: Any) -> None:
         ({"x": ("long", 1_700_000_000_123_456_789), "y": None}),
         ({"x": None, "y": "z"}),
     ]
-    found = decode_values(spark, build_table(schema), [encode_avro(schema, **row) for row in rows])
-    assert [reason for reason, _ in found] == [None, "the value field x does not fit its column without loss", None]
-    first = found[0][1].asDict(recursive=True)
+    results = decode_values(spark, build_table(schema), [encode_avro(schema, **row) for row in rows])
+    assert [reason for reason, _ in results] == [None, "the value field x does not fit its column without loss", None]
+    first = results[0][1].asDict(recursive=True)
     assert first["x"]["member1"].isoformat() == "2023-11-14T22:13:20.123456"
     assert first["y"] == {"member0": "01:00:00.001", "member1": None}
-    assert found[2][1].asDict(recursive=True) == {"x": None, "y": {"member0": None, "member1": "z"}}
+    assert results[2][1].asDict(recursive=True) == {"x": None, "y": {"member0": None, "member1": "z"}}
 
 
 def test_nanoseconds_are_cut_where_that_is_asked_for_and_the_key_is_strict(spark: Any) -> None:
@@ -145,14 +147,14 @@ def test_nanoseconds_are_cut_where_that_is_asked_for_and_the_key_is_strict(spark
     bare = [encode_avro(schema, **row) for row in rows]
     table = replace(build_table(schema), key_columns=(Column("id", "TIMESTAMP"),))  # the value repeats it
     cut = replace(table, value=replace(table.value, nanoseconds="truncate"))
-    found = decode_values(spark, cut, bare)
+    results = decode_values(spark, cut, bare)
     does_not_fit = "does not fit its column without loss"
-    told = [f"the {what} {does_not_fit}" for what in ("value field zoned", "key field id")]
-    assert [reason for reason, _ in found[1:]] == told
-    row = found[0][1].asDict()
+    expected = [f"the {field} {does_not_fit}" for field in ("value field zoned", "key field id")]
+    assert [reason for reason, _ in results[1:]] == expected
+    row = results[0][1].asDict()
     assert [row[name].isoformat() for name in ("at", "zoned")] == [
         "1969-12-31T23:59:59.999999", "2026-02-28T10:00:00.123456"]  # fmt: skip
-    assert [one.isoformat() for one in row["many"]] == ["2023-11-14T22:13:20.123456"]
+    assert [moment.isoformat() for moment in row["many"]] == ["2023-11-14T22:13:20.123456"]
     by_name = replace(table, value=replace(table.value, nanoseconds={"AT": "truncate", "many": "truncate"}))
     assert [reason for reason, _ in decode_values(spark, by_name, bare[:1])] == [
         f"the value field zoned {does_not_fit}"
@@ -167,13 +169,13 @@ def test_decimal_of_connects_default_precision_fits_where_the_number_does(spark:
     plain = [
         encode_avro(build_record(x="bytes"), x=n.to_bytes((n.bit_length() + 8) // 8, "big", signed=True)) for n in raw
     ]
-    found = decode_values(spark, build_table(schema), plain)
-    assert [row.x for _, row in found[:2]] == [Decimal(text) for text in digits[:2]]
-    assert [reason is None for reason, _ in found] == [True, True, False]
+    results = decode_values(spark, build_table(schema), plain)
+    assert [row.x for _, row in results[:2]] == [Decimal(text) for text in digits[:2]]
+    assert [reason is None for reason, _ in results] == [True, True, False]
     narrow = replace(build_table(schema), value_columns=(Column("x", "DECIMAL(9,2)"),))
-    found = decode_values(spark, narrow, plain)
-    assert found[0] == (None, (Decimal("1.50"),))
-    assert found[1][0] == "the value field x does not fit its column without loss"
+    results = decode_values(spark, narrow, plain)
+    assert results[0] == (None, (Decimal("1.50"),))
+    assert results[1][0] == "the value field x does not fit its column without loss"
 
 
 def test_source_of_a_change_event_is_told_field_by_field_with_its_type(spark: Any) -> None:
@@ -192,9 +194,9 @@ def test_source_of_a_change_event_is_told_field_by_field_with_its_type(spark: An
     )
     digits = "9" * 30
     given = [{"lsn": 2**40, "scn": digits, "txId": 7}, {"lsn": None, "scn": None, "txId": None}]
-    events = [encode_avro(schema, before=None, after={"id": 1}, op="r", source=one) for one in given]
-    found = [row.asDict() for _, row in decode_values(spark, table, events)]
-    assert found == [
+    events = [encode_avro(schema, before=None, after={"id": 1}, op="r", source=source) for source in given]
+    rows = [row.asDict() for _, row in decode_values(spark, table, events)]
+    assert rows == [
         {"id": 1, "op": "r", "lsn": 2**40, "scn": Decimal(digits), "tx": "7", "pos": None},
         {"id": 1, "op": "r", "lsn": None, "scn": None, "tx": None, "pos": None},
     ]
@@ -221,15 +223,15 @@ def test_time_outside_of_the_years_1_to_9999_is_bad(spark: Any) -> None:
         dict.fromkeys(fields, 0),
     )
     none |= {name: [] for name, kind in fields.items() if kind["type"] == "array"}
-    raw, told = [], []
+    raw, expected_reasons = [], []
     for number, day in enumerate(COUNTED.values()):
         for name, wrap in ((f"x{number}", lambda n: n), (f"l{number}", lambda n: [n])):
             given = [FIRST_DAY * day, FIRST_DAY * day - 1, (LAST_DAY + 1) * day - 1, (LAST_DAY + 1) * day]
-            raw += [encode_avro(plain, **{**none, name: wrap(one)}) for one in given]
+            raw += [encode_avro(plain, **{**none, name: wrap(value)}) for value in given]
             bad = f"the value field {name} does not fit its column without loss"
-            told += [None, bad, None, bad]
-    assert read_reasons(spark, build_table(build_record(**fields)), raw) == told
-    assert len(told) == 8 * len(COUNTED)
+            expected_reasons += [None, bad, None, bad]
+    assert read_reasons(spark, build_table(build_record(**fields)), raw) == expected_reasons
+    assert len(expected_reasons) == 8 * len(COUNTED)
 
 
 def _strip_logical_type(kind: Any) -> Any:
@@ -243,9 +245,9 @@ def test_truncate_of_the_source_table_is_applied_where_that_is_asked_for(spark: 
     options = {"reader": plan_decoding(schema, {}).reader, "writers": {}, "truncate": "apply"}
     table = build_stage_table(ValueFormat("debezium-avro", options=options), (ID,), (ID,))
     event = encode_avro(schema, before=None, after=None, op="t")
-    asked = ("op", "key_struct", "value_struct", "fate", "reason")
-    found = decode(spark, table, [(None, event), (b"not a key", event)], *asked)
-    assert found == [("t", None, None, "staged", None)] * 2
+    expressions = ("op", "key_struct", "value_struct", "fate", "reason")
+    results = decode(spark, table, [(None, event), (b"not a key", event)], *expressions)
+    assert results == [("t", None, None, "staged", None)] * 2
     refusing = replace(table, value=replace(table.value, options={**options, "truncate": "refuse"}))
     ((reason,),) = decode(spark, refusing, [(None, event)], "reason")
     assert "value.truncate: apply" in reason
@@ -258,8 +260,8 @@ def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared
     declared = (Column("a", "DECIMAL(5,2)"), Column("b", "STRING"))
     value = ValueFormat("avro", declared, options={"schema": json.dumps(schema)})
     source = Table("lake.shop.n", ("t",), KeyFormat(), value, upsert=False, delete=False)
-    told = RegistrySchemas(lambda _: None).describe_table(source)
-    assert told.value.columns == declared
+    described_table = RegistrySchemas(lambda _: None).describe_table(source)
+    assert described_table.value.columns == declared
 
     def sent(unscaled: int, scale: int) -> dict[str, Any]:
         return {"scale": scale, "value": unscaled.to_bytes((unscaled.bit_length() + 8) // 8, "big", signed=True)}
@@ -272,14 +274,14 @@ def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared
         ({"a": sent(100_000, 2), "b": None}, "a"),
         ({"a": None, "b": sent(10**38, 2)}, "b"),
     ]
-    found = decode_values(
-        spark, build_stage_table(told.value, declared), [encode_avro(schema, **row) for row, _ in rows]
+    results = decode_values(
+        spark, build_stage_table(described_table.value, declared), [encode_avro(schema, **row) for row, _ in rows]
     )
-    for (reason, row), (_, expected) in zip(found, rows, strict=True):
+    for (reason, row), (_, expected) in zip(results, rows, strict=True):
         if isinstance(expected, str):
             assert reason == f"the value field {expected} does not fit its column without loss"
         else:
-            assert (reason, *(None if one is None else str(one) for one in row)) == (None, *expected)
+            assert (reason, *(None if cell is None else str(cell) for cell in row)) == (None, *expected)
     wrong = replace(source, value=replace(source.value, columns=(Column("a", "BIGINT"),)))
     with pytest.raises(
         ConfigurationError, match=r"value\.schema has a BIGINT, and the registered schema has it as STRUCT"
@@ -296,5 +298,5 @@ def test_types_of_one_name_in_two_namespaces_are_told_apart(spark: Any, is_check
     assert [c.type for c in table.value_columns][2:] == ["STRUCT<`n`: INT>", "ARRAY<STRUCT<`s`: STRING>>"]
     table = add_length_check(table) if is_checked_here else table
     row = {"x": {"n": 1}, "y": {"s": "a"}, "z": {"n": -2}, "w": [{"s": "b"}]}
-    ((reason, found),) = decode_values(spark, table, [encode_avro(schema, **row)])
-    assert (reason, found.asDict(recursive=True)) == (None, row)
+    ((reason, decoded_row),) = decode_values(spark, table, [encode_avro(schema, **row)])
+    assert (reason, decoded_row.asDict(recursive=True)) == (None, row)

@@ -78,9 +78,9 @@ VERSIONS: dict[str, tuple[Any, Any, Any, Any, Any]] = {
 @pytest.mark.parametrize("name", VERSIONS)
 def test_value_of_an_older_version_is_what_was_written_or_bad(spark: Any, name: str) -> None:
     first, old, second, new, expected = VERSIONS[name]
-    made = plan_decoding(build_record(second), {1: build_record(first), 2: build_record(second)})
-    options = {"reader": made.reader, "writers": made.writers, "refused": made.refused}
-    table = decoding.build_stage_table(ValueFormat("avro", options=options), to_columns(parse_schema(made.reader)))
+    plan = plan_decoding(build_record(second), {1: build_record(first), 2: build_record(second)})
+    options = {"reader": plan.reader, "writers": plan.writers, "refused": plan.refused}
+    table = decoding.build_stage_table(ValueFormat("avro", options=options), to_columns(parse_schema(plan.reader)))
     (bad, row), (reason, latest) = decoding.decode_values(
         spark, table, [encode_avro(1, build_record(first), old), encode_avro(2, build_record(second), new)]
     )

@@ -63,9 +63,9 @@ def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(wor
     assert (table["records"], table["batches"], table["later"]) == (7, 2, 3)
     assert list_leftovers(workbench, "restored") == []
 
-    done = workbench.run_cli("backfill", "restored", "--range", ranges, "--json")
-    assert (done.returncode, done.stderr) == (0, "")
-    slices = [json.loads(line) for line in done.stdout.splitlines()]
+    process = workbench.run_cli("backfill", "restored", "--range", ranges, "--json")
+    assert (process.returncode, process.stderr) == (0, "")
+    slices = [json.loads(line) for line in process.stdout.splitlines()]
     assert [(applied["slice"], applied["outcome"]) for applied in slices] == [(2, "published"), (1, "published")]
     assert read_names(workbench, "shop.restored") == {k: v for k, v in EXPECTED.items() if k != (10, "c")}
     after = workbench.build_ports("restored").tables.read_state("lake.shop.restored", "restored")
@@ -79,8 +79,8 @@ def test_second_backfill_of_all_records_restores_what_the_first_left_to_later_on
     topic = fill_table(workbench, "whole", merge=SMALL)
     workbench.run_spark_sql("DELETE FROM lake.shop.whole WHERE id <> 1")
     for ends in ({"0": [0, 4], "1": [0, 3]}, {"0": [0, 6], "1": [0, 4]}):
-        done = workbench.run_cli("backfill", "whole", "--range", json.dumps({topic: ends}))
-        assert done.returncode == 0, done.stderr
+        process = workbench.run_cli("backfill", "whole", "--range", json.dumps({topic: ends}))
+        assert process.returncode == 0, process.stderr
     assert read_names(workbench, "shop.whole") == EXPECTED
     history = json.loads(workbench.run_cli("status", "whole", "--json").stdout)["pipelines"][0]["batches"]
     assert len([row for row in history if row["backfill"]]) == 5
@@ -150,16 +150,16 @@ MODES = {
 
 def test_every_mode_gets_back_the_last_state_of_each_key(workbench) -> None:
     topic = fill_table(
-        workbench, "modes", tables=[{"name": f"lake.shop.{mode}", **asked} for mode, (asked, _) in MODES.items()]
+        workbench, "modes", tables=[{"name": f"lake.shop.{mode}", **settings} for mode, (settings, _) in MODES.items()]
     )
     ports = workbench.build_ports("modes")
-    asked = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
+    request = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
     before = {mode: workbench.read_rows(f"shop.{mode}") for mode in MODES}
-    apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
+    apply_backfill(ports, propose_backfill(ports, request).backfill, print)
     assert {mode: workbench.read_rows(f"shop.{mode}") for mode in MODES} == before
     for mode in MODES:
         workbench.run_spark_sql(f"DELETE FROM lake.shop.{mode}")
-    apply_backfill(ports, propose_backfill(ports, asked).backfill, print)
+    apply_backfill(ports, propose_backfill(ports, request).backfill, print)
     for mode, (_, expected) in MODES.items():
         assert read_names(workbench, f"shop.{mode}") == expected
         assert len(workbench.read_rows(f"shop.{mode}")) == len(expected)
@@ -180,8 +180,8 @@ def test_sequences_and_remembered_deletes_decide_in_a_backfill_too(workbench) ->
     ports, ends = workbench.build_ports("ordered"), workbench.committed("ordered")[topic]
     assert sum(ends.values()) == 9
     assert min(ends.values()) > 0
-    whole = {topic: {str(partition): [0, end] for partition, end in ends.items()}}
-    planned = propose_backfill(ports, parse_request(whole, None, None)).backfill
+    all_ranges = {topic: {str(partition): [0, end] for partition, end in ends.items()}}
+    planned = propose_backfill(ports, parse_request(all_ranges, None, None)).backfill
     for damage in ("", "DELETE FROM lake.shop.ordered"):
         if damage:
             workbench.run_spark_sql(damage)
@@ -197,14 +197,14 @@ def test_rows_that_select_makes_come_back_too(workbench) -> None:
         "FROM record r LEFT JOIN lake.shop.parts p ON p.part = r.part"
     )
     topic = fill_table(workbench, "made", table={"select": select}, merge=SMALL)
-    whole = workbench.read_rows("shop.made")
-    assert len(whole) == len(EXPECTED)
+    rows = workbench.read_rows("shop.made")
+    assert len(rows) == len(EXPECTED)
     workbench.run_spark_sql("DELETE FROM lake.shop.made WHERE id < 12")
     ranges = json.dumps({topic: {"0": [0, 4], "1": [0, 3]}})
-    done = workbench.run_cli("backfill", "made", "--range", ranges)
-    assert (done.returncode, done.stderr) == (0, "")
+    process = workbench.run_cli("backfill", "made", "--range", ranges)
+    assert (process.returncode, process.stderr) == (0, "")
     changed_later = {(1, "a"), (10, "c")}
-    assert workbench.read_rows("shop.made") == [row for row in whole if (row["id"], row["part"]) not in changed_later]
+    assert workbench.read_rows("shop.made") == [row for row in rows if (row["id"], row["part"]) not in changed_later]
 
 
 def test_soft_deleted_rows_stay_deleted_in_a_backfill(workbench) -> None:
@@ -227,9 +227,9 @@ def test_range_of_times_takes_the_records_of_that_time_up_to_the_position(workbe
     workbench.produce(topic, change(9, "not flushed", "a", timestamp=at + 9 * 60_000))
     workbench.run_spark_sql("DELETE FROM lake.shop.timed")
     times = ("--from", "2026-01-01T00:02:00Z", "--to", "2026-01-01T01:00:00+00:00")
-    done = workbench.run_cli("backfill", "timed", *times)
-    assert done.returncode == 0, done.stderr
-    assert f"{topic} 0: [2, 6)" in done.stdout
+    process = workbench.run_cli("backfill", "timed", *times)
+    assert process.returncode == 0, process.stderr
+    assert f"{topic} 0: [2, 6)" in process.stdout
     assert sorted(id for id, _ in read_names(workbench, "shop.timed")) == [2, 3, 4, 5]
 
 

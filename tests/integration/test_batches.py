@@ -68,8 +68,8 @@ def test_rows_that_a_late_attempt_left_in_the_same_batch_are_not_merged(workbenc
     (batch,) = stage(ports, plan(ports))
     columns = [field.name for field in workbench.load_iceberg(staged).schema().fields]
     zombie = {"attempt": "'zombie'", "offset": "`offset` + 100", "op": "'d'"}
-    asked = ", ".join(zombie.get(name, f"`{name}`") for name in columns)
-    workbench.run_spark_sql(f"INSERT INTO lake.{staged} SELECT {asked} FROM lake.{staged} WHERE key.id = 1")
+    select_list = ", ".join(zombie.get(name, f"`{name}`") for name in columns)
+    workbench.run_spark_sql(f"INSERT INTO lake.{staged} SELECT {select_list} FROM lake.{staged} WHERE key.id = 1")
     both = workbench.load_iceberg(staged).current_snapshot().snapshot_id
     assert [row["op"] for row in workbench.read_rows(staged)].count("d") == 1
     assert merge(ports, replace(batch, snapshot_id=both)).inserted == 2

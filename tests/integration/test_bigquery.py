@@ -194,7 +194,7 @@ def test_records_name_their_tables_which_are_made_at_first_sight(dwh: Any) -> No
         return {"id": id}, {"id": id, "name": name, "kind": kind}
 
     bench.produce(topic, of("One", 1, "a"), of("two", 2, "b"))
-    assert {done.table.rsplit("_")[-1] for done in bench.flush("named").published if done.inserted} == {"one", "two"}
+    assert {batch.table.rsplit("_")[-1] for batch in bench.flush("named").published if batch.inserted} == {"one", "two"}
     bench.produce(topic, of("one", 1, "a2"), of("three", 3, "c"), ({"id": 2}, None))
     bench.flush("named")
     assert [read_pairs(dwh, f"of_{kind}") for kind in ("one", "two", "three")] == [[(1, "a2")], [], [(3, "c")]]
@@ -276,8 +276,8 @@ def test_records_that_cannot_be_read_or_held_are_set_aside_in_the_transaction_of
         build_named_record(6, "äöüß"),
         build_named_record(4, "new"),
     )
-    (done,) = bench.flush("letters").published
-    assert (done.inserted, done.updated) == (2, 1)
+    (batch,) = bench.flush("letters").published
+    assert (batch.inserted, batch.updated) == (2, 1)
     assert read_pairs(dwh, "letters") == [(1, "äöü"), (3, "c"), (4, "new")]
     assert [(row["amount"], row["big"]) for row in dwh.read_rows("letters") if row["id"] == 1] == [
         (Decimal("1.25"), Decimal("2.5"))
@@ -313,8 +313,8 @@ def test_one_bad_record_is_looked_at_skipped_and_discarded(dwh: Any) -> None:
     record = bench.run_cli("record", "skips", "--at", f"{topic}:0:1")
     assert 'value tags: expected ARRAY<STRING>, got ["x",null] (refused: tags: NULL inside of an array' in record.stdout
     for offset in (1, 2):
-        done = bench.run_cli("skip", "skips", "--at", f"{topic}:0:{offset}", "--yes")
-        assert done.returncode == 0, done.stderr
+        process = bench.run_cli("skip", "skips", "--at", f"{topic}:0:{offset}", "--yes")
+        assert process.returncode == 0, process.stderr
     flushed = bench.run_cli("flush", "skips")
     assert (flushed.returncode, read_pairs(dwh, "skips")) == (0, [(1, "a"), (3, "c")]), flushed.stderr
     discarded = bench.run_cli(
@@ -340,8 +340,8 @@ def test_backfill_brings_back_what_is_missing_and_nothing_older(dwh: Any) -> Non
     bench.flush("again")
     dwh.sql("DELETE FROM `again` WHERE id = 1")
     ranges = json.dumps({topic: {"0": [0, 3]}})
-    done = bench.run_cli("backfill", "again", "--range", ranges)
-    assert done.returncode == 0, done.stderr
+    process = bench.run_cli("backfill", "again", "--range", ranges)
+    assert process.returncode == 0, process.stderr
     assert read_pairs(dwh, "again") == [(1, "a"), (2, "b2")]
     assert dwh.list_staging_files() == []
     assert [name for name in dwh.tables() if "backfill" in name] == []
@@ -354,7 +354,7 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_and_older_tables_ge
 
     def read_letters() -> list[tuple[Any, ...]]:
         rows = dwh.sql("SELECT `partition`, `offset`, value, topic_id, replayed_at FROM `tidegate_anew_dead_letters`")
-        ids = {None: "unknown", **{one: "known" for row in rows if (one := row["topic_id"])}}
+        ids = {None: "unknown", **{topic_id: "known" for row in rows if (topic_id := row["topic_id"])}}
         return sorted(
             (row["partition"], row["offset"], row["value"], ids[row["topic_id"]], row["replayed_at"]) for row in rows
         )
@@ -381,5 +381,5 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_and_older_tables_ge
     produce({"name": "c"}, {"name": "d"}, b"third")
     assert bench.run_cli("rebase", "anew", "--to", "earliest", "--yes").returncode == 0
     bench.flush("anew")
-    unknown = [(*one[:3], "unknown", None) for one in both]
+    unknown = [(*letter[:3], "unknown", None) for letter in both]
     assert read_letters() == sorted([*unknown, (0, 2, b"third", "known", None), (1, 2, b"third", "known", None)])

@@ -42,7 +42,7 @@ class Record:
     row: dict[str, Any] | None = None
     op: str = "u"
     sequence: dict[str, Any] | None = None
-    kept: list[str] = field(default_factory=list)
+    kept_names: list[str] = field(default_factory=list)
     timestamp: datetime | None = None
     partition: int = 0
 
@@ -85,7 +85,7 @@ class Bench:
         batch = StagedBatch(
             NAME, number, f"a{number}", 0, Ranges.from_dict({}), counts, deletes=len(deletes),
             unsequenced_deletes=sum(record.sequence is None for record in deletes),
-            kept=sum(bool(record.kept) for record in records),
+            kept=sum(bool(record.kept_names) for record in records),
         )  # fmt: skip
         script = render_transaction(
             self.sql, positions=POSITIONS, pipeline="shop", version=number, attempt=f"a{number}", properties={},
@@ -95,14 +95,14 @@ class Bench:
         return script
 
     def _audits(self, batch: StagedBatch) -> list[tuple[str, str]]:
-        found = prepare_audits(self.ports, self.table, batch, "b", batch.attempt)
-        return list(zip(found.request.questions, found.texts, strict=True)) if found else []
+        audits = prepare_audits(self.ports, self.table, batch, "b", batch.attempt)
+        return list(zip(audits.request.questions, audits.texts, strict=True)) if audits else []
 
     def _staged(self, record: Record, number: int) -> dict[str, Any]:
         offset = next(self.offsets)
         at = (record.timestamp or DAY + timedelta(seconds=offset)).isoformat()
         more = {"sequence": record.sequence} if self.table.sequence_by else {}
-        more |= {"kept": record.kept} if stages_kept_columns(self.table) else {}
+        more |= {"kept": record.kept_names} if stages_kept_columns(self.table) else {}
         return {
             "key": record.key, "value": record.row, "op": record.op, "topic": "orders", "partition": record.partition,
             "offset": offset, "timestamp": at, "partition_time": at, "i": 0,
@@ -162,8 +162,8 @@ def build_partial_record(kind: str, key: str, value: tuple[Any, ...] | None) -> 
     if value is None:
         return Record({"id": key}, None, "d")
     named = dict(zip("ab", value, strict=True))
-    kept = [name for name, given in named.items() if given == test_partial_updates.HELD]
-    return Record({"id": key}, {"id": key, **named, **dict.fromkeys(kept)}, "u", kept=kept)
+    kept_names = [name for name, given in named.items() if given == test_partial_updates.HELD]
+    return Record({"id": key}, {"id": key, **named, **dict.fromkeys(kept_names)}, "u", kept_names=kept_names)
 
 
 @pytest.mark.parametrize("shape", test_sequence_groups.SHAPES)
@@ -175,19 +175,19 @@ def test_groups_have_the_values_of_their_highest_sequences_as_in_the_model(
     bench = Bench(replace(test_sequence_groups.build_grouped_table(*shape), name=NAME), bigquery, tmp_path)
     changes: list[grouped.Change] = []
     for number in range(48):
-        told = {n: chance.choice([None, 1, 2, 3] if n in grouped.GROUPS else [None, "p", "q"]) for n in grouped.NAMES}
+        values = {n: chance.choice([None, 1, 2, 3] if n in grouped.GROUPS else [None, "p", "q"]) for n in grouped.NAMES}
         is_delete = shape[0] == "upsert_delete" and number > 4 and chance.random() < 0.2
-        changes.append((chance.randrange(4), None if is_delete else told))
-    done: list[grouped.Change] = []
+        changes.append((chance.randrange(4), None if is_delete else values))
+    flushed: list[grouped.Change] = []
     for batch in cut(changes, chance, 4):
-        bench.flush([build_grouped_record(key, told) for key, told in batch])
-        done += batch
-        assert bench.read_rows() == sort_rows(grouped.compute_rows(shape[1] == "soft", done))
+        bench.flush([build_grouped_record(key, values) for key, values in batch])
+        flushed += batch
+        assert bench.read_rows() == sort_rows(grouped.compute_rows(shape[1] == "soft", flushed))
 
 
-def build_grouped_record(key: int, told: dict[str, Any] | None) -> Record:
-    row = None if told is None else {"id": key, **told}
-    return Record({"id": key}, row, "d" if told is None else "u", partition=key % 2)
+def build_grouped_record(key: int, values: dict[str, Any] | None) -> Record:
+    row = None if values is None else {"id": key, **values}
+    return Record({"id": key}, row, "d" if values is None else "u", partition=key % 2)
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ def change_connection(bench: Workbench, monkeypatch: pytest.MonkeyPatch, **extra
 
 def let_topic_take(bench: Workbench, topic: str, size: int) -> None:
     entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    asked = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    bench.admin.incremental_alter_configs([asked])[asked].result(30)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
+    bench.admin.incremental_alter_configs([resource])[resource].result(30)
 
 
 def test_records_as_large_as_their_topic_takes_are_staged_and_merged_with_default_settings(workbench) -> None:
@@ -137,9 +137,9 @@ def test_time_that_the_topic_refuses_is_told_with_its_row_and_published_once_it_
 def read_rows(bench: Workbench, table: str) -> dict[int, dict[str, Any]]:
     rows = bench.read_rows(table)
     assert {row.pop("epoch") for row in rows} == {0}
-    found = {row["id"]: row for row in rows}
-    assert len(found) == len(rows)
-    return found
+    rows_by_id = {row["id"]: row for row in rows}
+    assert len(rows_by_id) == len(rows)
+    return rows_by_id
 
 
 def test_row_that_is_larger_than_its_topic_takes_is_published_once_it_does(workbench, monkeypatch) -> None:
@@ -186,12 +186,14 @@ def test_dead_letter_that_is_larger_than_its_topic_takes_waits_with_the_others_u
         assert send(topic, 1, 13, b"and no other") is None
         workbench.flush("letters")
     assert workbench.read_rows("shop.letters") == [{"id": 12, "name": "good"}]
-    said = f"the dead letter of topic={topic} partition=0 offset=1 was not sent: errors.topic={broken} takes no record"
+    message = (
+        f"the dead letter of topic={topic} partition=0 offset=1 was not sent: errors.topic={broken} takes no record"
+    )
     for limit in (None, BYTES_AT_MOST):
         if limit:
             change_connection(workbench, monkeypatch, message_max_bytes=limit)
         (report,) = clean_up(workbench.build_ports("letters"))
-        assert said in report.failed
+        assert message in report.failed
         assert "MSG_SIZE_TOO_LARGE; raise its max.message.bytes and the connection's message.max.bytes" in report.failed
         assert read(workbench, broken) == []
     let_topic_take(workbench, broken, BYTES_AT_MOST)

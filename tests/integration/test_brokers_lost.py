@@ -74,11 +74,11 @@ def flush_in_time(bench: Workbench, name: str) -> None:
 def test_log_that_a_leader_without_the_newest_records_has_cut_is_told_also_when_it_has_grown_again(
     cluster: BrokerCluster, bench: Workbench
 ) -> None:
-    cut, whole = cluster.topic([1, 2, 3], [1, 2, 3], **ONE_IS_ENOUGH), cluster.topic(*EVERYWHERE, **ONE_IS_ENOUGH)
-    make_pipeline(bench, "cut", cut, whole)
+    cut, intact = cluster.topic([1, 2, 3], [1, 2, 3], **ONE_IS_ENOUGH), cluster.topic(*EVERYWHERE, **ONE_IS_ENOUGH)
+    make_pipeline(bench, "cut", cut, intact)
     produce(bench, cut, 0, 1, 2)
     produce(bench, cut, 1, 11)
-    produce(bench, whole, 1, 21)
+    produce(bench, intact, 1, 21)
     bench.flush("cut")
     cluster.configure("__consumer_offsets", **ONE_IS_ENOUGH)  # made by that flush
     for follower in (3, 2):
@@ -91,24 +91,24 @@ def test_log_that_a_leader_without_the_newest_records_has_cut_is_told_also_when_
     cluster.kill(1)
     for follower in (2, 3):
         cluster.start(follower)
-    wait_until(lambda: {*cluster.leaders(cut), *cluster.leaders(whole)} <= {2, 3}, "a follower leads")
+    wait_until(lambda: {*cluster.leaders(cut), *cluster.leaders(intact)} <= {2, 3}, "a follower leads")
     assert cluster.read_ends(cut) == [2, 1]
-    produce(bench, whole, 0, 22)
+    produce(bench, intact, 0, 22)
     assert read_command(flush_and_be_told(bench, cut)) == {cut: {"0": 2}}
     assert read_ids(bench, "cut_1") == [21, 22]
     produce(bench, cut, 0, 6)
     assert read_command(flush_and_be_told(bench, cut)) == {cut: {"0": 2}}, "not where the log ends by now"
     produce(bench, cut, 0, 7, 8, 9)
-    produce(bench, whole, 1, 23)
+    produce(bench, intact, 1, 23)
     assert cluster.read_ends(cut) == [6, 1], "longer than the position again"
     message = flush_and_be_told(bench, cut)
     assert (read_ids(bench, "cut_0"), read_ids(bench, "cut_1")) == ([1, 2, 3, 4, 5, 11], [21, 22, 23])
-    (told, _) = read_status(bench.build_ports("cut"))["tables"]
-    assert told["problem"] in message
+    (table_status, _) = read_status(bench.build_ports("cut"))["tables"]
+    assert table_status["problem"] in message
 
     words = shlex.split(message.splitlines()[1].partition("read these with: tidegate ")[2])
-    done = bench.run_cli(*words, "--yes")
-    assert done.returncode == 0, done.stderr
+    process = bench.run_cli(*words, "--yes")
+    assert process.returncode == 0, process.stderr
     bench.drain("cut")
     assert read_ids(bench, "cut_0") == [1, 2, 3, 4, 5, 6, 7, 8, 9, 11]
     cluster.start(1)
@@ -129,26 +129,26 @@ def flush_and_be_told(bench: Workbench, topic: str) -> str:
 
 
 def read_command(message: str) -> Any:
-    found = re.search(r"tidegate rebase cut --table lake\.shop\.cut_0 --to '(.*)'", message)
-    assert found is not None
-    return json.loads(found.group(1))
+    match = re.search(r"tidegate rebase cut --table lake\.shop\.cut_0 --to '(.*)'", message)
+    assert match is not None
+    return json.loads(match.group(1))
 
 
 def test_partition_whose_only_replica_is_away_holds_up_its_own_table_alone_and_loses_nothing(
     cluster: BrokerCluster, bench: Workbench
 ) -> None:
-    single, whole = cluster.topic([1], [3]), cluster.topic(*EVERYWHERE)
-    make_pipeline(bench, "single", single, whole)
-    make_pipeline(bench, "other", whole)
-    for number, topic in enumerate((single, whole)):
+    single, replicated = cluster.topic([1], [3]), cluster.topic(*EVERYWHERE)
+    make_pipeline(bench, "single", single, replicated)
+    make_pipeline(bench, "other", replicated)
+    for number, topic in enumerate((single, replicated)):
         produce(bench, topic, 0, 10 * number + 1)
         produce(bench, topic, 1, 10 * number + 2)
     bench.flush("single")
-    for number, topic in enumerate((single, whole)):
+    for number, topic in enumerate((single, replicated)):
         produce(bench, topic, 0, 10 * number + 3)
         produce(bench, topic, 1, 10 * number + 4)
     cluster.kill(3)
-    wait_until(lambda: 3 not in cluster.leaders(whole), "the others lead")
+    wait_until(lambda: 3 not in cluster.leaders(replicated), "the others lead")
     with pytest.raises(SomeTablesDelayed) as caught:
         bench.flush("single")
     assert f"no offset is known now of topic={single} partition=1: it has no leader that answers" in str(caught.value)
@@ -191,8 +191,8 @@ def test_broker_that_is_lost_for_good_is_missed_by_no_flush_no_group_and_no_tran
     way.flush(k1="a2", k3="c")
     way.publish()
     assert way.latest() == way.table()
-    done = bench.run_process("flush", "lost")
-    assert done.returncode == 0, done.stderr
+    process = bench.run_process("flush", "lost")
+    assert process.returncode == 0, process.stderr
 
     cluster.replace(1)
     wait_until(lambda: all(cluster.in_sync(topic) == [[1, 2, 3]] * 2 for topic in topics), "the new one has everything")
@@ -237,6 +237,8 @@ def test_flushes_go_on_while_brokers_are_restarted_one_after_another(
         wait_until(lambda: all(cluster.in_sync(t) == [[1, 2, 3]] * 2 for t in topics), "all have everything")
     for table in ("rolling_0", "rolling_1"):
         assert read_ids(bench, table) == list(range(sent))
-    told = {moment: [round(one, 1) for one in found] for moment, found in seconds.items()}
-    record_property("seconds of a flush", told)
-    print(f"seconds of a flush: {told}")
+    rounded_durations = {
+        moment: [round(duration, 1) for duration in durations] for moment, durations in seconds.items()
+    }
+    record_property("seconds of a flush", rounded_durations)
+    print(f"seconds of a flush: {rounded_durations}")

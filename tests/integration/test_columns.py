@@ -23,12 +23,12 @@ def test_metadata_columns_hold_what_kafka_says(workbench) -> None:
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "x"}, more))
     workbench.produce(topic, ({"id": 2}, {"id": 2, "name": "y"}, {"timestamp": 1_700_000_000_456}))
     workbench.flush("meta")
-    one, two = workbench.read_rows("shop.meta")
+    first, second = workbench.read_rows("shop.meta")
     at = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC)
-    assert (one["src_topic"], one["src_partition"], one["src_offset"], one["event_ts"]) == (topic, 1, 0, at)
-    assert one["ts_type"] == "CreateTime"
-    assert dict(one["hdrs"]) == {"a": b"last", "none": None}
-    assert not two["hdrs"]
+    assert (first["src_topic"], first["src_partition"], first["src_offset"], first["event_ts"]) == (topic, 1, 0, at)
+    assert first["ts_type"] == "CreateTime"
+    assert dict(first["hdrs"]) == {"a": b"last", "none": None}
+    assert not second["hdrs"]
 
 
 def test_column_names_that_need_quoting_work_in_every_statement(workbench) -> None:

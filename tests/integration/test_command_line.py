@@ -26,9 +26,9 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
     assert [b["inserted"] for b in batches] == [2, 1]
     assert all(isinstance(b["snapshot_id"], str) for b in batches)
 
-    shown = workbench.run_cli("status", "told", "--json")
-    (status,) = json.loads(shown.stdout)["pipelines"]
-    assert shown.returncode == 0
+    process = workbench.run_cli("status", "told", "--json")
+    (status,) = json.loads(process.stdout)["pipelines"]
+    assert process.returncode == 0
     assert set(status) == {
         "pipeline", "description", "group", "freshness", "lag", "tables", "partitions", "batches", "backfills",
         "warnings", "dead_letters", "dead_letters_replayed", "newest_dead_letter",
@@ -59,12 +59,12 @@ def test_rebase_shows_what_it_would_read_again_and_moves_only_after_a_yes(workbe
     workbench.produce(topic, build_upsert(1, "a"), build_upsert(2, "b"))
     workbench.flush("moved")
 
-    asked = workbench.run_cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}))
-    assert (asked.returncode, asked.stderr.strip()) == (1, "Move the position? Type yes: nothing was changed")
-    assert f"lake.shop.moved  {topic} 0: 2 -> 1, reads again 1 offsets" in asked.stdout
-    done = workbench.run_cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}), "--yes", "--json")
-    assert (done.returncode, json.loads(done.stdout)["done"]) == (0, True)
-    (table,) = json.loads(done.stdout)["tables"]
+    preview = workbench.run_cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}))
+    assert (preview.returncode, preview.stderr.strip()) == (1, "Move the position? Type yes: nothing was changed")
+    assert f"lake.shop.moved  {topic} 0: 2 -> 1, reads again 1 offsets" in preview.stdout
+    process = workbench.run_cli("rebase", "moved", "--to", json.dumps({topic: {"0": 1}}), "--yes", "--json")
+    assert (process.returncode, json.loads(process.stdout)["done"]) == (0, True)
+    (table,) = json.loads(process.stdout)["tables"]
     moved = {"topic": topic, "partition": 0, "before": 2, "after": 1, "skipped": 0, "read_again": 1}
     assert table == {"table": "lake.shop.moved", "partitions": [moved], "old_topics": []}
     assert json.loads(workbench.run_cli("plan", "moved", "--json").stdout)["tables"][0]["ranges"] == {
@@ -76,10 +76,10 @@ def test_status_of_a_pipeline_that_never_ran_shows_its_lag(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("fresh", [topic], key=KEY, value=VALUE)
     workbench.produce(topic, build_upsert(1, "a"))
-    shown = workbench.run_cli("status", "--json")
-    (status,) = json.loads(shown.stdout)["pipelines"]
+    process = workbench.run_cli("status", "--json")
+    (status,) = json.loads(process.stdout)["pipelines"]
     (table,) = status["tables"]
-    assert (shown.returncode, status["lag"], table["exists"], table["rows"]) == (0, 1, False, None)
+    assert (process.returncode, status["lag"], table["exists"], table["rows"]) == (0, 1, False, None)
     assert status["partitions"][0]["committed"] is None
     assert status["partitions"][0]["lag_seconds"] >= 0
 
@@ -88,16 +88,16 @@ def test_status_of_one_broken_pipeline_does_not_hide_the_others(workbench) -> No
     topic = workbench.topic()
     workbench.pipeline("sound", [topic], key=KEY, value=VALUE)
     workbench.pipeline("broken", ["no-such-topic"], key=KEY, value=VALUE)
-    shown = workbench.run_cli("status", "--json")
-    found = {one["pipeline"]: one for one in json.loads(shown.stdout)["pipelines"]}
-    assert shown.returncode == 1
-    assert "topic=no-such-topic does not exist" in found["broken"]["error"]
-    assert found["sound"]["lag"] == 0
+    process = workbench.run_cli("status", "--json")
+    statuses = {status["pipeline"]: status for status in json.loads(process.stdout)["pipelines"]}
+    assert process.returncode == 1
+    assert "topic=no-such-topic does not exist" in statuses["broken"]["error"]
+    assert statuses["sound"]["lag"] == 0
 
 
 def test_refused_and_failed_commands_exit_with_one_and_a_message(workbench) -> None:
     workbench.pipeline("gone", ["no-such-topic"], key=KEY, value=VALUE)
-    for words, told in {
+    for words, message in {
         ("flush", "gone"): "topic=no-such-topic does not exist",
         ("plan", "gone"): "topic=no-such-topic does not exist",
         ("status", "gone"): "topic=no-such-topic does not exist",
@@ -105,7 +105,7 @@ def test_refused_and_failed_commands_exit_with_one_and_a_message(workbench) -> N
         ("status", "nobody"): "no such pipeline; there are: gone",
     }.items():
         failed = workbench.run_cli(*words)
-        assert (failed.returncode, told in failed.stderr) == (1, True), (words, failed.stderr)
+        assert (failed.returncode, message in failed.stderr) == (1, True), (words, failed.stderr)
     failed = workbench.run_process("flush", "gone")
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "topic=no-such-topic does not exist" in failed.stderr
@@ -133,5 +133,5 @@ def test_validate_names_every_problem_and_exits_with_one(workbench) -> None:
 
 
 def test_schema_is_json_schema(workbench) -> None:
-    shown = workbench.run_cli("schema")
-    assert (shown.returncode, json.loads(shown.stdout)["type"]) == (0, "object")
+    process = workbench.run_cli("schema")
+    assert (process.returncode, json.loads(process.stdout)["type"]) == (0, "object")

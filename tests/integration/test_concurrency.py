@@ -41,12 +41,12 @@ def test_two_flushes_at_once_in_processes_give_every_row_once(workbench) -> None
             )
             for _ in range(2)
         ]
-        told = [(*runner.communicate(timeout=DEADLINE_SECONDS), runner.returncode) for runner in runners]
-        codes = sorted(code for *_, code in told)
-        assert codes[0] == 0, told
-        assert codes[1] in (0, 1, 3), told
-        losers = [errors.splitlines()[-1] for _, errors, code in told if code]
-        assert all(line.startswith("pipeline=race") for line in losers), told
+        outcomes = [(*runner.communicate(timeout=DEADLINE_SECONDS), runner.returncode) for runner in runners]
+        codes = sorted(code for *_, code in outcomes)
+        assert codes[0] == 0, outcomes
+        assert codes[1] in (0, 1, 3), outcomes
+        losers = [errors.splitlines()[-1] for _, errors, code in outcomes if code]
+        assert all(line.startswith("pipeline=race") for line in losers), outcomes
     workbench.drain("race")
     assert read_ids(workbench, "shop.race") == list(range(200))
     assert workbench.committed("race") == {topic: {0: 200}}
@@ -128,8 +128,8 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
     assert sorted((r["id"], r["name"]) for r in workbench.read_rows("shop.busy")) == rows
     for call in ("rewrite_position_delete_files(table => 'shop.busy')", "expire_snapshots('shop.busy', now())"):
         workbench.run_spark_sql(f"CALL lake.system.{call}")
-    found = workbench.run_spark_sql("SELECT id, name FROM lake.shop.busy ORDER BY id")
-    assert [tuple(row) for row in found] == rows
+    table_rows = workbench.run_spark_sql("SELECT id, name FROM lake.shop.busy ORDER BY id")
+    assert [tuple(row) for row in table_rows] == rows
     workbench.produce(topic, build_upsert(1, "last"))
     workbench.flush("busy")
     assert sorted((r["id"], r["name"]) for r in workbench.read_rows("shop.busy")) == [rows[0], (1, "last"), *rows[2:]]

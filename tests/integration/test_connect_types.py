@@ -85,9 +85,9 @@ def test_every_logical_type_lands_exactly_and_every_one_may_be_null(workbench) -
     empty = {"id": 2, **dict.fromkeys(TYPES)}
     workbench.produce(topic, ({"id": 1}, build_envelope("c", full)), ({"id": 2}, build_envelope("r", empty)))
     workbench.flush("logical")
-    one, two = workbench.read_rows("shop.logical")
-    assert one == {"id": 1, **{name: given[4] for name, given in TYPES.items()}}
-    assert two == empty
+    first, second = workbench.read_rows("shop.logical")
+    assert first == {"id": 1, **{name: given[4] for name, given in TYPES.items()}}
+    assert second == empty
 
 
 LOSSY = [
@@ -120,11 +120,11 @@ def test_what_a_logical_type_would_lose_is_bad(stack) -> None:
     session = connect_session(stack.spark_remote, {})
     try:
         table = build_stage_table(ValueFormat("json", options={"envelope": True}), columns)
-        found = read_reasons(session, table, [json.dumps(value).encode() for value in values])
+        reasons = read_reasons(session, table, [json.dumps(value).encode() for value in values])
     finally:
         close(session)
-    told = [f"the value field x{n} is not a {case[0]} without loss" for n, case in enumerate(LOSSY)]
-    assert found == told
+    expected = [f"the value field x{n} is not a {case[0]} without loss" for n, case in enumerate(LOSSY)]
+    assert reasons == expected
 
 
 NAIVE, MILLIS = datetime(2026, 2, 28, 10, 0), 1772272800000
@@ -178,10 +178,10 @@ NESTED_ROWS: list[tuple[dict[str, Any], tuple[Any, ...] | None]] = [
 def convert_to_plain(value: Any) -> Any:
     """A decoded value without Spark's rows."""
     if isinstance(value, dict):
-        return {name: convert_to_plain(one) for name, one in value.items()}
+        return {name: convert_to_plain(field) for name, field in value.items()}
     if isinstance(value, tuple):
         return tuple(map(convert_to_plain, value))
-    return [convert_to_plain(one) for one in value] if isinstance(value, list) else value
+    return [convert_to_plain(element) for element in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("word", ["json", "debezium-json"])
@@ -194,9 +194,9 @@ def test_schema_of_the_envelope_is_looked_at_inside_of_structs_maps_and_lists(sp
         payload = row if word == "json" else {"op": "c", "before": None, "after": row}
         texts.append(json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": payload}).encode())
     fmt = ValueFormat(word, options={"envelope": True} if word == "json" else {})
-    found = decode_values(spark, build_stage_table(fmt, NESTED), texts)
-    assert [None if reason else convert_to_plain(tuple(row)) for reason, row in found] == [
-        tuple(made) if made else None for _, made in NESTED_ROWS
+    results = decode_values(spark, build_stage_table(fmt, NESTED), texts)
+    assert [None if reason else convert_to_plain(tuple(row)) for reason, row in results] == [
+        tuple(row) if row else None for _, row in NESTED_ROWS
     ]
 
 
@@ -226,9 +226,12 @@ def test_number_inside_of_a_struct_without_a_schema_is_what_the_unit_says_or_bad
 @pytest.mark.parametrize("word", ["debezium-json", "json"])
 def test_unit_of_the_file_is_not_for_a_number_that_its_record_says_counts_something_else(spark, word: str) -> None:
     columns = (Column("at", "TIMESTAMP_NTZ"), Column("day", "DATE"), Column("s", "STRUCT<at: TIMESTAMP>"))
-    others = {"at": [TIME + "Date", CONNECT + "Date", TIME + "MicroTime"], "day": [TIME + "Timestamp", TIME + "Time"]}
+    names_by_field = {
+        "at": [TIME + "Date", CONNECT + "Date", TIME + "MicroTime"],
+        "day": [TIME + "Timestamp", TIME + "Time"],
+    }
     texts, expected = [], []
-    for field, name in [(field, name) for field, names in others.items() for name in names]:
+    for field, name in [(field, name) for field, names in names_by_field.items() for name in names]:
         row = [{"field": field, "name": name}]
         texts += [encode_envelope(word, row, {field: 20}), encode_envelope(word, row, {field: None, "x": 1})]
         kind = {"at": "TIMESTAMP_NTZ", "day": "DATE"}[field]
@@ -257,12 +260,12 @@ def test_nanoseconds_of_the_envelopes_schema_are_cut_where_that_is_asked_for(spa
     nano = {"field": "at", "name": TIME + "NanoTimestamp"}
     fields = [{"field": "after", "fields": [nano, {"field": "s", "fields": [nano]}]}]
     text = {"schema": {"fields": fields}, "payload": {"op": "c", "after": {"at": -1, "s": {"at": MILLIS * 10**6 + 7}}}}
-    told = []
+    results = []
     for nanoseconds in ("truncate", {"at": "truncate"}):
         fmt = ValueFormat("debezium-json", nanoseconds=nanoseconds)
         ((reason, row),) = decode_values(spark, build_stage_table(fmt, columns), [json.dumps(text).encode()])
-        told.append(reason or convert_to_plain(tuple(row)))
-    assert told == [
+        results.append(reason or convert_to_plain(tuple(row)))
+    assert results == [
         (datetime(1969, 12, 31, 23, 59, 59, 999999), (NAIVE,)),
         "the value field s is not a STRUCT<at: TIMESTAMP_NTZ> without loss",
     ]
@@ -325,9 +328,9 @@ def test_connects_json_schema_says_what_fields_mean_by_the_id_of_each_record(spa
         (8, {"deep": {"at": MILLIS}}),
     ]
     records = [b"\0" + id.to_bytes(4, "big") + json.dumps(value).encode() for id, value in texts]
-    found = decode_values(spark, build_stage_table(fmt, columns), records)
+    results = decode_values(spark, build_stage_table(fmt, columns), records)
     day = date(1970, 1, 1)
-    assert [None if reason else convert_to_plain(tuple(row)) for reason, row in found] == [
+    assert [None if reason else convert_to_plain(tuple(row)) for reason, row in results] == [
         (Decimal("123.45"), AT, [day, None], None),
         (Decimal("123.45"), None, None, None),
         (Decimal("1234.00"), AT, [day.replace(day=2)], None),
@@ -360,10 +363,10 @@ def test_key_means_what_its_own_schema_says_whatever_the_format_of_the_value(spa
     else:
         schema = {"type": "struct", "fields": KEY_SCHEMA}
         sent = [{"schema": schema, "payload": KEY_ROW}, plain, {"schema": schema, "payload": beyond}]
-        texts = [json.dumps(one).encode() for one in sent]
-    found = decode(spark, stage, [(text, b"{}") for text in texts], "key_reason", "key_struct")
+        texts = [json.dumps(key).encode() for key in sent]
+    results = decode(spark, stage, [(text, b"{}") for text in texts], "key_reason", "key_struct")
     good = (NAIVE, Decimal("123.45"))
-    assert [reason or tuple(key) for reason, key in found] == [
+    assert [reason or tuple(key) for reason, key in results] == [
         good, good, "the key field at is not a TIMESTAMP_NTZ without loss"]  # fmt: skip
 
 
@@ -371,5 +374,5 @@ def test_bare_key_in_an_envelope_is_the_time_that_its_schema_names(spark) -> Non
     columns, value = (Column("at", "TIMESTAMP_NTZ"),), ValueFormat("json", timestamp_unit="micros")
     stage = replace(build_stage_table(value, (Column("x", "INT"),), keys=columns), key=KeyFormat("json", ("at",)))
     named = {"schema": {"type": "int64", "name": TIME + "Timestamp"}, "payload": MILLIS}
-    texts = [json.dumps(one).encode() for one in (named, {"payload": MILLIS * 1000}, MILLIS * 1000)]
-    assert decode(spark, stage, [(one, b"{}") for one in texts], "key_struct.at") == [(NAIVE,)] * 3
+    texts = [json.dumps(key).encode() for key in (named, {"payload": MILLIS * 1000}, MILLIS * 1000)]
+    assert decode(spark, stage, [(text, b"{}") for text in texts], "key_struct.at") == [(NAIVE,)] * 3

@@ -74,9 +74,9 @@ def check_letters(workbench: Any, topic: str, bad: list[int], total: int) -> Non
     (batch,) = status["batches"]
     assert (batch["read"], batch["staged"], batch["dead_lettered"]) == (total, total - len(bad), len(bad))
     assert (status["dead_letters"], status["newest_dead_letter"]["topic"]) == (len(bad), topic)
-    shown = json.loads(workbench.run_cli("dead-letters", "poisoned", "--json", "--limit", "3").stdout)
-    assert (shown["waiting"], shown["replayed"], len(shown["dead_letters"])) == (len(bad), 0, 3)
-    assert shown["dead_letters"][0]["offset"] == bad[-1]
+    report = json.loads(workbench.run_cli("dead-letters", "poisoned", "--json", "--limit", "3").stdout)
+    assert (report["waiting"], report["replayed"], len(report["dead_letters"])) == (len(bad), 0, 3)
+    assert report["dead_letters"][0]["offset"] == bad[-1]
     assert f"offset={bad[-1]}" in workbench.run_cli("dead-letters", "poisoned").stdout
 
 
@@ -84,7 +84,7 @@ def check_replay(workbench: Any, topic: str, bad: list[int], total: int) -> None
     """After a wider schema two kinds can be read; of one key a newer row stands in the table, another was deleted."""
     kinds = len(KINDS)
     can_be_read = [offset for offset in bad if offset // EVERY % kinds in (2, 3, 6)]
-    newer, deleted, *others = can_be_read
+    newer, deleted, *other_records = can_be_read
     workbench.produce(topic, ({"id": newer}, {"id": newer, **GOOD, "n": 99}), ({"id": deleted}, None))
     wider = {"schema": "id BIGINT, amount DECIMAL(12,5), at TIMESTAMP, flag BOOLEAN, n BIGINT"}
     # scale 5 does not fit a column of scale 2: the table gets the type by hand, as the refusal says
@@ -92,16 +92,16 @@ def check_replay(workbench: Any, topic: str, bad: list[int], total: int) -> None
         workbench.run_spark_sql(f"ALTER TABLE lake.shop.poisoned {statement}")
     workbench.pipeline("poisoned", [topic], key=KEY, value=wider, source={"errors": {"tolerance": "all"}})
     workbench.flush("poisoned")
-    done = workbench.run_cli("dead-letters", "poisoned", "--replay", "--json")
-    result = json.loads(done.stdout)
+    process = workbench.run_cli("dead-letters", "poisoned", "--replay", "--json")
+    result = json.loads(process.stdout)
     assert (result["tried"], result["replayed"], result["still_bad"]) == (
         len(bad), len(can_be_read), len(bad) - len(can_be_read),
     )  # fmt: skip
-    assert result["inserted"] == len(others)
+    assert result["inserted"] == len(other_records)
     assert not [row for row in workbench.read_rows("shop.poisoned") if row["id"] == deleted]
     by_n = {row["n"]: row["id"] for row in workbench.read_rows("shop.poisoned")}
     assert by_n[99] == newer
-    assert len(workbench.read_rows("shop.poisoned")) == total - len(bad) + 1 + len(others)
+    assert len(workbench.read_rows("shop.poisoned")) == total - len(bad) + 1 + len(other_records)
     waiting = [
         r["offset"] for r in workbench.read_rows("shop.tidegate_poisoned_dead_letters") if r["replayed_at"] is None
     ]
@@ -172,8 +172,8 @@ def test_batch_with_bad_records_opens_no_dead_letters_of_earlier_offsets(workben
     workbench.flush("lettered")
     for number, file in enumerate(old):
         (tmp_path / str(number)).rename(file)
-    found = [(row["partition"], row["offset"], json.loads(row["key"])["id"]) for row in workbench.read_rows(letters)]
-    assert sorted(found) == sorted((n % 2, n // 2, n) for n in range(12))
+    places = [(row["partition"], row["offset"], json.loads(row["key"])["id"]) for row in workbench.read_rows(letters)]
+    assert sorted(places) == sorted((n % 2, n // 2, n) for n in range(12))
 
 
 def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flush_and_replay(workbench) -> None:
@@ -208,11 +208,14 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flus
     assert read_letters() == sorted(old + new, key=str)
     rows = [{"id": 10 * partition + number, "n": number + 1} for partition in (0, 1) for number in (0, 1)]
     assert workbench.read_rows("shop.recreated") == rows
-    shown = json.loads(workbench.run_cli("dead-letters", "recreated", "--json").stdout)["dead_letters"]
-    assert {(one["topic_id"] in first, one["value"][:3]) for one in shown} == {(True, "old"), (False, "new")}
-    done = workbench.run_cli("dead-letters", "recreated", "--replay")
-    assert "tried=4 replayed=0 still_bad=4" in done.stdout
-    assert "4 dead letters are of a topic that was deleted since" in done.stdout
+    dead_letters = json.loads(workbench.run_cli("dead-letters", "recreated", "--json").stdout)["dead_letters"]
+    assert {(letter["topic_id"] in first, letter["value"][:3]) for letter in dead_letters} == {
+        (True, "old"),
+        (False, "new"),
+    }
+    process = workbench.run_cli("dead-letters", "recreated", "--replay")
+    assert "tried=4 replayed=0 still_bad=4" in process.stdout
+    assert "4 dead letters are of a topic that was deleted since" in process.stdout
     assert read_letters() == sorted(old + new, key=str)
     assert workbench.run_cli("rebase", "recreated", "--to", "earliest", "--yes").returncode == 0
     workbench.pipeline("recreated", [topic], key=KEY, value={"schema": "id BIGINT, n INT"}, source=errors)
@@ -235,9 +238,9 @@ def test_two_replays_at_once_bring_each_dead_letter_of_a_table_without_a_key_in_
         {"stdout": PIPE, "stderr": PIPE},
     )
     both = [Popen(words, env=workbench.build_environment(), text=True, **pipes) for _ in range(2)]
-    told = [one.communicate(timeout=DEADLINE_SECONDS)[1] for one in both]
-    assert all("Traceback" not in text for text in told), told
-    assert any(one.returncode == 0 for one in both) or all("replay" in text for text in told), told
+    outputs = [process.communicate(timeout=DEADLINE_SECONDS)[1] for process in both]
+    assert all("Traceback" not in text for text in outputs), outputs
+    assert any(process.returncode == 0 for process in both) or all("replay" in text for text in outputs), outputs
     again = workbench.run_cli("dead-letters", "twice", "--replay", "--json")
     assert again.returncode == 0, again.stderr
     expected = [{"id": 10 * p + n, "n": 2**31 if n % 2 else n} for p in (0, 1) for n in range(6)]
@@ -247,7 +250,11 @@ def test_two_replays_at_once_bring_each_dead_letter_of_a_table_without_a_key_in_
     workbench.run_spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.twice', {before})")
     assert len(workbench.read_rows("shop.twice")) == 6
     (status,) = json.loads(workbench.run_cli("status", "twice", "--json").stdout)["pipelines"]
-    assert [one for one in status["warnings"] if "dead letters=6 count as replayed, and their rows are gone" in one]
+    assert [
+        warning
+        for warning in status["warnings"]
+        if "dead letters=6 count as replayed, and their rows are gone" in warning
+    ]
     assert json.loads(workbench.run_cli("dead-letters", "twice", "--replay", "--json").stdout)["replayed"] == 6
     assert sorted(workbench.read_rows("shop.twice"), key=lambda row: row["id"]) == expected
     workbench.produce(topic, (None, {"id": 99, "n": 9}, {"partition": 1}))

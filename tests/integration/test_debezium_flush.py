@@ -62,13 +62,13 @@ def test_delete_without_a_record_key_finds_it_in_before(workbench) -> None:
 
 
 def test_event_that_is_not_understood_is_an_error_not_an_insert(spark) -> None:
-    told = {
+    events = {
         "unknown op=x": {"before": None, "after": build_row(1, "a"), "op": "x"},
         "no op": {"before": None, "after": build_row(1, "a")},
         "no after": {"before": None, "after": None, "op": "u"},
     }
     columns = (Column("id", "BIGINT"), Column("name", "STRING"))
     stage = decoding.build_stage_table(ValueFormat("debezium-json"), columns, (Column("id", "BIGINT"),))
-    records = [(b'{"id": 1}', json.dumps(event).encode()) for event in told.values()]
-    found = decoding.decode(spark, stage, records, "reason")
-    assert [part for part, (reason,) in zip(told, found, strict=True) if part not in str(reason)] == []
+    records = [(b'{"id": 1}', json.dumps(event).encode()) for event in events.values()]
+    results = decoding.decode(spark, stage, records, "reason")
+    assert [part for part, (reason,) in zip(events, results, strict=True) if part not in str(reason)] == []

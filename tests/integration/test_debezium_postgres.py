@@ -162,9 +162,9 @@ def test_iceberg_ends_as_postgres_row_by_row_and_type_by_type(workbench, source:
 
     for name, (key, schema) in BANK.items():
         columns = [part.split()[0] for part in (schema + (", note STRING" if key == "aid" else "")).split(", ")]
-        held = workbench.load_iceberg(f"bank.{name}").scan().to_arrow().select(columns).to_pylist()
-        asked = database.read_rows(f"SELECT {', '.join(columns)} FROM {name}")
-        assert sorted(map(repr, (tuple(row.values()) for row in held))) == sorted(map(repr, asked)), name
+        table_rows = workbench.load_iceberg(f"bank.{name}").scan().to_arrow().select(columns).to_pylist()
+        database_rows = database.read_rows(f"SELECT {', '.join(columns)} FROM {name}")
+        assert sorted(map(repr, (tuple(row.values()) for row in table_rows))) == sorted(map(repr, database_rows)), name
     landed = sorted(postgres_types.read(workbench.read_rows("bank.everything")), key=lambda row: row["id"])
     assert_equal(landed, postgres_types.compute_rows(database.read_rows, "everything"))
     check_values_without_counterpart(workbench, source)
@@ -198,13 +198,13 @@ def assert_equal(landed: list[dict[str, Any]], expected: list[dict[str, Any]]) -
 def check_values_without_counterpart(workbench: Any, source: Source) -> None:
     """NaN as a decimal, infinite times and those before the year 1 are set aside; all else of that table lands."""
     schema = "id INT, amount DECIMAL(12,2), at TIMESTAMP_NTZ, day DATE, atz TIMESTAMP"
-    one = {**build_table(source, "odd", "id", schema), "key": {"fields": ["id"], "schema": "id INT"}}
+    table = {**build_table(source, "odd", "id", schema), "key": {"fields": ["id"], "schema": "id INT"}}
     errors = {"errors": {"tolerance": "all"}}
-    workbench.pipeline("odd", [source.topic("odd")], source=errors, tables=[one])
+    workbench.pipeline("odd", [source.topic("odd")], source=errors, tables=[table])
     workbench.flush("odd")
     letters = {row["key"].decode(): row["message"] for row in workbench.read_rows("bank.tidegate_odd_dead_letters")}
-    told = {key.partition('"payload":')[2]: message for key, message in letters.items()}
-    assert told == {
+    messages = {key.partition('"payload":')[2]: message for key, message in letters.items()}
+    assert messages == {
         '{"id":1}}': "the value field amount is not a DECIMAL(12,2) without loss",
         **{f'{{"id":{n}}}}}': "the value field at is not a TIMESTAMP_NTZ without loss" for n in (3, 4)},
         '{"id":5}}': "the value field day is not a DATE without loss",

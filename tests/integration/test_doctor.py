@@ -68,27 +68,30 @@ def ask(workbench: Any, settings: dict[str, str], *names: str, **words: Any) -> 
         "AIRFLOW_CONN_KAFKA_DEFAULT": json.dumps({"conn_type": "kafka", "extra": settings}),
     }
     resolve = partial(read_connection_from_env, environ=environment)
-    found = diagnose(workbench.include, resolve, names, **{"is_read_only": True, "seconds": 60, **words}).findings
-    assert PASSWORD not in str(found)
-    assert WRONG not in str(found)
-    return found
+    findings = diagnose(workbench.include, resolve, names, **{"is_read_only": True, "seconds": 60, **words}).findings
+    assert PASSWORD not in str(findings)
+    assert WRONG not in str(findings)
+    return findings
 
 
-def list_errors(found: list[Any]) -> list[str]:
-    return [f"{one.check}: {one.cause}" for one in found if one.severity is Severity.ERROR]
+def list_errors(findings: list[Any]) -> list[str]:
+    return [f"{finding.check}: {finding.cause}" for finding in findings if finding.severity is Severity.ERROR]
 
 
 def test_documented_rights_are_enough_and_everything_is_looked_at(workbench: Any, broker: GuardedBroker) -> None:
     write_two_pipelines(workbench, {})
-    found = ask(workbench, broker.settings("tidegate", PASSWORD), is_read_only=False)
-    assert list_errors(found) == []
-    right = {one.check for one in found if one.severity is Severity.OK}
+    findings = ask(workbench, broker.settings("tidegate", PASSWORD), is_read_only=False)
+    assert list_errors(findings) == []
+    right = {finding.check for finding in findings if finding.severity is Severity.OK}
     assert right >= {
         "files.connections", "kafka.login", "kafka.brokers", "kafka.topics", "kafka.group", "catalog.login",
         "catalog.commit", "catalog.store", "catalog.tables", "pipeline.position", "spark.reachable", "spark.version",
         "spark.jars", "spark.extensions", "spark.catalogs", "spark.clock",
     }  # fmt: skip
-    assert sorted(one.used_by for one in found if one.check == "pipeline.position") == [("one",), ("two",)]
+    assert sorted(finding.used_by for finding in findings if finding.check == "pipeline.position") == [
+        ("one",),
+        ("two",),
+    ]
 
 
 # the name of a mistake, and the pipeline's source with it
@@ -112,12 +115,12 @@ def test_mistakes_at_the_brokers_are_found_and_the_other_pipeline_is_looked_at(
         table = {"name": f"lake.shop.m{number}", "disjoint_keys": True}
         file = {"source": {"key": KEY, "value": VALUE, **source}, "tables": [table]}
         (workbench.include / "pipelines" / f"m{number}.yaml").write_text(json.dumps(file))
-    found = ask(workbench, broker.settings("tidegate", PASSWORD))
+    findings = ask(workbench, broker.settings("tidegate", PASSWORD))
     for number, name in enumerate(MISTAKEN_SOURCES):
-        assert require_found(name, found).used_by == (f"m{number}",)
-    require_found("retention-short", found)
-    assert ("two",) in [one.used_by for one in found if one.check == "pipeline.position"]
-    of_missing = [one for one in found if one.severity is Severity.ERROR and "m0" in one.used_by]
+        assert require_found(name, findings).used_by == (f"m{number}",)
+    require_found("retention-short", findings)
+    assert ("two",) in [finding.used_by for finding in findings if finding.check == "pipeline.position"]
+    of_missing = [finding for finding in findings if finding.severity is Severity.ERROR and "m0" in finding.used_by]
     assert len(of_missing) == 1, "what follows from it is not told"
 
 
@@ -142,11 +145,11 @@ def test_log_in_that_is_refused_is_told_from_brokers_that_are_down(
             f"m{number}", ["orders"], key=KEY, value=VALUE, source=source, tables=[{"name": f"pond.shop.m{number}"}]
         )
     monkeypatch.setattr(workbench, "build_environment", lambda: environment)
-    found = ask(workbench, settings)
+    findings = ask(workbench, settings)
     for number, name in enumerate(MISTAKEN_SETTINGS):
-        require_found(name, [one for one in found if one.used_by == (f"m{number}",)])
-    assert len(list_errors(found)) == len(MISTAKEN_SETTINGS)
-    looked_at = {name for one in found if one.check == "catalog.tables" for name in one.used_by}
+        require_found(name, [finding for finding in findings if finding.used_by == (f"m{number}",)])
+    assert len(list_errors(findings)) == len(MISTAKEN_SETTINGS)
+    looked_at = {name for finding in findings if finding.check == "catalog.tables" for name in finding.used_by}
     assert looked_at == {"one", "two", "m0", "m1", "m2"}
 
 
@@ -155,16 +158,16 @@ def test_publication_without_the_right_to_write_is_found(workbench: Any, broker:
     (workbench.include / "publications").mkdir()
     publication = "table: lake.shop.one\ntopic: out\nkey: {fields: [id]}\n"
     (workbench.include / "publications" / "back.yaml").write_text(publication)
-    found = ask(workbench, broker.settings("tidegate", PASSWORD))
-    require_found("publication-without-write", found)
+    findings = ask(workbench, broker.settings("tidegate", PASSWORD))
+    require_found("publication-without-write", findings)
     broker.allow("tidegate", "TOPIC", "out", "WRITE")
     require = partial(require_found, "topic-not-compacted")
     wait_until(lambda: _is_found(require, ask(workbench, broker.settings("tidegate", PASSWORD), "back")), "the right")
 
 
-def _is_found(require: Any, found: list[Any]) -> bool:
+def _is_found(require: Any, findings: list[Any]) -> bool:
     try:
-        return bool(require(found))
+        return bool(require(findings))
     except AssertionError:
         return False
 
@@ -189,8 +192,8 @@ def test_records_of_the_future_are_found(workbench: Any, stack: Any) -> None:
     soon = int(1000 * (time.time() + 1800))  # brokers refuse what is more than an hour ahead
     producer.produce(topic, b'{"id": 1}', b"{}", partition=1, timestamp=soon)
     assert producer.flush(60) == 0
-    found = diagnose(workbench.include, workbench.resolve(), is_read_only=True, seconds=60).findings
-    [clock] = [one for one in found if one.check == "kafka.clock"]
+    findings = diagnose(workbench.include, workbench.resolve(), is_read_only=True, seconds=60).findings
+    [clock] = [finding for finding in findings if finding.check == "kafka.clock"]
     assert (clock.severity, clock.used_by) == (Severity.WARNING, ("one",))
     ahead = float(clock.cause.partition("ahead_seconds=")[2].split()[0])
     assert 1500 < ahead <= 1800
@@ -203,8 +206,8 @@ def greet(listening: socket.socket) -> None:
         while True:
             opened.append(listening.accept()[0])
             opened[-1].sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
-    for one in opened:
-        one.close()
+    for connection in opened:
+        connection.close()
 
 
 def test_server_that_greets_and_answers_no_more_ends_with_the_process(workbench: Any) -> None:
@@ -215,34 +218,34 @@ def test_server_that_greets_and_answers_no_more_ends_with_the_process(workbench:
         thread.start()
         remote = f"sc://127.0.0.1:{listening.getsockname()[1]}"
         workbench.pipeline("one", [topic], key=KEY, value=VALUE, spark={"remote": remote})
-        done = workbench.run_process("doctor", "--json", "--timeout", "10", "--read-only")
+        process = workbench.run_process("doctor", "--json", "--timeout", "10", "--read-only")
         listening.shutdown(socket.SHUT_RDWR)
         thread.join(60)
-    report = json.loads(done.stdout)
-    assert (done.returncode, report["errors"], done.stderr) == (1, 1, "")
-    found = require_found("spark-stuck", [SimpleNamespace(**one) for one in report["findings"]])
-    assert found.used_by == ["one"]
+    report = json.loads(process.stdout)
+    assert (process.returncode, report["errors"], process.stderr) == (1, 1, "")
+    finding = require_found("spark-stuck", [SimpleNamespace(**entry) for entry in report["findings"]])
+    assert finding.used_by == ["one"]
 
 
 def test_command_says_that_all_is_well(workbench: Any) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("one", [topic], key=KEY, value=VALUE)
-    done = workbench.run_cli("doctor")
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.splitlines()[-1].startswith("0 errors, 0 warnings, ")
+    process = workbench.run_cli("doctor")
+    assert process.returncode == 0, process.stdout
+    assert process.stdout.splitlines()[-1].startswith("0 errors, 0 warnings, ")
     assert workbench.run_cli("doctor", "nobody").returncode == 1
 
 
 def test_bigquery_is_looked_at_and_nothing_is_left(workbench: Any, dwh: Any) -> None:
     topic = workbench.topic(2)
     dwh.pipeline("one", [topic], key=KEY, value=VALUE)
-    found = diagnose(workbench.include, workbench.resolve(), seconds=60).findings
-    assert list_errors(found) == []
-    assert {one.check for one in found if "project=" in one.cause} == {
+    findings = diagnose(workbench.include, workbench.resolve(), seconds=60).findings
+    assert list_errors(findings) == []
+    assert {finding.check for finding in findings if "project=" in finding.cause} == {
         "catalog.login", "catalog.namespace", "catalog.store"
     }  # fmt: skip
     dwh.sql(f"CREATE SCHEMA {dwh.dataset}")
-    found = diagnose(workbench.include, workbench.resolve(), seconds=60).findings
-    assert list_errors(found) == []
-    assert [one.check for one in found if "dry run" in one.cause] == ["catalog.commit"]
+    findings = diagnose(workbench.include, workbench.resolve(), seconds=60).findings
+    assert list_errors(findings) == []
+    assert [finding.check for finding in findings if "dry run" in finding.cause] == ["catalog.commit"]
     assert (dwh.tables(), dwh.list_staging_files()) == ([], [])

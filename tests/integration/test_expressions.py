@@ -46,22 +46,22 @@ FAILING = [
 def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(spark, chance: str) -> None:
     kinds = {"n": "INT", "v": "STRING"}
     columns = (*ID, *(Column(f"{n}{k}", kind) for n, kind in kinds.items() for k in range(len(FAILING))))
-    made = ", ".join(f"{each.format(k)} AS x{k}" for k, (each, *_) in enumerate(FAILING))
-    stage = build_stage_table(f"SELECT id, {made}{chance} FROM record", columns)
+    expressions = ", ".join(f"{each.format(k)} AS x{k}" for k, (each, *_) in enumerate(FAILING))
+    stage = build_stage_table(f"SELECT id, {expressions}{chance} FROM record", columns)
     texts = [f"{{{text.format(k)}}}" for k, (_, good, bad, _) in enumerate(FAILING) for text in (good, bad)]
-    found = decoding.decode(spark, stage, build_records(*texts, None), "reason", "fate", "value_struct")
-    assert [(reason, fate, row[f"x{k}"]) for k, (reason, fate, row) in enumerate(found[:-1:2])] == [
+    results = decoding.decode(spark, stage, build_records(*texts, None), "reason", "fate", "value_struct")
+    assert [(reason, fate, row[f"x{k}"]) for k, (reason, fate, row) in enumerate(results[:-1:2])] == [
         (None, "staged", value) for *_, value in FAILING
     ]
-    assert found[1::2] == [(f"select: x{k} fails for this record", "bad", None) for k in range(len(FAILING))]
-    assert found[-1] == (None, "staged", None)
+    assert results[1::2] == [(f"select: x{k} fails for this record", "bad", None) for k in range(len(FAILING))]
+    assert results[-1] == (None, "staged", None)
 
 
 def test_record_whose_offset_is_too_large_for_select_is_bad_and_takes_no_other_down(spark) -> None:
     stage = build_stage_table("SELECT id, CAST(offset + 9223372036854775806 AS BIGINT) AS x FROM record")
-    found = decoding.decode(spark, stage, build_records("{}", None, "{}", "{}"), "reason", "fate", "value_struct.x")
+    results = decoding.decode(spark, stage, build_records("{}", None, "{}", "{}"), "reason", "fate", "value_struct.x")
     bad = ("select: x fails for this record", "bad", None)
-    assert found == [(None, "staged", 2**63 - 2), (None, "staged", None), bad, bad]
+    assert results == [(None, "staged", 2**63 - 2), (None, "staged", None), bad, bad]
 
 
 def test_condition_may_depend_on_chance_and_on_the_time(spark) -> None:
@@ -79,7 +79,7 @@ def test_record_whose_condition_does_not_hold_is_a_delete_where_that_is_asked(
     spark, retracts: tuple[str, ...], without_answer: str
 ) -> None:
     stage = build_stage_table(when="n > 0", retracts=retracts)
-    found = decoding.decode(
+    results = decoding.decode(
         spark,
         stage,
         build_records('{"n": 1}', '{"n": 0}', '{"v": "x"}', None, '{"n": "x"}'),
@@ -87,12 +87,12 @@ def test_record_whose_condition_does_not_hold_is_a_delete_where_that_is_asked(
         "fate",
         "value_struct.n",
     )
-    assert found == [
+    assert results == [
         ("u", "staged", 1),
         ("d", "staged", None) if retracts else ("u", "filtered", 0),
         ("d" if without_answer == "staged" else "u", without_answer, None),
         ("d", "staged", None),
-        (found[4][0], "bad", None),
+        (results[4][0], "bad", None),
     ]
 
 
@@ -100,9 +100,9 @@ def test_delete_by_when_carries_its_sequence_and_route_decides_first(spark) -> N
     """Route chooses records with a number below 3, of which the condition makes one a delete."""
     stage = build_stage_table(when="v = 'open'", retracts=("false", "null"), sequence=("n",), route=Route("n", "[12]"))
     texts = ('{"n": 1, "v": "open"}', '{"n": 2, "v": "shut"}', '{"n": 3, "v": "shut"}')
-    found = decoding.decode(spark, stage, build_records(*texts), "op", "sequence.n", "fate")
-    assert found[:2] == [("u", 1, "staged"), ("d", 2, "staged")]
-    assert found[2][2] == "filtered"
+    results = decoding.decode(spark, stage, build_records(*texts), "op", "sequence.n", "fate")
+    assert results[:2] == [("u", 1, "staged"), ("d", 2, "staged")]
+    assert results[2][2] == "filtered"
 
 
 def test_table_without_deletes_ignores_them(spark) -> None:
@@ -114,14 +114,14 @@ def change(word: str, kind: str, table: str, before: dict[str, Any] | None, afte
     """One change of a row in a table of the source; `kind` is a letter of Debezium's."""
     row = after or before
     old = [{k: v for k, v in before.items() if after[k] != v}] if before and after else None
-    words = {"c": "insert", "u": "update", "d": "delete"}
-    told = {
+    kinds = {"c": "insert", "u": "update", "d": "delete"}
+    events = {
         "debezium-json": {"op": kind, "before": before, "after": after, "source": {"table": table}},
-        "maxwell-json": {"type": words[kind], "table": table, "data": row, **({"old": old[0]} if old else {})},
-        "canal-json": {"type": words[kind].upper(), "table": table, "isDdl": False, "data": [row], "old": old},
+        "maxwell-json": {"type": kinds[kind], "table": table, "data": row, **({"old": old[0]} if old else {})},
+        "canal-json": {"type": kinds[kind].upper(), "table": table, "isDdl": False, "data": [row], "old": old},
         "ogg-json": {"op_type": kind.upper().replace("C", "I"), "table": table, "before": before, "after": after},
     }
-    return json.dumps(told[word]).encode()
+    return json.dumps(events[word]).encode()
 
 
 SHOWN = {"debezium-json": "value.source.table"}  # elsewhere value.table
@@ -146,26 +146,26 @@ def test_change_event_of_another_source_table_deletes_no_row_of_the_same_key(
     five, six = {"id": "5", "v": "a"}, {"id": "6", "v": "a"}
     events = [("c", None, five), ("u", five, six), ("d", six, None)]
     values = [change(word, kind, table, *rows) for table in ("orders", "customers") for kind, *rows in events]
-    found = decoding.decode(spark, stage, [(None, value) for value in values], "key_struct.id", "op", "fate")
-    assert sorted((id, op) for id, op, fate in found if fate == "staged") == [
+    results = decoding.decode(spark, stage, [(None, value) for value in values], "key_struct.id", "op", "fate")
+    assert sorted((id, op) for id, op, fate in results if fate == "staged") == [
         ("5", "c"), ("5", "d"), ("6", "d"), ("6", "u"),
     ]  # fmt: skip
-    assert {fate for _, _, fate in found} == {"staged", "filtered"}
+    assert {fate for _, _, fate in results} == {"staged", "filtered"}
 
 
 @pytest.mark.parametrize("condition", ["coalesce(v, '') = 'open'", "n > 0 AND v <=> 'open' AND true"])
 def test_delete_passes_a_condition_on_its_row_that_no_row_of_nulls_meets(spark, condition: str) -> None:
-    found = decoding.decode(
+    results = decoding.decode(
         spark, build_stage_table(when=condition), build_records('{"n": 1, "v": "open"}', "{}", None), "op", "fate"
     )
-    assert found == [("u", "staged"), ("u", "filtered"), ("d", "staged")]
+    assert results == [("u", "staged"), ("u", "filtered"), ("d", "staged")]
 
 
 def test_condition_on_kafkas_metadata_is_asked_of_a_tombstone_and_one_on_its_row_is_not(spark) -> None:
     stage = build_stage_table(when="kind['k'] = X'61' AND n > 0", metadata={"kind": "headers"})
     headers: list[list[tuple[str, bytes]]] = [[("k", b"a")], [("k", b"b")], []]
-    found = decoding.decode(spark, stage, build_records(None, None, None), "op", "fate", headers=headers)
-    assert found == [("d", "staged"), ("d", "filtered"), ("d", "staged")]
+    results = decoding.decode(spark, stage, build_records(None, None, None), "op", "fate", headers=headers)
+    assert results == [("d", "staged"), ("d", "filtered"), ("d", "staged")]
 
 
 NAMES = {"flat": ("", None, "id"), "prefix": ("k_", None, "k_id"), "struct": ("", "the key", "`the key`.id")}
@@ -191,8 +191,8 @@ def test_condition_sees_the_keys_column_where_the_value_leaves_it_out(spark) -> 
     """The row has the key's value there; a delete has no row, and passes the condition on it."""
     sent = build_records('{"v": "a"}', '{"id": 1, "v": "b"}', '{"v": "c"}', None)
     stage = build_stage_table(when="id < 2", route=Route("id", "[1-9]"))
-    found = decoding.decode(spark, stage, sent, "op", "fate")
-    assert found == [("u", "filtered"), ("u", "staged"), ("u", "filtered"), ("d", "staged")]
+    results = decoding.decode(spark, stage, sent, "op", "fate")
+    assert results == [("u", "filtered"), ("u", "staged"), ("u", "filtered"), ("d", "staged")]
 
 
 def test_old_row_of_an_event_that_changes_the_key_is_deleted_whatever_is_asked_of_the_key(spark) -> None:
@@ -200,8 +200,8 @@ def test_old_row_of_an_event_that_changes_the_key_is_deleted_whatever_is_asked_o
     stage = decoding.build_stage_table(ValueFormat("debezium-json", columns), columns, (Column("id", "STRING"),))
     stage = replace(stage, key=KeyFormat(fields=("id",), from_value=True), when="id <> '5' AND v IS NOT NULL")
     event = change("debezium-json", "u", "orders", {"id": "6", "v": "a"}, {"id": "5", "v": "a"})
-    found = decoding.decode(spark, stage, [(None, event)], "key_struct.id", "op", "fate")
-    assert sorted(found) == [("5", "u", "filtered"), ("6", "d", "staged")]
+    results = decoding.decode(spark, stage, [(None, event)], "key_struct.id", "op", "fate")
+    assert sorted(results) == [("5", "u", "filtered"), ("6", "d", "staged")]
 
 
 def test_rows_are_chosen_by_a_column_of_the_key_that_the_value_does_not_repeat(workbench) -> None:
@@ -217,8 +217,8 @@ def test_rows_are_chosen_by_a_column_of_the_key_that_the_value_does_not_repeat(w
     workbench.produce(topic, ({"id": 4}, None), ({"id": 1}, None), ({"id": 5}, {"name": "off"}))
     workbench.flush("chosen")
     names = ("gone", "retracted")
-    found = {name: [(row["id"], row["name"]) for row in workbench.read_rows(f"shop.{name}")] for name in names}
-    assert found == {"gone": [(2, "n2"), (5, "off")], "retracted": [(3, "n3")]}
+    rows = {name: [(row["id"], row["name"]) for row in workbench.read_rows(f"shop.{name}")] for name in names}
+    assert rows == {"gone": [(2, "n2"), (5, "off")], "retracted": [(3, "n3")]}
 
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -246,8 +246,8 @@ def test_row_leaves_the_table_when_its_condition_no_longer_holds(workbench, more
     if "history" not in more:
         assert [(row["id"], row["lsn"]) for row in rows] == [(3, 3), (4, 1), (5, 1)]
         return
-    found = sorted((row["id"], row["valid_from"], row["valid_to"]) for row in rows)
-    assert found == [(0, 1, 3), (1, 1, 3), (2, 1, 3), (3, 1, None), (4, 1, None), (5, 1, None)]
+    versions = sorted((row["id"], row["valid_from"], row["valid_to"]) for row in rows)
+    assert versions == [(0, 1, 3), (1, 1, 3), (2, 1, 3), (3, 1, None), (4, 1, None), (5, 1, None)]
 
 
 EVENT = '{"op": "%s", "before": %s, "after": %s, "source": {"lsn": 1}}'
@@ -264,9 +264,9 @@ def test_deletes_are_ordered_by_what_select_makes_of_the_row_that_they_show(spar
         None,
         EVENT % ("u", "null", row % (3, -1)),
     ]
-    asked = ("reason", "op", "sequence.at", "sequence.n", "value_struct.at")
-    found = decoding.decode(spark, stage, build_records(*texts), *asked)
-    assert found == [
+    expressions = ("reason", "op", "sequence.at", "sequence.n", "value_struct.at")
+    results = decoding.decode(spark, stage, build_records(*texts), *expressions)
+    assert results == [
         (None, "c", 10, 7, 10),
         (None, "d", 20, 8, None),
         (None, "d", None, None, None),
@@ -280,8 +280,8 @@ def test_delete_whose_sequence_cannot_be_made_is_bad(spark, keys_only: bool) -> 
     select = "SELECT *, CAST(v AS INT) AS at, CAST(10 / n AS INT) AS part FROM record"
     stage = build_stage_table(select, sequence=("at", "part"), delete_when="id = 1")
     texts = ['{"id": 1, "v": "x", "n": 1}', '{"id": 1, "v": "5", "n": 0}', '{"id": 2, "v": "x", "n": 1}']
-    found = decoding.decode(spark, replace(stage, keys_only=keys_only), build_records(*texts), "reason")
-    assert found == [
+    results = decoding.decode(spark, replace(stage, keys_only=keys_only), build_records(*texts), "reason")
+    assert results == [
         ("select: at is not a INT",),
         ("select: part fails for this record",),
         ("select: at is not a INT",),
@@ -311,5 +311,5 @@ def test_column_that_select_makes_orders_the_records(workbench, history: str) ->
     if history == "none":
         assert sorted((row["id"], row["n"], row["lsn"]) for row in rows) == [(1, 1, 5), (2, 2, 10)]
         return
-    found = sorted((row["id"], row["n"], row["valid_from"], row["valid_to"]) for row in rows)
-    assert found == [(1, 1, 5, None), (1, 2, 4, 5), (2, 1, 5, 10), (2, 2, 10, None), (3, 3, 8, 9)]
+    versions = sorted((row["id"], row["n"], row["valid_from"], row["valid_to"]) for row in rows)
+    assert versions == [(1, 1, 5, None), (1, 2, 4, 5), (2, 1, 5, 10), (2, 2, 10, None), (3, 3, 8, 9)]

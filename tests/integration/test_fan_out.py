@@ -163,9 +163,9 @@ def test_records_name_tables_whose_key_is_one_column_or_has_a_prefix(workbench, 
     workbench.flush("keyed")
     workbench.produce(topic, ({"id": 0}, None), ({"id": 1}, {"type": "b", "name": "new"}))
     workbench.flush("keyed")
-    found = [
+    rows = [
         (row["k"]["id"] if "into" in more else row["k_id"], row["name"])
         for name in ("of_a", "of_b")
         for row in workbench.read_rows(f"shop.{name}")
     ]
-    assert found == [(2, "n2"), (1, "new"), (3, "n3")]
+    assert rows == [(2, "n2"), (1, "new"), (3, "n3")]

@@ -18,15 +18,15 @@ EXPRESSION_ID = re.compile(r"#\d+L?")
 
 
 def build_table(attempt: str, **more: Any) -> StageTable:
-    found = decoding.build_stage_table(ValueFormat("json"), COLUMNS, keys=COLUMNS[:1], **more)
-    return replace(found, key=KeyFormat("json", ("id",)), attempt=attempt)
+    stage_table = decoding.build_stage_table(ValueFormat("json"), COLUMNS, keys=COLUMNS[:1], **more)
+    return replace(stage_table, key=KeyFormat("json", ("id",)), attempt=attempt)
 
 
 def build_batch(spark: Any, batch: int, table: StageTable) -> Any:
     """The rows that batch N would have of four records in two partitions."""
     from tidegate_spark.stage import job as stage_job
 
-    asked = StageJob("p", batch, RANGES, "read_committed", (table,))
+    job = StageJob("p", batch, RANGES, "read_committed", (table,))
     value = "CAST(to_json(struct(id, 'n' AS name)) AS BINARY) AS value"
     frame = spark.range(4).selectExpr(
         "CAST(to_json(struct(id)) AS BINARY) AS key", value, "'t' AS topic", "CAST(id % 2 AS INT) AS partition",
@@ -34,7 +34,7 @@ def build_batch(spark: Any, batch: int, table: StageTable) -> Any:
         "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>) AS headers",
     )  # fmt: skip
     texts = frame.selectExpr("*", "CAST(key AS STRING) AS key_text", "CAST(value AS STRING) AS value_text")
-    return stage_job.decode(texts, table).selectExpr(*stage_job._list_columns(asked, table))
+    return stage_job.decode(texts, table).selectExpr(*stage_job._list_columns(job, table))
 
 
 def read_generated_code(frame: Any) -> list[str]:

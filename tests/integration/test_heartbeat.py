@@ -37,14 +37,14 @@ def test_a_heartbeat_record_tells_position_and_the_time_that_a_connector_vouches
         "beating", [topic, connector], key=KEY, value=VALUE, heartbeat={"produce": True, "topic": beats},
         source={"group": f"g-{topic}"}, table={"disjoint_keys": True},
     )  # fmt: skip
-    told = int(time.time() * 1000) - 5000
+    source_ms = int(time.time() * 1000) - 5000
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "a"}))
-    workbench.produce(connector, (None, {"ts_ms": told}, {"timestamp": told}))
+    workbench.produce(connector, (None, {"ts_ms": source_ms}, {"timestamp": source_ms}))
     workbench.flush("beating")
     [(key, value)] = read_records(workbench, beats, 1)
     assert key == {"pipeline": "beating", "table": "lake.shop.beating"}
     assert value["position"] == {topic: {"0": 1, "1": 0}}
-    assert (value["group"], value["batch"], value["lag"], value["valid_through_ms"]) == (f"g-{topic}", 1, 0, told)
+    assert (value["group"], value["batch"], value["lag"], value["valid_through_ms"]) == (f"g-{topic}", 1, 0, source_ms)
     assert workbench.committed("beating") == {topic: {0: 1, 1: 0}, connector: {0: 1}}
 
 

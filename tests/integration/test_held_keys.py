@@ -81,9 +81,9 @@ def test_closed_version_keeps_its_values_where_its_parts_stand_in_another_order(
         workbench.produce(topic, *(({"id": i}, {"id": i, "s": {"a": f"a{number}", "b": f"b{number}"}}) for i in (1, 2)))
         workbench.flush("versions")
         workbench.run_spark_sql("DELETE FROM lake.shop.versions_changes")  # as when they are forgotten
-    found = [(row["id"], row["s"], row["is_current"]) for row in workbench.read_rows("shop.versions")]
+    versions = [(row["id"], row["s"], row["is_current"]) for row in workbench.read_rows("shop.versions")]
     parts = [{"b": f"b{number}", "a": f"a{number}"} for number in range(2)]
-    assert sorted(found, key=repr) == [(i, parts[number], number == 1) for i in (1, 2) for number in range(2)]
+    assert sorted(versions, key=repr) == [(i, parts[number], number == 1) for i in (1, 2) for number in range(2)]
 
 
 def test_table_whose_partitions_column_was_dropped_is_merged_into_by_the_way_that_is_told(workbench) -> None:

@@ -59,7 +59,7 @@ DEEP = "ARRAY<MAP<STRING, ARRAY<MAP<INT, STRING>>>>"
 
 
 @pytest.mark.parametrize(
-    ("kind", "one", "other", "is_same"),
+    ("kind", "left", "right", "is_same"),
     [
         ("MAP<STRING, TIMESTAMP>", f"map('a', {MICRO})", f"map('a', {NEXT})", False),
         ("MAP<STRING, INT>", "map('a', 1, 'b', NULL)", "map('b', NULL, 'a', 1)", True),
@@ -76,13 +76,13 @@ DEEP = "ARRAY<MAP<STRING, ARRAY<MAP<INT, STRING>>>>"
     ],
 )  # fmt: skip
 def test_values_with_maps_are_the_same_where_all_that_their_type_holds_is(
-    spark, kind: str, one: str, other: str, is_same: bool
+    spark, kind: str, left: str, right: str, is_same: bool
 ) -> None:
     """Spark compares no maps, and its JSON has no microseconds, and the entries as they come."""
     column = ("it's", parse_type(kind))
-    sides = (f"(SELECT CAST({value} AS {kind}) AS `it's`) {name}" for name, value in (("x", one), ("y", other)))
-    asked = f"{render_spark_comparable(column, 'x')} <=> {render_spark_comparable(column, 'y')}"
-    ((answer,),) = spark.sql(f"SELECT {asked} FROM {' CROSS JOIN '.join(sides)}").collect()
+    sides = (f"(SELECT CAST({value} AS {kind}) AS `it's`) {name}" for name, value in (("x", left), ("y", right)))
+    condition = f"{render_spark_comparable(column, 'x')} <=> {render_spark_comparable(column, 'y')}"
+    ((answer,),) = spark.sql(f"SELECT {condition} FROM {' CROSS JOIN '.join(sides)}").collect()
     assert answer is is_same
 
 
@@ -117,10 +117,10 @@ EVENTS = {
 def build_event(op: str | None, id: int, at: int, row: Any) -> tuple[Any, ...]:
     """A change at a time of the source; the brokers' time is later, as with a connector that catches up."""
     ms = int(convert_to_time(at).timestamp() * 1000)
-    told = op and build_debezium_event(
+    value = op and build_debezium_event(
         op, {"id": id, "name": "before"}, row and {"id": id, **row}, source={"ts_ms": ms}
     )
-    return {"id": id}, told, {"timestamp": int(convert_to_time(60).timestamp() * 1000)}
+    return {"id": id}, value, {"timestamp": int(convert_to_time(60).timestamp() * 1000)}
 
 
 def count_seconds(at: datetime | None) -> int:
@@ -137,7 +137,7 @@ def test_change_events_are_laid_out_by_the_sources_time_and_a_new_column_comes_a
         value = {"format": "debezium-json", "schema": schema}
         workbench.pipeline("cdc", [topic], source=source, key=KEY, value=value, table=table)
         for events in EVENTS[schema.count(",")]:
-            workbench.produce(topic, *(build_event(*one) for one in events))
+            workbench.produce(topic, *(build_event(*event) for event in events))
             workbench.flush("cdc")
     rows = [
         (r["id"], r["name"], r.get("city"), *(count_seconds(r[n]) for n in ("since", "till")))

@@ -17,9 +17,9 @@ def sink(workbench: Any) -> IcebergSink:
 
 
 def import_sink(workbench: Any, *words: str, code: int = 0) -> Any:
-    done = workbench.run_cli("import", *words, "--json")
-    assert done.returncode == code, done.stderr
-    return json.loads(done.stdout) if code == 0 else done.stderr
+    process = workbench.run_cli("import", *words, "--json")
+    assert process.returncode == code, process.stderr
+    return json.loads(process.stdout) if code == 0 else process.stderr
 
 
 def test_iceberg_sink_is_switched_under_live_data(workbench: Any, sink: IcebergSink) -> None:

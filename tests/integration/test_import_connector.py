@@ -66,11 +66,11 @@ def test_real_sink_is_switched_under_live_data(workbench: Any) -> None:
         answer: dict[str, Any] = {}
         for turn in range(1, TRIES + 1):
             sink.run_until(turn * FIRST)
-            done = workbench.run_cli("import", sink.config(), "--write", "--json")
-            if done.returncode == 0:
-                answer = json.loads(done.stdout)
+            process = workbench.run_cli("import", sink.config(), "--write", "--json")
+            if process.returncode == 0:
+                answer = json.loads(process.stdout)
                 break
-            assert "not committed" in done.stderr, done.stderr
+            assert "not committed" in process.stderr, process.stderr
         assert answer, "the sink never stopped with all of its files in the table"
         assert answer["position"]["state"] == "exact"
         written = sink.places()

@@ -48,8 +48,12 @@ def make_json_case() -> Case:
         return {**row(n), **more}
 
     records = [({"id": n}, row(n), n % 2) for n in range(1, 7)] + [({"id": 2}, None, 0)]
-    told = ("value.schema none: only null was seen", "value.schema mixed: integers and texts", "seen_ms: may be a time")
-    return Case(records, [stored(n) for n in (1, 3, 4, 5, 6)], (*told, "only 7 records"))
+    messages = (
+        "value.schema none: only null was seen",
+        "value.schema mixed: integers and texts",
+        "seen_ms: may be a time",
+    )
+    return Case(records, [stored(n) for n in (1, 3, 4, 5, 6)], (*messages, "only 7 records"))
 
 
 def build_event(op: str, n: int, **row: Any) -> dict[str, Any]:
@@ -65,21 +69,21 @@ def make_debezium_case() -> Case:
 
 
 def make_debezium_schema_case() -> Case:
-    def one(name: str, kind: str, logical: str = "", **more: str) -> dict[str, Any]:
+    def describe_field(name: str, kind: str, logical: str = "", **more: str) -> dict[str, Any]:
         return {"field": name, "type": kind, "optional": True, **({"name": logical} if logical else {}),
                 **({"parameters": more} if more else {})}  # fmt: skip
 
     row = [
-        one("id", "int64"), one("day", "int32", "io.debezium.time.Date"),
-        one("at", "int64", "io.debezium.time.MicroTimestamp"),
-        one("zoned", "string", "io.debezium.time.ZonedTimestamp"),
-        one("amount", "bytes", "org.apache.kafka.connect.data.Decimal", scale="2",
+        describe_field("id", "int64"), describe_field("day", "int32", "io.debezium.time.Date"),
+        describe_field("at", "int64", "io.debezium.time.MicroTimestamp"),
+        describe_field("zoned", "string", "io.debezium.time.ZonedTimestamp"),
+        describe_field("amount", "bytes", "org.apache.kafka.connect.data.Decimal", scale="2",
             **{"connect.decimal.precision": "12"}),
     ]  # fmt: skip
     schema = {"type": "struct", "fields": [
         {"field": "before", "type": "struct", "fields": row}, {"field": "after", "type": "struct", "fields": row},
     ]}  # fmt: skip
-    key_schema = {"type": "struct", "fields": [one("id", "int64")]}
+    key_schema = {"type": "struct", "fields": [describe_field("id", "int64")]}
 
     def record(op: str, n: int) -> tuple[Any, Any, int]:
         values = {"day": 20455, "at": MICROS, "zoned": "2026-01-02T03:04:05.678901Z", "amount": "MDk="}
@@ -98,8 +102,8 @@ def make_canal_case() -> Case:
 
     def record(kind: str, *ids: int) -> tuple[Any, Any, int]:
         rows = [{"id": str(n), "name": f"n{n}", "amount": "7.50", "at": "2026-01-02 03:04:05.678901"} for n in ids]
-        told = {"type": kind, "isDdl": False, "pkNames": ["id"], "mysqlType": types, "table": "t", "database": "d"}
-        return None, {"data": rows, "old": None, "es": 1, "ts": 1, **told}, ids[0] % 2
+        envelope = {"type": kind, "isDdl": False, "pkNames": ["id"], "mysqlType": types, "table": "t", "database": "d"}
+        return None, {"data": rows, "old": None, "es": 1, "ts": 1, **envelope}, ids[0] % 2
 
     stored = {"name": "n1", "amount": Decimal("7.50"), "at": NTZ}
     large = {"id": Decimal(2**64 - 1), "name": f"n{2**64 - 1}", "amount": Decimal("7.50"), "at": NTZ}
@@ -110,18 +114,18 @@ def make_canal_case() -> Case:
 def make_maxwell_case() -> Case:
     def record(kind: str, n: int, name: str) -> tuple[Any, Any, int]:
         key = {"database": "d", "table": "t", "pk.id": n}
-        told = {"database": "d", "table": "t", "type": kind, "ts": 1_700_000_000, "xid": 1, "commit": True}
-        return key, {**told, "data": {"id": n, "name": name}}, n % 2
+        envelope = {"database": "d", "table": "t", "type": kind, "ts": 1_700_000_000, "xid": 1, "commit": True}
+        return key, {**envelope, "data": {"id": n, "name": name}}, n % 2
 
     records = [record("insert", 1, "a"), record("insert", 2, "b"), record("update", 2, "c"), record("delete", 1, "a")]
     return Case(records, [{"id": 2, "name": "c"}])
 
 
 def make_golden_gate_case() -> Case:
-    told = {"table": "S.T", "op_ts": "2026-01-02 03:04:05.678901", "pos": "1", "primary_keys": ["ID"]}
+    envelope = {"table": "S.T", "op_ts": "2026-01-02 03:04:05.678901", "pos": "1", "primary_keys": ["ID"]}
 
     def record(op: str, n: int, before: Any, after: Any) -> tuple[Any, Any, int]:
-        return f"k{n}", {**told, "op_type": op, "before": before, "after": after}, n % 2
+        return f"k{n}", {**envelope, "op_type": op, "before": before, "after": after}, n % 2
 
     row = {"ID": 1, "NAME": "a", "AT": "2026-01-02 03:04:05.678901"}
     records = [
@@ -174,8 +178,8 @@ def make_clashing_key_case() -> Case:
 
 
 PLAIN: dict[str, Callable[[], Case]] = {
-    made.__name__.removeprefix("make_").removesuffix("_case"): made
-    for made in (
+    make_case.__name__.removeprefix("make_").removesuffix("_case"): make_case
+    for make_case in (
         make_json_case,
         make_debezium_case,
         make_debezium_schema_case,
@@ -200,13 +204,13 @@ def sort_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def check(workbench: Any, name: str, topic: str, case: Case) -> None:
     """Write the file, have it validated, flush, and compare."""
     workbench.produce(topic, *((key, value, {"partition": at}) for key, value, at in case.records))
-    made = workbench.run_cli("init", "--topic", topic, "--to", f"lake.shop.{name}", "--yes", *case.words)
-    assert made.returncode == 0, made.stderr
+    process = workbench.run_cli("init", "--topic", topic, "--to", f"lake.shop.{name}", "--yes", *case.words)
+    assert process.returncode == 0, process.stderr
     file = (workbench.include / "pipelines" / f"{name}.yaml").read_text()
     validated = workbench.run_cli("validate")
     assert validated.returncode == 0, validated.stdout + file
-    for told in case.says:
-        assert told in made.stdout, f"{told}: {made.stdout}"
+    for message in case.says:
+        assert message in process.stdout, f"{message}: {process.stdout}"
     flushed = workbench.run_cli("flush", name)
     assert flushed.returncode == 0, flushed.stderr + file
     assert sort_rows(workbench.read_rows(f"shop.{name}")) == sort_rows(case.rows), file
@@ -248,30 +252,30 @@ def build_stored_row(n: int, name: str | None) -> dict[str, Any]:
 
 
 def test_registered_avro_takes_its_columns_and_its_key_from_the_registry(workbench, registry) -> None:
-    topic, made = workbench.topic(2), Registering(registry)
-    records = [(made.encode(f"{topic}-key", KEY, {"id": n}),
-                None if name == "-" else made.encode(f"{topic}-value", ORDER, build_row(n, name)), n % 2)
+    topic, encoder = workbench.topic(2), Registering(registry)
+    records = [(encoder.encode(f"{topic}-key", KEY, {"id": n}),
+                None if name == "-" else encoder.encode(f"{topic}-value", ORDER, build_row(n, name)), n % 2)
                for n, name in ((1, "a"), (2, None), (3, "c"), (3, "-"))]  # fmt: skip
     words = ("--registry", registry.url)
     check(workbench, "orders", topic, Case(records, [build_stored_row(1, "a"), build_stored_row(2, None)], words=words))
 
 
 def test_registered_change_events_and_a_bare_key_of_record_names(workbench, registry) -> None:
-    topic, made = workbench.topic(2), Registering(registry)
-    key = [made.encode(f"{topic}-key", KEY, {"id": n}) for n in (0, 1, 2)]
+    topic, encoder = workbench.topic(2), Registering(registry)
+    key = [encoder.encode(f"{topic}-key", KEY, {"id": n}) for n in (0, 1, 2)]
     changes = [(1, "c", build_row(1, "a")), (2, "c", build_row(2, "b")), (2, "u", build_row(2, "c")), (1, "d", None)]
     records = [
-        (key[n], made.encode(f"{topic}-value", CHANGE, {"before": None, "after": after, "op": op}), n % 2)
+        (key[n], encoder.encode(f"{topic}-value", CHANGE, {"before": None, "after": after, "op": op}), n % 2)
         for n, op, after in changes
     ]
     words = ("--registry", registry.url)
     check(workbench, "changes", topic, Case(records, [build_stored_row(2, "c")], words=words))
 
     named = workbench.topic(2)
-    records = [(f"k{n}", made.encode("shop.Order", ORDER, build_row(n, "x")), n % 2) for n in (1, 2)]
-    told = ("subjects are record types: shop.Order",)
+    records = [(f"k{n}", encoder.encode("shop.Order", ORDER, build_row(n, "x")), n % 2) for n in (1, 2)]
+    messages = ("subjects are record types: shop.Order",)
     rows = [{"key": f"k{n}", **build_stored_row(n, "x")} for n in (1, 2)]
-    check(workbench, "named", named, Case(records, rows, told, words))
+    check(workbench, "named", named, Case(records, rows, messages, words))
 
 
 def test_registered_messages_and_objects(workbench, registry) -> None:
@@ -283,10 +287,12 @@ def test_registered_messages_and_objects(workbench, registry) -> None:
     client, words = SchemaRegistryClient({"url": registry.url}), ("--registry", registry.url)
     other = build_message("Other", proto_field("id", 1, "int64"))
     order = build_message("Order", proto_field("id", 1, "int64"), proto_field("name", 2, "string"))
-    made = build_classes(build_file(other, order))["shop.Order"]
+    message_class = build_classes(build_file(other, order))["shop.Order"]
     topic = workbench.topic(2)
-    write = ProtobufSerializer(made, client)
-    records = [(str(n), write(made(id=n, name="x"), SerializationContext(topic, "value")), n % 2) for n in (1, 2)]
+    write = ProtobufSerializer(message_class, client)
+    records = [
+        (str(n), write(message_class(id=n, name="x"), SerializationContext(topic, "value")), n % 2) for n in (1, 2)
+    ]
     rows = [{"key": f"{n}", "id": n, "name": "x"} for n in (1, 2)]
     check(workbench, "messages", topic, Case(records, rows, ("a bare value without a name",), words))
 
@@ -301,16 +307,18 @@ def list_traces(workbench: Any, topic: str) -> tuple[set[str], set[str]]:
     """Groups with an offset of the topic, and topics that are named after it: other tests have their own."""
     from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-    groups = [one.group_id for one in workbench.admin.list_consumer_groups().result(30).valid]
-    asked = [TopicPartition(topic, number) for number in range(2)]
+    groups = [group.group_id for group in workbench.admin.list_consumer_groups().result(30).valid]
+    partitions = [TopicPartition(topic, number) for number in range(2)]
     offsets = {
-        group: workbench.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, asked)])[group].result(
-            30
-        )
+        group: workbench.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, partitions)])[
+            group
+        ].result(30)
         for group in groups
     }
     committed = {
-        group for group, one in offsets.items() if any(partition.offset >= 0 for partition in one.topic_partitions)
+        group
+        for group, result in offsets.items()
+        if any(partition.offset >= 0 for partition in result.topic_partitions)
     }
     return committed, {
         name for name in workbench.admin.list_topics(timeout=30).topics if re.fullmatch(rf"{topic}(\D.*)?", name)
@@ -324,12 +332,12 @@ def init(workbench: Any, topic: str, *words: str) -> Any:
 def test_sampling_leaves_no_group_no_topic_and_no_file_behind(workbench) -> None:
     topic = workbench.topic(2)
     workbench.produce(topic, *(({"id": n}, {"id": n}, {"partition": n % 2}) for n in range(3)))
-    shown = init(workbench, topic, "--print")
-    assert shown.returncode == 0, shown.stderr
-    assert shown.stdout.startswith("# Proposed by")
-    assert "CHECK" in shown.stderr
-    asked = init(workbench, topic)  # nobody answers
-    assert (asked.returncode, "nothing was written" in asked.stderr) == (1, True)
+    process = init(workbench, topic, "--print")
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.startswith("# Proposed by")
+    assert "CHECK" in process.stderr
+    unanswered = init(workbench, topic)  # nobody answers
+    assert (unanswered.returncode, "nothing was written" in unanswered.stderr) == (1, True)
     missing = init(workbench, f"{topic}x", "--yes")
     assert (missing.returncode, f"no such topic; there are: {topic}" in missing.stderr) == (1, True)
     assert list_traces(workbench, topic) == (set(), {topic})
@@ -341,16 +349,16 @@ def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
     workbench.produce(topic, ({"id": 1}, {"id": 1}))
     path = workbench.include / "pipelines" / "t.yaml"
     path.write_text("mine")
-    kept = init(workbench, topic, "--yes")
-    assert (kept.returncode, path.read_text()) == (1, "mine")
-    assert "exists already; choose another --name, or overwrite with --force" in kept.stderr
-    told = json.loads(init(workbench, topic, "--yes", "--force", "--json").stdout)
-    assert (told["done"], told["yaml"], told["valid"]) == (True, path.read_text(), True)
-    assert told["tables"][0]["columns"] == [{"name": "id", "type": "BIGINT"}]
+    process = init(workbench, topic, "--yes")
+    assert (process.returncode, path.read_text()) == (1, "mine")
+    assert "exists already; choose another --name, or overwrite with --force" in process.stderr
+    report = json.loads(init(workbench, topic, "--yes", "--force", "--json").stdout)
+    assert (report["done"], report["yaml"], report["valid"]) == (True, path.read_text(), True)
+    assert report["tables"][0]["columns"] == [{"name": "id", "type": "BIGINT"}]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--to", "lake.t"), None),
         (("--to", "sea.shop.t"), "catalog=sea is not in catalogs.yaml; there are: lake; declare it there first"),
@@ -362,12 +370,12 @@ def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
         (("--to", "lake.shop.t", "--topic", "other"), "one table for 2 topics"),
     ],
 )
-def test_what_cannot_be_is_said_before_anything_is_read(workbench, words, told) -> None:
+def test_what_cannot_be_is_said_before_anything_is_read(workbench, words, message) -> None:
     topic = workbench.topic(2)
     workbench.produce(topic, ({"id": 1}, {"id": 1}))
     ended = workbench.run_cli("init", "--topic", topic, "--yes", *words)
-    assert ended.returncode == (1 if told else 0), ended.stderr
-    assert told is None or told in ended.stderr
+    assert ended.returncode == (1 if message else 0), ended.stderr
+    assert message is None or message in ended.stderr
     assert "secret" not in ended.stderr
 
 
@@ -387,13 +395,13 @@ def test_topic_without_records_says_what_to_do(workbench) -> None:
     empty, aborted, deleted = workbench.topic(2), workbench.topic(2), workbench.topic(2)
     workbench.transaction(aborted, ({"id": 1}, {"id": 1}), commit=False)
     workbench.produce(deleted, ({"id": 1}, None, {"partition": 1}))
-    for topic, told in (
+    for topic, message in (
         (empty, "is empty, so there is nothing to learn its format from; produce some records"),
         (aborted, "offsets are there and no record was found"),
         (deleted, "all of 1 record of 1 partition are tombstones"),
     ):
         ended = init(workbench, topic, "--yes")
-        assert (ended.returncode, told in ended.stderr) == (1, True), ended.stderr
+        assert (ended.returncode, message in ended.stderr) == (1, True), ended.stderr
 
 
 def test_records_of_both_ends_are_read_and_limits_hold(workbench) -> None:
@@ -415,9 +423,9 @@ def test_transactions_compaction_and_large_records_are_read(workbench) -> None:
     for n in range(3):
         workbench.transaction(topic, ({"id": n}, {"id": n, "text": "x" * 900_000}))
     workbench.transaction(topic, ({"id": 9}, {"id": 9, "aborted": 1}), commit=False)
-    shown = init(workbench, topic, "--print", "--json")
-    assert shown.returncode == 0, shown.stderr
-    (table,) = json.loads(shown.stdout)["tables"]
+    process = init(workbench, topic, "--print", "--json")
+    assert process.returncode == 0, process.stderr
+    (table,) = json.loads(process.stdout)["tables"]
     assert [column["name"] for column in table["columns"]] == ["id", "text"]
     assert (table["records"], table["offsets"]) == (3, 8)
 
@@ -428,13 +436,13 @@ def test_dry_run_shows_what_a_flush_would_make_of_ten_records_and_writes_nothing
         topic, *(({"id": n}, {"id": n, "at": "2026-01-01T00:00:00Z"}, {"partition": n % 2}) for n in (1, 2, 3))
     )
     workbench.produce(topic, ({"id": 4}, "poison"), ({"id": 1}, None, {"partition": 1}))
-    shown = init(workbench, topic, "--dry-run")
-    assert shown.returncode == 0, shown.stderr
-    assert f"{topic}:0:1 cannot be decoded: " in shown.stdout
-    assert f"{topic}:1:2 delete" in shown.stdout
-    assert f"{topic}:0:0 row " in shown.stdout
-    assert "2026-01-01" in shown.stdout
-    assert "nothing was written" in shown.stdout
+    process = init(workbench, topic, "--dry-run")
+    assert process.returncode == 0, process.stderr
+    assert f"{topic}:0:1 cannot be decoded: " in process.stdout
+    assert f"{topic}:1:2 delete" in process.stdout
+    assert f"{topic}:0:0 row " in process.stdout
+    assert "2026-01-01" in process.stdout
+    assert "nothing was written" in process.stdout
     assert not list((workbench.include / "pipelines").iterdir())
     assert not workbench.exists("shop.t")
 
@@ -443,10 +451,10 @@ def test_several_topics_get_a_table_each_and_land(workbench) -> None:
     first, second = workbench.topic(2), workbench.topic(2)
     workbench.produce(first, ({"id": 1}, {"id": 1}), ({"id": 2}, {"id": 2}, {"partition": 1}))
     workbench.produce(second, (None, "a,1"), (None, "b,2", {"partition": 1}))
-    made = workbench.run_cli(
+    process = workbench.run_cli(
         "init", "--topic", first, "--topic", second, "--to", "lake.shop", "--name", "both", "--yes"
     )
-    assert made.returncode == 0, made.stderr
+    assert process.returncode == 0, process.stderr
     assert workbench.run_cli("validate").returncode == 0
     assert workbench.run_cli("flush", "both").returncode == 0
     names = [topic.replace("-", "_") for topic in (first, second)]
@@ -457,13 +465,13 @@ def test_several_topics_get_a_table_each_and_land(workbench) -> None:
 def test_values_behind_a_schema_id_without_a_registry_say_what_to_name(workbench, registry) -> None:
     topic = workbench.topic(2)
     workbench.produce(topic, ("k", b"\x00\x00\x00\x00\x07abc"))
-    for words, told in (
+    for words, message in (
         ((), "its values stand behind the id of a schema (id=7); name the schema registry with --registry"),
         (("--registry", registry.url), "id=7: Subject or version not found"),
         (("--registry", "http://localhost:1"), "took no connection"),
     ):
         ended = init(workbench, topic, "--yes", *words)
-        assert (ended.returncode, told in ended.stderr) == (1, True), ended.stderr
+        assert (ended.returncode, message in ended.stderr) == (1, True), ended.stderr
 
 
 def test_questions_are_asked_at_a_terminal(workbench, monkeypatch) -> None:

@@ -22,10 +22,10 @@ def build_records(changes):
 def test_rows_do_not_depend_on_how_batches_are_cut(workbench, mode: str) -> None:
     """One batch, and two that cut the changes of one key apart."""
     settings, expected = MODES[mode]
-    whole, cut = workbench.topic(1), workbench.topic(1)
-    workbench.pipeline("whole", [whole], key=KEY, value=VALUE, table=settings)
+    uncut, cut = workbench.topic(1), workbench.topic(1)
+    workbench.pipeline("whole", [uncut], key=KEY, value=VALUE, table=settings)
     workbench.pipeline("cut", [cut], key=KEY, value=VALUE, table=settings)
-    workbench.produce(whole, *build_records(CHANGES))
+    workbench.produce(uncut, *build_records(CHANGES))
     workbench.flush("whole")
     for part in (CHANGES[:2], CHANGES[2:]):
         workbench.produce(cut, *build_records(part))

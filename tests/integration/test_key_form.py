@@ -66,11 +66,11 @@ def test_form_of_a_key_is_another_one_just_where_its_bytes_are(spark: Any, regis
     (keys,) = row.select(*(column.alias(aliases[case]) for case, column in encoded.items())).collect()
     data = {case: bytes(keys[alias]) for case, alias in aliases.items()}
     cases = [(kind, word) for kind in CHANGES for word in list_formats(kind)]
-    found = {
+    results = {
         case: (forms[*case, "before"] != forms[*case, "after"], data[*case, "before"] != data[*case, "after"])
         for case in cases
     }
-    assert found == {(kind, word): (word in CHANGES[kind][1],) * 2 for kind, word in cases}
+    assert results == {(kind, word): (word in CHANGES[kind][1],) * 2 for kind, word in cases}
 
 
 def test_key_of_another_form_is_refused_and_none_that_was_not_noted() -> None:

@@ -87,21 +87,21 @@ def test_change_event_deletes_and_moves_by_the_row_before_it(spark, word: str) -
         values: list[bytes | None] = [encode_json(build_debezium_event(*event)) for event in events]
         stage = build_stage_table(word)
     else:
-        made = [{"op": op, "before": before, "after": after} for op, before, after in events]
-        values, made_options = [*encode_avro(AVRO_EVENT, *made)], avro_options(AVRO_EVENT, {})
+        records = [{"op": op, "before": before, "after": after} for op, before, after in events]
+        values, made_options = [*encode_avro(AVRO_EVENT, *records)], avro_options(AVRO_EVENT, {})
         stage = build_stage_table(word, to_columns(AVRO_ROW), reader=made_options.reader, writers={})
     every = decode_keys(spark, stage, *((key, value) for key in BAD_KEYS for value in [*values, None]))
     for number in range(len(BAD_KEYS)):
         # two of the update that moves the row
-        done = every[number * (len(values) + 2) :][: len(values) + 2]
-        assert done == [
+        results = every[number * (len(values) + 2) :][: len(values) + 2]
+        assert results == [
             ((1, "a"), "c", "staged", None),
             ((1, "a"), "u", "staged", None),
             ((1, "b"), "u", "staged", None),
             ((1, "a"), "d", "staged", None),  # of the key that the update left
             ((1, "b"), "d", "staged", None),
-            (done[5][0], "d", "bad", NOT_SHOWN),
-            (done[6][0], "-", "ignored", None),  # the tombstone behind a delete event has the record's key alone
+            (results[5][0], "d", "bad", NOT_SHOWN),
+            (results[6][0], "-", "ignored", None),  # the tombstone behind a delete event has the record's key alone
         ]
     assert len(every) == len(BAD_KEYS) * (len(values) + 2)
 
@@ -131,12 +131,12 @@ def test_column_whose_name_reads_like_an_alias_moves_its_row_and_orders_it(spark
 
 
 def test_avro_record_has_the_key(spark) -> None:
-    made = avro_options(AVRO_ROW, {})
-    stage = build_stage_table("avro", to_columns(AVRO_ROW), reader=made.reader, writers={})
+    options = avro_options(AVRO_ROW, {})
+    stage = build_stage_table("avro", to_columns(AVRO_ROW), reader=options.reader, writers={})
     values = [*encode_avro(AVRO_ROW, build_row(1, "a", 1), build_row(2, None, None)), None]
-    first, second, gone = decode_keys(spark, stage, *((b"\x00other", value) for value in values))
+    first, second, delete = decode_keys(spark, stage, *((b"\x00other", value) for value in values))
     assert (first, second) == (((1, "a"), "u", "staged", None), ((2, None), "u", "staged", None))
-    assert gone[1:] == ("d", "bad", NOT_SHOWN)
+    assert delete[1:] == ("d", "bad", NOT_SHOWN)
 
 
 def test_protobuf_message_has_the_key(spark) -> None:

@@ -106,8 +106,8 @@ def test_whole_key_in_one_struct_column(workbench) -> None:
     workbench.flush("held")
     workbench.produce(topic, change(1, None, "a2"), change(2, None, None), change(None, None, "d"))
     workbench.flush("held")
-    found = {(r["the key"]["id"], r["the key"]["part"]): r["name"] for r in workbench.read_rows("shop.held")}
-    assert found == {(None, None): "d", (1, None): "a2", (1, "x"): "b"}
+    rows = {(r["the key"]["id"], r["the key"]["part"]): r["name"] for r in workbench.read_rows("shop.held")}
+    assert rows == {(None, None): "d", (1, None): "a2", (1, "x"): "b"}
     assert {r["id"] for r in workbench.read_rows("shop.held")} == {"of the value"}
 
 

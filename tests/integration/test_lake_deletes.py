@@ -44,11 +44,11 @@ def lake(request, workbench, lake_servers: LakeServers, tmp_path) -> Iterator[La
     with run_fault_proxy(lake_servers.variables["S3_ENDPOINT"]) as store:
         catalog = lake_servers.make_catalog(request.param, "s3", tmp_path).through(store=store.address)
         bench = LakeBench(workbench, catalog)
-        made = Lake(bench, store, bench.topic())
-        bench.pipeline("p", [made.topic], key=KEY, value=VALUE)
-        made.flush("first")
-        made.check()
-        yield made
+        lake = Lake(bench, store, bench.topic())
+        bench.pipeline("p", [lake.topic], key=KEY, value=VALUE)
+        lake.flush("first")
+        lake.check()
+        yield lake
 
 
 def is_delete(request: Request) -> bool:

@@ -30,21 +30,25 @@ def flush_twice(bench: LakeBench, **sections: Any) -> list["subprocess.Completed
     topic = bench.topic()
     bench.pipeline("p", [topic], key=KEY, value=VALUE, **sections)
     bench.produce(topic, *(({"id": id}, {"id": id, "name": name}) for id, name in ((1, "a"), (2, "b"), (3, "c"))))
-    told = [bench.run_process("-v", "flush", "p", "--json")]
+    processes = [bench.run_process("-v", "flush", "p", "--json")]
     bench.produce(topic, ({"id": 1}, {"id": 1, "name": "A"}), ({"id": 2}, None))
-    told += [bench.run_process("-v", *words, "--json") for words in (("plan", "p"), ("flush", "p"), ("status", "p"))]
-    assert [one.returncode for one in told] == [0] * len(told), told[-1].stderr[-2000:]
+    processes += [
+        bench.run_process("-v", *words, "--json") for words in (("plan", "p"), ("flush", "p"), ("status", "p"))
+    ]
+    assert [process.returncode for process in processes] == [0] * len(processes), processes[-1].stderr[-2000:]
     assert bench.read_rows("shop.p") == ROWS
-    return told
+    return processes
 
 
-def assert_shown_nowhere(bench: LakeBench, told: list["subprocess.CompletedProcess[str]"], *folders: Path) -> None:
+def assert_shown_nowhere(bench: LakeBench, processes: list["subprocess.CompletedProcess[str]"], *folders: Path) -> None:
     """Neither in what commands told, nor in a file below the folders, nor in the table itself."""
     names = ("s3.access-key-id", "s3.secret-access-key")
     secrets = [bench.properties[name] for name in names] + [
         json.loads(bench.catalog.environment["AIRFLOW_CONN_LAKE"])["password"]
     ]
-    texts = [one.stdout + one.stderr for one in told] + [bench.load_iceberg("shop.p").metadata.model_dump_json()]
+    texts = [process.stdout + process.stderr for process in processes] + [
+        bench.load_iceberg("shop.p").metadata.model_dump_json()
+    ]
     for secret in secrets:
         assert not [text for text in texts if secret in text]
         assert find_files_with(secret, *folders) == []
@@ -60,15 +64,15 @@ def bench(own_workbench: Workbench, lake_servers: LakeServers, tmp_path: Path) -
 
 
 def test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_file(bench: LakeBench) -> None:
-    told = flush_twice(bench)
-    assert_shown_nowhere(bench, told, bench.folder, bench.stack.run_dir)
+    processes = flush_twice(bench)
+    assert_shown_nowhere(bench, processes, bench.folder, bench.stack.run_dir)
     conf = build_spark_catalog_conf(Catalog("lake", "iceberg", bench.properties), bench.properties)
     session = connect_session(bench.stack.spark_remote, conf)
     try:
-        said = {row["key"]: row["value"] for row in session.sql("SET").collect()}
+        settings = {row["key"]: row["value"] for row in session.sql("SET").collect()}
     finally:
         close(session)
-    hidden = {name for name, value in said.items() if value == "*********(redacted)"}
+    hidden = {name for name, value in settings.items() if value == "*********(redacted)"}
     assert {
         f"spark.sql.catalog.lake.{name}" for name in ("s3.access-key-id", "s3.secret-access-key", "jdbc.password")
     } <= hidden
@@ -77,16 +81,18 @@ def test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_
 @contextmanager
 def record_command_lines() -> Iterator[set[str]]:
     """Those of all processes that there are meanwhile."""
-    seen, stop = set[str](), threading.Event()
+    command_lines, stop = set[str](), threading.Event()
 
     def look() -> None:
         while not stop.wait(0.05):
-            seen.update(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
+            command_lines.update(
+                " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])
+            )
 
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        yield seen
+        yield command_lines
     finally:
         stop.set()
         looking.join()
@@ -103,9 +109,9 @@ def test_keys_show_in_no_event_log_and_on_no_command_line_of_a_submitted_job(ben
     }
     place = {"mode": "submit", "master": "local[1]", "conf": {**logged, "spark.driver.extraClassPath": str(bundle)}}
     with record_command_lines() as lines:
-        told = flush_twice(bench, spark=place)
+        processes = flush_twice(bench, spark=place)
     assert find_files_with("s3.secret-access-key", events), "the event log tells of no such setting"
-    assert_shown_nowhere(bench, told, bench.folder)
+    assert_shown_nowhere(bench, processes, bench.folder)
     assert [line for line in lines if "spark-submit" in line or "SparkSubmit" in line]
     assert not [line for line in lines if bench.properties["s3.secret-access-key"] in line]
 
@@ -127,9 +133,9 @@ def test_keys_that_the_catalog_hands_out_are_the_only_ones_in_use(workbench, lak
         bench.produce(topic, ({"id": 1}, {"id": 1, "name": "A"}), ({"id": 2}, None))
         bench.flush("p")
         assert bench.read_rows("shop.p") == ROWS
-        asked = {
+        delegations = {
             (r.headers["user-agent"].startswith("PyIceberg"), r.headers.get("x-iceberg-access-delegation"))
             for r in rest.requests
         }
-        assert asked == {(True, "vended-credentials"), (False, "vended-credentials")}
+        assert delegations == {(True, "vended-credentials"), (False, "vended-credentials")}
         assert store.access_keys == {vended.access_key}

@@ -66,14 +66,14 @@ def test_orphans_among_very_many_objects_are_found_by_listings_and_deleted_many_
         report = maintain(bench.build_ports("o"), "lake.shop.o")
         seconds = time.monotonic() - begun
 
-        asked = Counter(name_request(request) for request in store.requests)
+        request_counts = Counter(name_request(request) for request in store.requests)
         with capsys.disabled():
-            print(f"\n{OBJECTS} objects, {OLD} removed in {seconds:.0f} s: {dict(asked)}")
+            print(f"\n{OBJECTS} objects, {OLD} removed in {seconds:.0f} s: {dict(request_counts)}")
         assert report.orphans_removed == OLD
-        left = {path.name for path in list_files(catalog.properties, location)}
-        assert {name for name in left if name.startswith(("old-", "young-"))} == set(names[OLD:])
+        file_names = {path.name for path in list_files(catalog.properties, location)}
+        assert {name for name in file_names if name.startswith(("old-", "young-"))} == set(names[OLD:])
         assert len(bench.read_rows("shop.o")) == 10
         listings = 2 * OBJECTS / LISTED_AT_ONCE  # the second time to see whether they went
-        assert asked["LIST"] <= listings + MOST_OTHER_REQUESTS
-        assert sum(asked.values()) <= listings + OLD / DELETED_AT_ONCE + 2 * MOST_OTHER_REQUESTS
+        assert request_counts["LIST"] <= listings + MOST_OTHER_REQUESTS
+        assert sum(request_counts.values()) <= listings + OLD / DELETED_AT_ONCE + 2 * MOST_OTHER_REQUESTS
         record_property("counted", {"objects in a store": OBJECTS})

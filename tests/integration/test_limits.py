@@ -58,10 +58,10 @@ def test_json_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit
     ]
     stage = decoding.build_stage_table(ValueFormat(name, options=options), COLUMNS)
     values = [f"{before}{text}{behind}".encode() for text, _ in (*good, *bad)]
-    found = decoding.decode_values(spark, stage, values)
-    made = [(reason, row and (row.id, row.v)) for reason, row in found[: len(good)]]
-    assert made == [(None, (1, v)) for _, v in good]
-    assert [reason for reason, _ in found[len(good) :]] == [reason.format("value") for _, reason in bad]
+    results = decoding.decode_values(spark, stage, values)
+    good_results = [(reason, row and (row.id, row.v)) for reason, row in results[: len(good)]]
+    assert good_results == [(None, (1, v)) for _, v in good]
+    assert [reason for reason, _ in results[len(good) :]] == [reason.format("value") for _, reason in bad]
 
 
 def test_long_text_within_the_limits_keeps_its_own_reason(spark) -> None:
@@ -89,9 +89,9 @@ def test_key_beyond_a_limit_of_its_parser_is_bad_and_the_reason_names_the_limit(
         (write(id=nest(1000)), DEEP), (write(payload=write(id=nest(999))), DEEP), (write(id=f"{DIGITS}7"), LONG),
         (f"{DIGITS}7", LONG), (write(id="5", **{"n" * 50_001: "1"}), NAME),
     ]  # fmt: skip
-    found = decoding.decode_keys(spark, stage, [text.encode() for text, _ in (*good, *bad)])
-    assert found[: len(good)] == [(value, None) for _, value in good]
-    assert [reason for _, reason in found[len(good) :]] == [reason.format("key") for _, reason in bad]
+    results = decoding.decode_keys(spark, stage, [text.encode() for text, _ in (*good, *bad)])
+    assert results[: len(good)] == [(value, None) for _, value in good]
+    assert [reason for _, reason in results[len(good) :]] == [reason.format("key") for _, reason in bad]
 
 
 def test_record_beyond_a_limit_is_set_aside_alone_with_its_offset(workbench) -> None:
@@ -108,8 +108,8 @@ def test_record_beyond_a_limit_is_set_aside_alone_with_its_offset(workbench) -> 
         (n, DIGITS) for n in (0, 2, 11)
     ]
     letters = workbench.read_rows("shop.tidegate_limits_dead_letters")
-    found = {(one["partition"], one["offset"]): one["message"] for one in letters}
-    assert found == {place: reason.format("value") for place, (_, reason) in beyond.items()}
+    messages = {(letter["partition"], letter["offset"]): letter["message"] for letter in letters}
+    assert messages == {place: reason.format("value") for place, (_, reason) in beyond.items()}
 
 
 def test_messagepack_is_read_as_deep_as_its_library_reads_it_and_the_reason_names_the_limit(spark) -> None:
@@ -117,9 +117,9 @@ def test_messagepack_is_read_as_deep_as_its_library_reads_it_and_the_reason_name
         return b"\x82" + msgpack.packb("id") + b"\x07" + msgpack.packb("other") + b"\x91" * levels + b"\x01"
 
     stage = decoding.build_stage_table(ValueFormat("msgpack"), COLUMNS)
-    found = decoding.decode_values(spark, stage, [pack(levels) for levels in (1, 1024, 1025, 100_000)])
+    results = decoding.decode_values(spark, stage, [pack(levels) for levels in (1, 1024, 1025, 100_000)])
     deep = "the value field other is nested deeper than 1,024 levels, which MessagePack's library does not read"
-    assert [(reason, row and row.id) for reason, row in found] == [(None, 7), (None, 7), (deep, None), (deep, None)]
+    assert [(reason, row and row.id) for reason, row in results] == [(None, 7), (None, 7), (deep, None), (deep, None)]
 
 
 def test_broker_holds_what_a_batch_expands_to_only_where_the_topic_is_uncompressed(workbench) -> None:

@@ -62,13 +62,13 @@ def write_orphan(workbench, name: str, days: float) -> Path:
     return path
 
 
-def assert_files_are_those_that_spark_finds(workbench, found: TableFiles) -> None:
+def assert_files_are_those_that_spark_finds(workbench, table_files: TableFiles) -> None:
     files = workbench.run_spark_sql(f"SELECT content, record_count, file_size_in_bytes FROM {TABLE}.files")
     rows = [file["record_count"] for file in files if file["content"] == 0]
     deleted = [file["record_count"] for file in files if file["content"] != 0]
-    assert (found.data_files, found.rows, found.small_files) == (len(rows), sum(rows), len(rows))
-    assert (found.delete_files, found.deleted_rows) == (len(deleted), sum(deleted))
-    assert found.data_bytes == sum(file["file_size_in_bytes"] for file in files)
+    assert (table_files.data_files, table_files.rows, table_files.small_files) == (len(rows), sum(rows), len(rows))
+    assert (table_files.delete_files, table_files.deleted_rows) == (len(deleted), sum(deleted))
+    assert table_files.data_bytes == sum(file["file_size_in_bytes"] for file in files)
 
 
 def append_foreign_rows(workbench, *numbers: int) -> None:
@@ -90,9 +90,9 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
         transaction.set_properties({"history.expire.max-ref-age-ms": "1"})
     old, young = write_orphan(workbench, "old.parquet", 4), write_orphan(workbench, "young.parquet", 2)
     assert_files_are_those_that_spark_finds(workbench, workbench.build_ports("m").tables.read_files(TABLE))
-    done = workbench.run_cli("maintain", "m", "--json")
-    assert done.returncode == 0, done.stderr
-    reports = {report["table"]: report for report in map(json.loads, done.stdout.splitlines())}
+    process = workbench.run_cli("maintain", "m", "--json")
+    assert process.returncode == 0, process.stderr
+    reports = {report["table"]: report for report in map(json.loads, process.stdout.splitlines())}
     assert set(reports) == {TABLE, "lake.shop.m_m_tmp", "lake.shop.tidegate_m_batches"}
     report, files = reports[TABLE], workbench.build_ports("m").tables.read_files(TABLE)
     assert (report["compacted"], report["orphans_removed"]) == (True, 1)
@@ -115,16 +115,16 @@ def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workb
     (batch,) = stage(ports, plan(ports))
     merge(ports, batch)
     [due], [later] = clean_up(ports), clean_up(ports)
-    assert [(one.published, one.removed["batches"], one.needs_compaction) for one in (due, later)] == [
+    assert [(report.published, report.removed["batches"], report.needs_compaction) for report in (due, later)] == [
         (6, 1, True), (6, 0, False),
     ]  # fmt: skip
     rows, before = read_names(workbench), read_state(workbench)
     [report] = compact(workbench.build_ports("m"), [TABLE])
-    done = report.maintenance_report
-    assert done is not None
-    assert done.before.data_files >= 5
-    assert (done.after.data_files, done.after.delete_files) == (1, 0)
-    assert list(done.steps) == ["compact"]
+    maintenance = report.maintenance_report
+    assert maintenance is not None
+    assert maintenance.before.data_files >= 5
+    assert (maintenance.after.data_files, maintenance.after.delete_files) == (1, 0)
+    assert list(maintenance.steps) == ["compact"]
     after = read_state(workbench)
     assert (after.position, after.is_rolled_back, after.highest_batch) == (before.position, False, 6)
     assert (read_names(workbench), list_missing_files(workbench)) == (rows, [])
@@ -144,11 +144,11 @@ def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workb
         workbench.flush("m")
     rows = read_names(workbench)
     [report] = compact(workbench.build_ports("m"), [TABLE])
-    done = report.maintenance_report
-    assert done is not None
-    assert list(done.steps) == ["deletes"]
-    assert done.before.data_files == done.after.data_files
-    assert done.before.delete_files >= 5 > done.after.delete_files
+    maintenance = report.maintenance_report
+    assert maintenance is not None
+    assert list(maintenance.steps) == ["deletes"]
+    assert maintenance.before.data_files == maintenance.after.data_files
+    assert maintenance.before.delete_files >= 5 > maintenance.after.delete_files
     assert (read_names(workbench), list_missing_files(workbench)) == (rows, [])
     put(workbench, topic, k0="c", k199=None)
     workbench.flush("m")
@@ -160,8 +160,8 @@ def test_maintenance_through_spark_submit_does_the_same(workbench, topic) -> Non
     workbench.flush("m")
     append_foreign_rows(workbench, *range(10, 14))  # with the flush's own file five: Iceberg rewrites no fewer
     workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance=EAGER, spark={"master": "local[1]"})
-    done = maintain(workbench.build_ports("m"), TABLE)
-    assert (done.before.data_files, done.after.data_files) == (5, 1)
+    maintenance = maintain(workbench.build_ports("m"), TABLE)
+    assert (maintenance.before.data_files, maintenance.after.data_files) == (5, 1)
     assert read_names(workbench) == {1: "a", **dict.fromkeys(range(10, 14), "foreign")}
 
 

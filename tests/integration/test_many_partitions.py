@@ -34,8 +34,8 @@ def test_two_thousand_partitions_are_flushed_counted_committed_and_backfilled(wo
 
     workbench.run_spark_sql("DELETE FROM lake.shop.many WHERE id < 1500")
     everything = {topic: {str(p): [0, end] for p, end in workbench.read_ends(topic)[topic].items()}}
-    told = workbench.run_cli("backfill", "many", "--range", json.dumps(everything))
-    assert told.returncode == 0, told.stderr
+    process = workbench.run_cli("backfill", "many", "--range", json.dumps(everything))
+    assert process.returncode == 0, process.stderr
     assert _read(workbench) == expected
     workbench.admin.delete_topics([topic])[topic].result(60)  # the broker is not this test's alone
 

@@ -17,28 +17,28 @@ def build_upsert(id, name):
 
 def test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on(workbench) -> None:
     """The one that fails may not be created. No double takes part."""
-    one, other = workbench.topic(1), workbench.topic(1)
-    broken = {"name": "lake.shop.lines", "topics": [other], "create": {"enabled": False}}
-    tables = [{"name": "lake.shop.orders", "topics": [one]}, broken]
+    first, second = workbench.topic(1), workbench.topic(1)
+    broken = {"name": "lake.shop.lines", "topics": [second], "create": {"enabled": False}}
+    tables = [{"name": "lake.shop.orders", "topics": [first]}, broken]
     limited = {"key": KEY, "value": VALUE, "merge": {"max_records": 1}}
-    workbench.pipeline("both", [one, other], tables=tables, **limited)
-    workbench.produce(one, build_upsert(1, "a"))
-    workbench.produce(other, build_upsert(7, "l"))
+    workbench.pipeline("both", [first, second], tables=tables, **limited)
+    workbench.produce(first, build_upsert(1, "a"))
+    workbench.produce(second, build_upsert(7, "l"))
     with pytest.raises(SomeTablesFailed, match=r"table=lake.shop.lines .*create.enabled=false"):
         workbench.flush("both")
     assert workbench.read_rows("shop.orders") == [{"id": 1, "name": "a"}]
     assert not workbench.exists("shop.lines")
-    assert workbench.committed("both") == {one: {0: 1}, other: {0: 0}}
+    assert workbench.committed("both") == {first: {0: 1}, second: {0: 0}}
 
-    workbench.produce(one, build_upsert(2, "b"), build_upsert(3, "c"))
+    workbench.produce(first, build_upsert(2, "b"), build_upsert(3, "c"))
     failed = workbench.run_cli("flush", "both", "--until-current")
     assert (failed.returncode, len(workbench.read_rows("shop.orders"))) == (1, 3)
     assert "create.enabled=false" in failed.stderr
 
-    workbench.pipeline("both", [one, other], tables=[tables[0], broken | {"create": {}}], **limited)
+    workbench.pipeline("both", [first, second], tables=[tables[0], broken | {"create": {}}], **limited)
     workbench.flush("both")
     assert workbench.read_rows("shop.lines") == [{"id": 7, "name": "l"}]
-    assert workbench.committed("both") == {one: {0: 3}, other: {0: 1}}
+    assert workbench.committed("both") == {first: {0: 3}, second: {0: 1}}
 
 
 def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) -> None:
@@ -70,16 +70,16 @@ def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) 
 
 
 def test_two_pipelines_into_one_table_keep_a_position_each(workbench) -> None:
-    one, other = workbench.topic(1), workbench.topic(1)
-    for name, topic in (("left", one), ("right", other)):
+    first, second = workbench.topic(1), workbench.topic(1)
+    for name, topic in (("left", first), ("right", second)):
         workbench.pipeline(name, [topic], key=KEY, value=VALUE, table={"name": "lake.shop.shared"})
-    workbench.produce(one, build_upsert(1, "a"), build_upsert(2, "a"))
-    workbench.produce(other, build_upsert(3, "b"))
+    workbench.produce(first, build_upsert(1, "a"), build_upsert(2, "a"))
+    workbench.produce(second, build_upsert(3, "b"))
     workbench.flush("left")
     workbench.flush("right")
-    workbench.produce(one, build_upsert(1, "a2"))
+    workbench.produce(first, build_upsert(1, "a2"))
     workbench.flush("left")
     assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.shared")] == [(1, "a2"), (2, "a"), (3, "b")]
-    found = {n: workbench.build_ports(n).tables.read_state("lake.shop.shared", n) for n in ("left", "right")}
-    assert [found[n].position.offsets for n in found] == [{one: {0: 3}}, {other: {0: 1}}]
-    assert not any(state.is_rolled_back for state in found.values())
+    states = {n: workbench.build_ports(n).tables.read_state("lake.shop.shared", n) for n in ("left", "right")}
+    assert [states[n].position.offsets for n in states] == [{first: {0: 3}}, {second: {0: 1}}]
+    assert not any(state.is_rolled_back for state in states.values())

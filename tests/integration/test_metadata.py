@@ -72,16 +72,16 @@ def test_debezium_tells_its_source_and_the_format_s_columns_stand_ahead_of_kafka
     wrapped = build_debezium_event("c", None, {"id": 2}, source=source, ts_ms=MS, envelope=True)
     workbench.produce(topic, ({"id": 1}, plain, {"timestamp": MS}), ({"id": 2}, wrapped, {"timestamp": MS}))
     workbench.flush("told")
-    one, two = workbench.read_rows("shop.told")
-    told = ["seen", "src_at", "db", "sch", "tab", "props", "described", "op", "lsn", "scn", "first"]
-    assert list(one) == ["id", *told, "at"]
+    first, second = workbench.read_rows("shop.told")
+    metadata_columns = ["seen", "src_at", "db", "sch", "tab", "props", "described", "op", "lsn", "scn", "first"]
+    assert list(first) == ["id", *metadata_columns, "at"]
     properties = {name: value if isinstance(value, str) else json.dumps(value) for name, value in source.items()}
     expected = [AT, AT.replace(second=4), "shop", "public", "orders", properties]
-    for row in (one, two):
-        shown = [*list(row.values())[1:6], dict(row["props"])]
-        assert (shown, row["at"]) == (expected, AT)
+    for row in (first, second):
+        values = [*list(row.values())[1:6], dict(row["props"])]
+        assert (values, row["at"]) == (expected, AT)
         assert [row[name] for name in ("op", "lsn", "scn", "first")] == ["c", 42, None, "false"]
-    assert (one["described"], json.loads(two["described"])) == (None, {"type": "struct"})
+    assert (first["described"], json.loads(second["described"])) == (None, {"type": "struct"})
 
 
 def test_partition_time_of_a_staged_row_is_the_records_or_the_stagings(workbench) -> None:

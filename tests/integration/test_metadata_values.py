@@ -101,15 +101,15 @@ PLACES = {
 
 def build_message(word: str, place: str, text: str, envelope: bool) -> bytes:
     outer, _, inner = place.rpartition(".")
-    told = f'"{outer}": {{"{inner}": {text}}}' if outer else f'"{inner}": {text}'
+    member = f'"{outer}": {{"{inner}": {text}}}' if outer else f'"{inner}": {text}'
     row = json.dumps(ROW)
-    made = {
-        "ogg-json": f'{{"op_type": "I", "after": {row}, {told}}}',
-        "canal-json": f'{{"type": "INSERT", "data": [{json.dumps({"id": "1"})}], {told}}}',
-        "maxwell-json": f'{{"type": "insert", "data": {row}, {told}}}',
-        "debezium-json": f'{{"op": "c", "after": {row}, {told}}}',
+    message = {
+        "ogg-json": f'{{"op_type": "I", "after": {row}, {member}}}',
+        "canal-json": f'{{"type": "INSERT", "data": [{json.dumps({"id": "1"})}], {member}}}',
+        "maxwell-json": f'{{"type": "insert", "data": {row}, {member}}}',
+        "debezium-json": f'{{"op": "c", "after": {row}, {member}}}',
     }[word]
-    return (f'{{"payload": {made}}}' if envelope else made).encode()
+    return (f'{{"payload": {message}}}' if envelope else message).encode()
 
 
 @pytest.mark.parametrize(("word", "about"), CASES)
@@ -130,8 +130,8 @@ def test_parts_of_a_microsecond_are_cut_where_that_is_asked_for(spark, nanosecon
     fmt = ValueFormat("ogg-json", nanoseconds=nanoseconds)
     stage = replace(decoding.build_stage_table(fmt, (ID,)), metadata={"m": "value.event-timestamp"})
     texts = ['"2026-01-02 03:04:05.678901999"', '"+10000-01-01 00:00:00.1234567"', '"03:04:05.1234567"']
-    found = decoding.decode_values(spark, stage, [build_message("ogg-json", "op_ts", text, False) for text in texts])
-    assert [BAD if reason else row.m.astimezone(UTC) for reason, row in found] == [AT, BAD, BAD]
+    results = decoding.decode_values(spark, stage, [build_message("ogg-json", "op_ts", text, False) for text in texts])
+    assert [BAD if reason else row.m.astimezone(UTC) for reason, row in results] == [AT, BAD, BAD]
 
 
 def test_delete_needs_only_the_metadata_that_order_it(spark) -> None:
@@ -160,24 +160,24 @@ def test_binlog_with_a_number_that_text_does_not_order_is_bad_where_it_orders(sp
         *[None] * 3, *["the number in the metadata value.source.file has more than six digits"] * 2, None,
     ] * 2  # fmt: skip
     assert {place for reason, place in ordered if reason is None} == {99}
-    made = (Selected("id", "record.`id`", "INT"), Selected("place", "record.`f`", "STRING", reads=("F",)))
-    select = Projection("SELECT id, F AS place FROM record", "record", made, (("id", "id"),))
+    selected_columns = (Selected("id", "record.`id`", "INT"), Selected("place", "record.`f`", "STRING", reads=("F",)))
+    select = Projection("SELECT id, F AS place FROM record", "record", selected_columns, (("id", "id"),))
     renamed = replace(stage, sequence=("place",), select=select)
     assert decoding.decode(spark, renamed, keyed, "reason") == [(reason,) for reason, _ in ordered]
 
 
 def test_update_of_spanner_without_its_other_columns_is_bad_unless_updates_are_partial(spark) -> None:
     """What such an update leaves out is NULL in it, and would empty the row."""
-    told = ("NEW_VALUES", "OLD_AND_NEW_VALUES", "NEW_ROW", "NEW_ROW_AND_OLD_VALUES", None)
+    capture_types = ("NEW_VALUES", "OLD_AND_NEW_VALUES", "NEW_ROW", "NEW_ROW_AND_OLD_VALUES", None)
     events = [
         {"op": op, "before": None, "after": {"id": 1, "note": "NEW_VALUES"}, "source": {"value_capture_type": kind}}
         for op in ("u", "c")
-        for kind in told
+        for kind in capture_types
     ]
     events += [{"schema": None, "payload": event} for event in events[:5]]
     values = [json.dumps(event).encode() for event in events]
     stage = decoding.build_stage_table(ValueFormat("debezium-json"), (ID,), (ID,))
-    found = [reason and reason.partition(" (")[0] for reason in decoding.read_reasons(spark, stage, values)]
+    reasons = [reason and reason.partition(" (")[0] for reason in decoding.read_reasons(spark, stage, values)]
     sparse = "the update holds only the columns that have changed"
-    assert found == [sparse, sparse, *[None] * 8, sparse, sparse, *[None] * 3]
+    assert reasons == [sparse, sparse, *[None] * 8, sparse, sparse, *[None] * 3]
     assert decoding.read_reasons(spark, replace(stage, is_partial=True), values) == [None] * 15

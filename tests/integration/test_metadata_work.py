@@ -60,16 +60,16 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
 def test_flush_loads_and_commits_a_fixed_number_of_times(workbench, calls: Calls) -> None:
     topic = workbench.topic()
     workbench.pipeline("counted", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value={"schema": "id BIGINT"})
-    found: list[dict[str, Counter[str]]] = []
+    calls_by_flush: list[dict[str, Counter[str]]] = []
     for number in range(ROUNDS):
         workbench.produce(topic, ({"id": number}, {"id": number}))
         calls.by_step = {}
         with calls.watch_calls():
             flush(workbench.build_ports("counted"))
-        found.append(calls.by_step)
-    steady = found[-1]
-    assert {step: dict(made) for step, made in steady.items() if made - Counter(MOST.get(step, {}))} == {}
-    assert found[-1] == found[-2]
+        calls_by_flush.append(calls.by_step)
+    steady = calls_by_flush[-1]
+    assert {step: dict(counts) for step, counts in steady.items() if counts - Counter(MOST.get(step, {}))} == {}
+    assert calls_by_flush[-1] == calls_by_flush[-2]
 
 
 def test_flush_sends_few_requests_to_the_spark_server_and_starts_no_process_for_its_files(
@@ -90,8 +90,8 @@ def test_flush_sends_few_requests_to_the_spark_server_and_starts_no_process_for_
     with requests.watch_calls():
         flush(workbench.build_ports("asked"))
     assert set(requests.by_step) == set(MOST_REQUESTS)
-    more = {step: made - Counter(MOST_REQUESTS[step]) for step, made in requests.by_step.items()}
-    assert {step: dict(made) for step, made in more.items() if made} == {}
+    more = {step: counts - Counter(MOST_REQUESTS[step]) for step, counts in requests.by_step.items()}
+    assert {step: dict(counts) for step, counts in more.items() if counts} == {}
 
 
 def count_requests(monkeypatch: pytest.MonkeyPatch) -> Calls:

@@ -104,9 +104,9 @@ def test_key_is_the_value_in_its_text(spark) -> None:
     """In an envelope and without; that of a document is flushed under the name `_id` below."""
     struct = '{"a" : 1, "b" : "x"}'
     texts = (f'{{"$oid" : "{OID}"}}', '"12 \\" {34"', "1004", '{"$numberLong" : "1005"}', struct, "abc")
-    *whole, broken = decode_keys(spark, "STRING", *texts)
+    *good_keys, broken = decode_keys(spark, "STRING", *texts)
     values = [OID, '12 " {34', "1004", "1005", '{"a":1,"b":"x"}']
-    assert whole == [(value, None) for value in values]
+    assert good_keys == [(value, None) for value in values]
     assert broken[1] == "the key is not a JSON object that fits the key columns"
 
 

@@ -95,7 +95,7 @@ def decode_keys(spark: Any, records: list[tuple[bytes | None, bytes | None]], **
 
 def test_key_that_lacks_its_field_is_bad_and_nil_is_null(spark: Any) -> None:
     value = encode_msgpack({"n": 5})
-    found = decode_keys(
+    results = decode_keys(
         spark,
         [
             (encode_msgpack({"x": 1}), value),
@@ -104,7 +104,7 @@ def test_key_that_lacks_its_field_is_bad_and_nil_is_null(spark: Any) -> None:
             (b"", value),
         ],
     )
-    assert [row[:2] for row in found] == [
+    assert [row[:2] for row in results] == [
         (None, "the key lacks the key's field id"), (None, None),
         (None, "the key field id is not a BIGINT without loss"), (None, "the key is not MessagePack"),
     ]  # fmt: skip
@@ -114,15 +114,15 @@ def test_key_that_lacks_its_field_is_bad_and_nil_is_null(spark: Any) -> None:
 def test_key_of_a_record_without_one_is_taken_from_the_value(spark: Any, from_value: bool) -> None:
     key = encode_msgpack(9) if from_value else None
     values = [{"id": 7, "n": 5}, {"n": 5}, {"id": None, "n": 5}, {"id": "7", "n": 5}]
-    found = decode_keys(
+    results = decode_keys(
         spark, [*((key, encode_msgpack(value)) for value in values), (key, None)], from_value=from_value
     )
     bad_key = "the value lacks the key's field id"
-    assert found[0] == (7, None, 5, "u")
-    assert found[1] == (None, bad_key, 5, "u")
-    assert found[2] == (None, None, 5, "u")
-    assert found[3][:3] == (None, "the value field id is not a BIGINT without loss", None)
-    assert found[4] == (None, NO_KEY_IN_VALUE if from_value else NO_KEY_REASON, None, "d")
+    assert results[0] == (7, None, 5, "u")
+    assert results[1] == (None, bad_key, 5, "u")
+    assert results[2] == (None, None, 5, "u")
+    assert results[3][:3] == (None, "the value field id is not a BIGINT without loss", None)
+    assert results[4] == (None, NO_KEY_IN_VALUE if from_value else NO_KEY_REASON, None, "d")
 
 
 def test_required_column_may_not_be_missing(spark: Any) -> None:
@@ -130,6 +130,6 @@ def test_required_column_may_not_be_missing(spark: Any) -> None:
     values = [{"a": 1, "b": {"c": 1}}, {"b": None}, {"a": None, "b": None}, {"a": 1, "b": {}}]
     stage = decoding.build_stage_table(ValueFormat("msgpack"), columns)
     missing, inside = "the value field a is required and missing", "the value field b lacks a part that is NOT NULL"
-    found = decoding.read_reasons(spark, stage, [encode_msgpack(value) for value in values])
-    assert found[:3] == [None, missing, missing]
-    assert str(found[3]).startswith(inside)
+    reasons = decoding.read_reasons(spark, stage, [encode_msgpack(value) for value in values])
+    assert reasons[:3] == [None, missing, missing]
+    assert str(reasons[3]).startswith(inside)

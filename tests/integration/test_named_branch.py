@@ -55,5 +55,5 @@ def test_table_that_is_made_for_a_branch_shows_nothing_on_main(workbench) -> Non
         workbench.flush("b")
     assert read_branch(workbench, "staging") == [(1, "b")]
     assert workbench.run_spark_sql("SELECT * FROM lake.shop.b") == []
-    shown = workbench.run_cli("status", "b", "--json")
-    assert '"rows": 1' in shown.stdout, shown
+    process = workbench.run_cli("status", "b", "--json")
+    assert '"rows": 1' in process.stdout, process

@@ -78,8 +78,8 @@ def test_place_in_the_trail_orders_records_and_times_are_metadata(workbench) -> 
         (b"2", build_operation("I", None, {"ID": 2, "NAME": "before the delete"}, 8)),
     )
     workbench.flush("trail")
-    (found,) = workbench.read_rows("shop.trail")
-    assert list(found.values()) == [
+    (row,) = workbench.read_rows("shop.trail")
+    assert list(row.values()) == [
         1, "late", "I", "SHOP.ORDERS", Decimal(far), ["ID"],
         datetime(2026, 1, 2, 3, 4, 6, 1, tzinfo=UTC), datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC),
     ]  # fmt: skip
@@ -112,8 +112,8 @@ def test_operation_that_cannot_be_applied_as_it_is_is_bad(spark) -> None:
         decoding.build_stage_table(ValueFormat("ogg-json"), columns, (replace(COLUMNS[0], nullable=False),)),
         unchanged=("NAME", "AMOUNT"), stages_kept=True, metadata={"pos": "value.pos"},
     )  # fmt: skip
-    found = decoding.read_reasons(spark, stage, [json.dumps(value).encode() for value, _ in BAD])
-    wrong = [(given, reason) for given, reason in zip(BAD, found, strict=True) if given[1] not in str(reason)]
+    reasons = decoding.read_reasons(spark, stage, [json.dumps(value).encode() for value, _ in BAD])
+    wrong = [(given, reason) for given, reason in zip(BAD, reasons, strict=True) if given[1] not in str(reason)]
     assert wrong == []
 
 

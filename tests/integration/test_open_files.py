@@ -14,7 +14,7 @@ FLUSHES = 3
 
 def count_open() -> dict[str, int]:
     """The descriptors and threads of this process."""
-    return {what: len(os.listdir(Path("/proc/self") / what)) for what in ("fd", "task")}
+    return {kind: len(os.listdir(Path("/proc/self") / kind)) for kind in ("fd", "task")}
 
 
 def test_flushes_leave_nothing_to_the_collector(workbench: Any) -> None:
@@ -31,7 +31,7 @@ def check_leaves_nothing(workbench: Any) -> None:
     topic, clients = workbench.topic(2), OpenClients()  # catalogs stay open, as in `tidegate run`
     value = {"schema": "id BIGINT, n INT"}
     workbench.pipeline("runs", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value=value)
-    seen = []
+    counts = []
     try:
         for n in range(FLUSHES):
             workbench.produce(topic, *(({"id": id}, {"id": id, "n": n}, {"partition": id % 2}) for id in range(4)))
@@ -39,10 +39,10 @@ def check_leaves_nothing(workbench: Any) -> None:
             if n == 0:
                 gc.collect()
                 gc.disable()
-            seen.append(count_open())
+            counts.append(count_open())
     finally:
         gc.enable()
-    grown = {what: seen[-1][what] - seen[0][what] for what in seen[0]}
+    grown = {kind: counts[-1][kind] - counts[0][kind] for kind in counts[0]}
     # the client of one flush alone has four pipes and three threads; a store's client may open a connection more
-    assert all(more < 2 * FLUSHES for more in grown.values()), seen
+    assert all(more < 2 * FLUSHES for more in grown.values()), counts
     assert [row["n"] for row in workbench.read_rows("shop.runs")] == [FLUSHES - 1] * 4

@@ -88,7 +88,7 @@ class Airflow:
         }
 
     def run(self, *words: str) -> None:
-        done = subprocess.run(
+        process = subprocess.run(
             [str(Path(sys.executable).parent / "airflow"), *words],
             env={**os.environ, **self.environment},
             capture_output=True,
@@ -96,7 +96,7 @@ class Airflow:
             timeout=600,
             check=False,
         )
-        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        assert process.returncode == 0, process.stdout[-3000:] + process.stderr[-3000:]
 
     def read_event(self, job: str) -> dict[str, Any]:
         """The last event of a task that has ended well."""
@@ -105,7 +105,7 @@ class Airflow:
 
     def validate(self, *events: dict[str, Any]) -> list[str]:
         """Read events back into OpenLineage's own classes, which refuse what does not fit them, and compare."""
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", VALIDATE],
             env={**os.environ, "PYTHONPATH": self.environment["PYTHONPATH"]},
             input="\n".join(map(json.dumps, events)),
@@ -114,8 +114,8 @@ class Airflow:
             timeout=120,
             check=False,
         )
-        assert done.returncode == 0, done.stderr[-3000:]
-        return [line.removeprefix("VALID ") for line in done.stdout.splitlines()]
+        assert process.returncode == 0, process.stderr[-3000:]
+        return [line.removeprefix("VALID ") for line in process.stdout.splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -124,16 +124,16 @@ def provider(tmp_path_factory: pytest.TempPathFactory) -> Path:
     uv = [str(Path(sys.executable).parent / "uv"), "pip", "install", "--python", sys.executable]
     command = [*uv, "--target", str(folder), "--no-deps", *PACKAGES]
     environment = os.environ | build_uv_settings(Path(sys.executable))
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert process.returncode == 0, process.stderr
     return folder
 
 
 def list_sources(output: dict[str, Any]) -> dict[str, list[str]]:
     fields = output["facets"]["columnLineage"]["fields"]
     return {
-        column: [f"{source['name'].rpartition('/')[2]}: {source['field']}" for source in found["inputFields"]]
-        for column, found in fields.items()
+        column: [f"{source['name'].rpartition('/')[2]}: {source['field']}" for source in lineage["inputFields"]]
+        for column, lineage in fields.items()
     }
 
 
@@ -172,11 +172,13 @@ def test_flush_backfill_and_publication_tell_where_each_column_comes_from(provid
     ranges = {"ranges": {orders: {"0": [0, 1], "1": [0, 1]}}, "tables": ["lake.shop.orders"]}
     airflow.run("dags", "test", "tidegate_orders_backfill", "--conf", json.dumps(ranges))
 
-    merged, batch, told = (
+    merged, batch, publication_event = (
         airflow.read_event(job)
         for job in ("tidegate_orders.merge", "tidegate_orders_backfill.batch", "tidegate_publish_levels.publish")
     )
-    assert airflow.validate(merged, batch, told) == [event["job"]["name"] for event in (merged, batch, told)]
+    assert airflow.validate(merged, batch, publication_event) == [
+        event["job"]["name"] for event in (merged, batch, publication_event)
+    ]
     merges = {
         event["outputs"][0]["facets"]["symlinks"]["identifiers"][0]["name"]: event
         for event in map(json.loads, airflow.events_file.read_text().splitlines())
@@ -197,12 +199,14 @@ def test_flush_backfill_and_publication_tell_where_each_column_comes_from(provid
             "level": ["people: level"],
         }
     [topic], [events] = (merges["shop.events"][side] for side in ("inputs", "outputs"))
-    found = list_sources(events)
+    column_sources = list_sources(events)
     assert list_fields(events) == ["id", "name", "customer", "place"]
-    assert set(found) == {*list_fields(events)}
-    assert found["place"] == [f"{orders}: offset"]
-    assert {source.partition(": ")[2] for sources in found.values() for source in sources} <= {*list_fields(topic)}
-    [level] = told["outputs"]
+    assert set(column_sources) == {*list_fields(events)}
+    assert column_sources["place"] == [f"{orders}: offset"]
+    assert {source.partition(": ")[2] for sources in column_sources.values() for source in sources} <= {
+        *list_fields(topic)
+    }
+    [level] = publication_event["outputs"]
     assert (level["namespace"], level["name"]) == (place, f"{sink}-out")
     assert list_sources(level) == {
         "key.level": ["orders: level"],

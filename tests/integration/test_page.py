@@ -98,6 +98,6 @@ def test_bytes_written_are_the_sizes_of_the_files_that_a_batch_added_delete_file
     flush()
     assert [path for path in known if "delete" in path], "a merge that leaves delete files was wanted"
     ports = workbench.build_ports("sized")
-    told = [(b["table"], b["bytes_written"]) for b in read_batch_history(ports, 9)["batches"] if b["staged"]]
-    assert sorted(told) == sorted(written)
+    sizes = [(b["table"], b["bytes_written"]) for b in read_batch_history(ports, 9)["batches"] if b["staged"]]
+    assert sorted(sizes) == sorted(written)
     assert read_recent(ports)["last_flush"]["bytes_written"] == written[-1][1]

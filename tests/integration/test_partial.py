@@ -59,8 +59,8 @@ def compute_rows(changes: list[tuple[int, Change]], partial: bool, soft: bool) -
 
 def convert_landed_rows(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     texts = {b"x": BASE64["x"], None: None}
-    shown = [{**row, "doc": texts[row["doc"]]} for row in rows]
-    return sorted((r["id"], *(repr(r[name]) for name in COLUMNS), bool(r.get("_deleted"))) for r in shown)
+    landed_rows = [{**row, "doc": texts[row["doc"]]} for row in rows]
+    return sorted((r["id"], *(repr(r[name]) for name in COLUMNS), bool(r.get("_deleted"))) for r in landed_rows)
 
 
 TABLES: dict[str, dict[str, Any]] = {
@@ -72,8 +72,8 @@ TABLES: dict[str, dict[str, Any]] = {
 
 def test_many_histories_end_as_the_model_wherever_batches_are_cut(workbench) -> None:
     topic = workbench.topic(1)
-    asked = [{"name": f"lake.shop.{name}", **table} for name, table in TABLES.items()]
-    workbench.pipeline("many", [topic], key=KEY, value={"format": "debezium-json", "schema": SCHEMA}, tables=asked)
+    tables = [{"name": f"lake.shop.{name}", **table} for name, table in TABLES.items()]
+    workbench.pipeline("many", [topic], key=KEY, value={"format": "debezium-json", "schema": SCHEMA}, tables=tables)
     changes = make_histories(150, seed=9)
     cuts = [0, 200, 290, len(changes)]
     for start, end in pairwise(cuts):
@@ -112,33 +112,33 @@ def make_grouped_changes(keys: int, seed: int, spread: bool) -> list[tuple[int, 
         key = chance.randrange(keys)
         if spread:
             sequence = chance.choice(["va", "vb"])
-            told = {sequence: number, **{name: chance.choice([None, "x", "y"]) for name in GROUPS[sequence]}}
+            values = {sequence: number, **{name: chance.choice([None, "x", "y"]) for name in GROUPS[sequence]}}
         else:
-            told = {name: chance.choice([None, 1, 2, 3]) for name in GROUPS}
-            told |= {name: chance.choice([None, "x", "y", "it's"]) for name in ("a", "tags", "b", "name")}
-        told["tags"] = told.get("tags") and [told["tags"]]
+            values = {name: chance.choice([None, 1, 2, 3]) for name in GROUPS}
+            values |= {name: chance.choice([None, "x", "y", "it's"]) for name in ("a", "tags", "b", "name")}
+        values["tags"] = values.get("tags") and [values["tags"]]
         is_delete = not spread and chance.random() < 0.15
-        changes.append((key, chance.randrange(2) if spread else key % 2, None if is_delete else told))
+        changes.append((key, chance.randrange(2) if spread else key % 2, None if is_delete else values))
     return changes
 
 
 def compute_grouped_rows(changes: list[tuple[int, int, dict[str, Any] | None]], soft: bool) -> list[str]:
     """The model, one record at a time."""
     rows: dict[int, dict[str, Any]] = {}
-    for key, _, told in changes:
+    for key, _, values in changes:
         row = rows.get(key)
-        if told is None:
+        if values is None:
             if soft and row:
                 row["_deleted"] = True
             elif not soft:
                 rows.pop(key, None)
             continue
         if row is None:
-            row = rows[key] = {"id": key, **{name: told.get(name) for name in (*GROUPED, "name")}}
+            row = rows[key] = {"id": key, **{name: values.get(name) for name in (*GROUPED, "name")}}
         for sequence, members in GROUPS.items():
-            if told.get(sequence) is not None and (row[sequence] is None or told[sequence] >= row[sequence]):
-                row |= {name: told.get(name) for name in (sequence, *members)}
-        row["name"] = row["name"] if told.get("name") is None else told["name"]
+            if values.get(sequence) is not None and (row[sequence] is None or values[sequence] >= row[sequence]):
+                row |= {name: values.get(name) for name in (sequence, *members)}
+        row["name"] = row["name"] if values.get("name") is None else values["name"]
         row |= {"_deleted": False} if soft else {}
     return sorted(repr(sorted(row.items())) for row in rows.values())
 
@@ -155,8 +155,8 @@ def test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_rea
     schema = "id BIGINT, va INT, a STRING, tags ARRAY<STRING>, vb BIGINT, b STRING" + (
         "" if spread else ", name STRING"
     )
-    asked = {"partial_updates": {"sequence_groups": GROUPS}, **table}
-    workbench.pipeline(name, [topic], key=KEY, value={"schema": schema}, table=asked)
+    settings = {"partial_updates": {"sequence_groups": GROUPS}, **table}
+    workbench.pipeline(name, [topic], key=KEY, value={"schema": schema}, table=settings)
     changes = make_grouped_changes(120, len(name), spread)
 
     def read_rows() -> list[str]:
@@ -165,8 +165,8 @@ def test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_rea
 
     for start, end in pairwise([0, 250, 300, len(changes)]):
         records = (
-            ({"id": key}, None if told is None else {"id": key, **told}, {"partition": partition})
-            for key, partition, told in changes[start:end]
+            ({"id": key}, None if values is None else {"id": key, **values}, {"partition": partition})
+            for key, partition, values in changes[start:end]
         )
         workbench.produce(topic, *records)
         workbench.flush(name)
@@ -175,8 +175,8 @@ def test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_rea
         workbench.run_spark_sql(f"UPDATE lake.shop.{name} SET vb = NULL, b = NULL WHERE id < 5")
         workbench.run_spark_sql(f"DELETE FROM lake.shop.{name} WHERE id BETWEEN 5 AND 9")
         ranges = {topic: {str(partition): [0, end] for partition, end in workbench.read_ends(topic)[topic].items()}}
-        done = workbench.run_cli("backfill", name, "--range", json.dumps(ranges))
-        assert done.returncode == 0, done.stderr
+        process = workbench.run_cli("backfill", name, "--range", json.dumps(ranges))
+        assert process.returncode == 0, process.stderr
         assert read_rows() == compute_grouped_rows(changes, soft)
 
 
@@ -186,15 +186,15 @@ MOVED = "the row has another key now, and the value of {} is not in the event, a
 def test_row_under_a_new_key_does_not_lose_what_its_event_leaves_out(spark: Any) -> None:
     """Debezium tells a changed key as a delete, and an insert with a header that leaves unchanged values out, too."""
     columns = (Column("id", "INT"), Column("a", "STRING"), Column("doc", "BINARY"))
-    told = {"key_columns": columns[:1], "unchanged": ("a", "doc"), "stages_kept": True}
-    stage = replace(decoding.build_stage_table(ValueFormat("debezium-json", unavailable=HELD), columns), **told)
+    options = {"key_columns": columns[:1], "unchanged": ("a", "doc"), "stages_kept": True}
+    stage = replace(decoding.build_stage_table(ValueFormat("debezium-json", unavailable=HELD), columns), **options)
     old_key = [("__debezium.oldkey", b'{"id": 1}')]
     rows = [("x", None, old_key), (HELD, "eA==", old_key), (None, BASE64[HELD], old_key), (HELD, None, [])]
     records = [
         (b'{"id": 2}', json.dumps({"op": "c", "after": {"id": 2, "a": a, "doc": doc}}).encode()) for a, doc, _ in rows
     ]
-    found = decoding.decode(spark, stage, records, "kept", "reason", headers=[headers for *_, headers in rows])
-    assert [(kept, reason and reason.split("the row of the new")[0]) for kept, reason in found] == [
+    results = decoding.decode(spark, stage, records, "kept", "reason", headers=[headers for *_, headers in rows])
+    assert [(kept_names, reason and reason.split("the row of the new")[0]) for kept_names, reason in results] == [
         ([], None), (["a"], MOVED.format("a")), (["doc"], MOVED.format("doc")), (["a"], None),
     ]  # fmt: skip
     flat = replace(stage, value=ValueFormat("json", unavailable=HELD))  # as ExtractNewRecordState leaves it

@@ -54,8 +54,8 @@ def decode_keys_by_parser(spark, texts: list[bytes], type: str, name: str = "id"
 
 def read_plain_keys(spark, texts: list[str], type: str, name: str) -> list[object]:
     frame = spark.createDataFrame(list(enumerate(texts)), "n INT, text STRING")
-    found = frame.selectExpr("n", f"{render_plain_key((Column(name, type),), 'text')} AS plain").collect()
-    return [row["plain"] for row in sorted(found, key=lambda row: row["n"])]
+    rows = frame.selectExpr("n", f"{render_plain_key((Column(name, type),), 'text')} AS plain").collect()
+    return [row["plain"] for row in sorted(rows, key=lambda row: row["n"])]
 
 
 def list_random_texts() -> list[bytes]:

@@ -69,17 +69,17 @@ def compare(records: Any) -> tuple[set[int], set[int], list[Any]]:
     """The offsets of all records, those of unusual ones, and the records of which a plain pass makes something else."""
     table = build_stage_table(ValueFormat("json", timestamp_unit="millis"), COLUMNS, (Column("id", "BIGINT"),))
     assert can_read_plainly(table)
-    whole, plain = (
+    parsed, plain = (
         {
             row[0]: tuple(row)[1:]
             for row in decode(records, table, is_plain=is_plain).selectExpr("offset", *OUTCOME).collect()
         }
         for is_plain in (False, True)
     )
-    assert whole.keys() == plain.keys()
+    assert parsed.keys() == plain.keys()
     judged = {offset: row for offset, row in plain.items() if row[-1] != UNUSUAL}
-    wrong = [(whole[offset], row) for offset, row in judged.items() if row != whole[offset]]
-    return set(whole), whole.keys() - judged.keys(), wrong
+    wrong = [(parsed[offset], row) for offset, row in judged.items() if row != parsed[offset]]
+    return set(parsed), parsed.keys() - judged.keys(), wrong
 
 
 def _spell(name: str, token: str) -> bytes:

@@ -105,15 +105,15 @@ def test_struct_in_other_letters_is_bad_with_its_path_and_no_struct_of_nulls(spa
     columns = (Column("o", "STRUCT<id: INT, of: ARRAY<STRUCT<n: DOUBLE>>>"), Column("x", "INT"))
     fmt = ValueFormat("json", options={"envelope": True}) if word == "envelope" else ValueFormat(word)
     values = [(ROWS[word] % text).encode() for text, _ in INNER]
-    found = decoding.read_reasons(spark, decoding.build_stage_table(fmt, columns), values)
-    assert found == [reason and reason.replace("PART", "the value") for _, reason in INNER]
+    reasons = decoding.read_reasons(spark, decoding.build_stage_table(fmt, columns), values)
+    assert reasons == [reason and reason.replace("PART", "the value") for _, reason in INNER]
 
 
 def test_struct_of_a_key_in_other_letters_is_bad(spark) -> None:
     columns = (Column("k", "STRUCT<id: INT, n: DOUBLE>"),)
     stage = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), columns)
     inner = ['{"id": 1, "n": 1.5}', '{"ID": 1, "n": 1.5}', '{"x": 1}', '{"id": 1, "n": 9007199254740993}']
-    keys = [text % one for text in ('{"k": %s}', '{"payload": {"k": %s}}') for one in inner]
+    keys = [text % struct for text in ('{"k": %s}', '{"payload": {"k": %s}}') for struct in inner]
     decoded = decoding.decode(spark, stage, [(key.encode(), b"{}") for key in keys], "key_reason")
     assert [reason for (reason,) in decoded] == 2 * [
         None,
@@ -127,8 +127,8 @@ def test_struct_of_a_key_in_other_letters_is_bad(spark) -> None:
 def test_key_is_what_its_fields_say_and_never_null_for_a_field_that_is_not_there(spark, columns: Any) -> None:
     cases = [(text, expected) for known, text, expected in KEYS if known == columns]
     stage = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), columns)
-    found = decoding.decode(spark, stage, [(text.encode(), b"{}") for text, _ in cases], "key_struct", "key_reason")
-    wrong = [(*case, made) for case, made in zip(cases, found, strict=True) if not is_expected(case[1], *made)]
+    results = decoding.decode(spark, stage, [(text.encode(), b"{}") for text, _ in cases], "key_struct", "key_reason")
+    wrong = [(*case, result) for case, result in zip(cases, results, strict=True) if not is_expected(case[1], *result)]
     assert wrong == []
 
 
@@ -139,8 +139,8 @@ def test_value_with_none_of_the_columns_is_bad(spark, word: str) -> None:
     stage = replace(decoding.build_stage_table(fmt, TWO), metadata={"at": "value.ingestion-timestamp"})
     stage = stage if word == "maxwell-json" else replace(stage, metadata={})
     values = [(None, text.encode()) for text, _ in cases]
-    found = decoding.decode(spark, stage, values, "value_struct", "reason", "op")
-    wrong = [(*case, made) for case, made in zip(cases, found, strict=True) if not is_expected(case[1], *made)]
+    results = decoding.decode(spark, stage, values, "value_struct", "reason", "op")
+    wrong = [(*case, result) for case, result in zip(cases, results, strict=True) if not is_expected(case[1], *result)]
     assert wrong == []
 
 
@@ -149,8 +149,8 @@ def is_expected(expected: Any, row: Any, reason: str | None, op: str | None = No
         return reason is None and op == "d"
     if isinstance(expected, str):
         return reason is not None and expected in reason
-    made = tuple(str(v) if hasattr(v, "as_tuple") else v for v in row)[: len(expected)]
-    return reason is None and made == expected
+    values = tuple(str(v) if hasattr(v, "as_tuple") else v for v in row)[: len(expected)]
+    return reason is None and values == expected
 
 
 def test_key_that_the_value_has_to_hold_and_does_not_is_bad(spark) -> None:
@@ -177,9 +177,9 @@ def test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row(spark
         ValueFormat("debezium-json"), (Column("name", "STRING"),), (Column("id", "INT"), Column("part", "STRING"))
     )
     stage = replace(stage, when="name <> 'hidden'")
-    asked = ("key_struct", "op", "fate", "record_fate", "row_number", "value_struct.name")
-    found = decoding.decode(spark, stage, [(None, text.encode()) for text in texts], *asked)
-    assert sorted(((*map(_convert_to_plain, row),) for row in found), key=repr) == sorted(
+    expressions = ("key_struct", "op", "fate", "record_fate", "row_number", "value_struct.name")
+    results = decoding.decode(spark, stage, [(None, text.encode()) for text in texts], *expressions)
+    assert sorted(((*map(_convert_to_plain, row),) for row in results), key=repr) == sorted(
         [
             ((2, None), "u", "staged", "staged", 0, "b"),
             ((1, None), "d", "staged", "staged", 1, None),
@@ -204,8 +204,8 @@ def test_lone_tombstone_has_no_sequence_of_the_event_that_it_lacks(spark) -> Non
     )
     stage = replace(stage, metadata={"at": "value.source.timestamp"}, sequence=("at",))
     event = b'{"op": "d", "before": {"id": 1}, "source": {"ts_ms": 1000}}'
-    found = decoding.decode(spark, stage, [(b'{"id": 1}', event), (b'{"id": 1}', None)], "op", "sequence")
-    assert [(op, sequence and sequence["at"].astimezone(UTC)) for op, sequence in found] == [
+    results = decoding.decode(spark, stage, [(b'{"id": 1}', event), (b'{"id": 1}', None)], "op", "sequence")
+    assert [(op, sequence and sequence["at"].astimezone(UTC)) for op, sequence in results] == [
         ("d", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
         ("d", None),
     ]
@@ -228,13 +228,13 @@ def test_record_for_which_a_condition_fails_is_bad_and_takes_no_other_down(spark
         (None, b'{"v": null}'),
         (None, None),
     ]
-    found = decoding.decode(spark, stage, values, "reason", "op", "fate")
+    results = decoding.decode(spark, stage, values, "reason", "op", "fate")
     bad = (f"{word} fails for this record", "u", "bad")
     if word == "when":
-        rest = [(None, "u", "staged"), bad, (None, "u", "filtered"), (None, "u", "filtered"), (None, "d", "staged")]
+        expected = [(None, "u", "staged"), bad, (None, "u", "filtered"), (None, "u", "filtered"), (None, "d", "staged")]
     else:
-        rest = [(None, "d", "staged"), bad, (None, "u", "staged"), (None, "u", "staged"), (None, "d", "staged")]
-    assert found == rest
+        expected = [(None, "d", "staged"), bad, (None, "u", "staged"), (None, "u", "staged"), (None, "d", "staged")]
+    assert results == expected
 
 
 OTHER_LETTERS = [
@@ -257,9 +257,9 @@ def test_value_in_other_letters_is_a_row_or_bad_and_never_a_delete(spark) -> Non
     values = [(None, text.encode()) for text, _ in OTHER_LETTERS]
     for options in ({}, {"numbers": "lenient"}):
         stage = decoding.build_stage_table(ValueFormat("json", options=options), columns)
-        found = decoding.decode(spark, stage, values, "reason", "op", "value_struct")
-        assert {op for _, op, _ in found} == {"u"}
-        assert [reason or tuple(row) for reason, _, row in found] == [made for _, made in OTHER_LETTERS]
+        results = decoding.decode(spark, stage, values, "reason", "op", "value_struct")
+        assert {op for _, op, _ in results} == {"u"}
+        assert [reason or tuple(row) for reason, _, row in results] == [expected for _, expected in OTHER_LETTERS]
 
 
 def test_key_in_other_letters_is_the_key_or_bad(spark) -> None:
@@ -273,9 +273,9 @@ def test_key_in_other_letters_is_the_key_or_bad(spark) -> None:
         '{"ID": 1, "n": 2}}',
         '{"ID": 1, "N": 2}',
     ]
-    found = decoding.decode(spark, stage, [(text.encode(), b"{}") for text in texts], "key_reason", "key_struct")
+    results = decoding.decode(spark, stage, [(text.encode(), b"{}") for text in texts], "key_reason", "key_struct")
     bad = "the key is not a JSON object that fits the key columns"
-    assert [reason or tuple(key) for reason, key in found] == [(1, 2), bad, bad, (1, 2)]
+    assert [reason or tuple(key) for reason, key in results] == [(1, 2), bad, bad, (1, 2)]
 
 
 def test_null_where_a_part_must_not_be_is_bad(spark) -> None:
@@ -286,10 +286,10 @@ def test_null_where_a_part_must_not_be_is_bad(spark) -> None:
         '{"l": [{"a": 1}, {}]}',
         '{"s": null, "l": [null]}',
     ]
-    found = decoding.read_reasons(
+    reasons = decoding.read_reasons(
         spark, decoding.build_stage_table(ValueFormat("json"), columns), [text.encode() for text in texts]
     )
-    assert [reason and reason.partition(" that ")[0] for reason in found] == [
+    assert [reason and reason.partition(" that ")[0] for reason in reasons] == [
         None, "the value field s lacks a part", "the value field l lacks a part", None,
     ]  # fmt: skip
 
@@ -297,8 +297,8 @@ def test_null_where_a_part_must_not_be_is_bad(spark) -> None:
 def test_route_on_a_text_is_judged_record_by_record(spark) -> None:
     stage = decoding.build_stage_table(ValueFormat("json"), (Column("v", "STRING"),))
     stage = replace(stage, route=Route("v", "a.*", ()))
-    found = decoding.decode(spark, stage, [(None, b'{"v": "ab"}'), (None, b'{"v": "b"}'), (None, None)], "fate")
-    assert found == [("staged",), ("filtered",), ("staged",)]
+    results = decoding.decode(spark, stage, [(None, b'{"v": "ab"}'), (None, b'{"v": "b"}'), (None, None)], "fate")
+    assert results == [("staged",), ("filtered",), ("staged",)]
 
 
 def nest(struct: str, payload: str) -> bytes:
@@ -315,8 +315,8 @@ def test_number_inside_of_a_struct_is_the_time_that_its_schema_names_else_the_fi
     plain = ', "fields": [{"field": "at", "type": "int64"}]'
     texts = [event.encode(), nest("", event), nest(plain, event), nest(named, event)]
     micros, millis = datetime(1970, 1, 1, 0, 0, 1), datetime(1970, 1, 1, 0, 16, 40)
-    told = ValueFormat("debezium-json", timestamp_unit={"s": "micros"})
-    rows = decoding.decode_values(spark, decoding.build_stage_table(told, columns), texts)
+    value_format = ValueFormat("debezium-json", timestamp_unit={"s": "micros"})
+    rows = decoding.decode_values(spark, decoding.build_stage_table(value_format, columns), texts)
     assert [(reason, row["s"]["at"], row["s"]["day"]) for reason, row in rows] == [
         (None, time, date(1970, 1, 2)) for time in (micros, micros, micros, millis)
     ]

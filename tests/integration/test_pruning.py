@@ -30,11 +30,11 @@ def test_merge_of_recent_keys_does_not_open_the_files_of_old_ones(workbench, tmp
     workbench.flush("recent")
     for number, file in enumerate(old):
         (tmp_path / str(number)).rename(file)
-    found = {row["id"]: row["name"] for row in workbench.read_rows("shop.recent")}
+    names = {row["id"]: row["name"] for row in workbench.read_rows("shop.recent")}
     expected = dict.fromkeys(range(50), "old") | dict.fromkeys(range(1000, 1025), "new")
     expected |= dict.fromkeys(range(1025, 1075), "newer")
     del expected[1001]
-    assert found == expected
+    assert names == expected
     workbench.produce(topic, *build_records(20, 10, "late"))
     workbench.flush("recent")
     assert {row["name"] for row in workbench.read_rows("shop.recent") if 20 <= row["id"] < 30} == {"late"}
@@ -60,10 +60,10 @@ def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench
     merge = statements[-1]
     assert "t.`id` IN (-50L, -2L, 4L, 48L, 50L)" in merge
     assert r"t.`line` IN ('it\'s -0002', 'it\'s -0050', 'it\'s 00004'" in merge
-    found = {(row["id"], row["line"]): row["name"] for row in workbench.read_rows("shop.named")}
+    names = {(row["id"], row["line"]): row["name"] for row in workbench.read_rows("shop.named")}
     expected = {(key["id"], key["line"]): "old" for key, _ in build_records(-50, 100, "old")}
     del expected[-50, "it's -0050"]
-    assert found == expected | {(key["id"], key["line"]): "new" for key in changed[1:]}
+    assert names == expected | {(key["id"], key["line"]): "new" for key in changed[1:]}
 
 
 def test_constants_of_any_year_are_what_spark_reads(spark) -> None:

@@ -130,8 +130,8 @@ def test_topic_is_fixed_by_comparing_it_with_the_table(shop) -> None:
     plan = shop.workbench.run_cli("publish", "fixed", "--resynchronise", "--dry-run", "--json")
     assert json.loads(plan.stdout)["compared_with"] == "topic"
     before = len(way.records())
-    done = way.publish(resynchronise=True)
-    assert (done.inserted, done.updated, done.deleted) == (1, 1, 1)
+    result = way.publish(resynchronise=True)
+    assert (result.inserted, result.updated, result.deleted) == (1, 1, 1)
     assert len(way.records()) == before + 3, "what is right is not produced again"
     assert way.latest() == shop.table()
 
@@ -235,13 +235,13 @@ def compute_murmur2(key: bytes) -> int:
     """The positive hash that Java's client takes of a key."""
     factor, mask = 0x5BD1E995, 0xFFFFFFFF
     result = 0x9747B28C ^ len(key)
-    whole = len(key) - len(key) % 4
-    for at in range(0, whole, 4):
+    aligned_length = len(key) - len(key) % 4
+    for at in range(0, aligned_length, 4):
         word = int.from_bytes(key[at : at + 4], "little") * factor & mask
         word = (word ^ word >> 24) * factor & mask
         result = result * factor & mask ^ word
-    if key[whole:]:
-        result = (result ^ int.from_bytes(key[whole:], "little")) * factor & mask
+    if key[aligned_length:]:
+        result = (result ^ int.from_bytes(key[aligned_length:], "little")) * factor & mask
     result = (result ^ result >> 13) * factor & mask
     return (result ^ result >> 15) & 0x7FFFFFFF
 
@@ -258,8 +258,8 @@ def test_partition_of_every_key_is_what_the_java_client_chooses(workbench, tmp_p
     source.write_text(JAVA)
     jars = ROOT / ".cache" / "jars" / "kafka" / "*"
     words = ["java", "-cp", str(jars), str(source), "7", *(key.hex() for key in partitions)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=DEADLINE_SECONDS)
-    assert [*partitions.values()] == [int(number) for number in done.stdout.split()]
+    process = subprocess.run(words, capture_output=True, text=True, check=True, timeout=DEADLINE_SECONDS)
+    assert [*partitions.values()] == [int(number) for number in process.stdout.split()]
 
 
 JAVA = """
@@ -282,8 +282,8 @@ def test_command_line_publishes_tells_and_validates(workbench) -> None:
     assert (planned["publication"], planned["compared_with"]) == ("words", "everything")
     waiting = json.loads(workbench.run_cli("status", "words", "--json").stdout)["publications"][0]
     assert (waiting["published_snapshot_id"], waiting["waiting"]["parts"]) == (None, 4)
-    done = workbench.run_cli("publish", "words", "--json")
-    assert json.loads(done.stdout)["inserted"] == 2, done.stderr
+    process = workbench.run_cli("publish", "words", "--json")
+    assert json.loads(process.stdout)["inserted"] == 2, process.stderr
     again = workbench.run_cli("publish", "words")
     assert (again.returncode, "nothing came since" in again.stdout) == (0, True)
     status = json.loads(workbench.run_cli("status", "--json").stdout)["publications"][0]
@@ -392,8 +392,8 @@ def test_joined_table_enriches_the_records_and_its_own_changes_are_followed(work
         return {value["label"]: value["n"] for value in counted.latest().values()}
 
     def publish_both() -> tuple[Any, dict[str, Any]]:
-        done = way.publish()
-        return (done.inserted, done.updated, done.deleted), publish_counts()
+        result = way.publish()
+        return (result.inserted, result.updated, result.deleted), publish_counts()
 
     assert publish_both() == ((3, 0, 0), {"first": 1, "none": 2})
     write_rows(table, [{"id": id, "name": name} for id, name in ((3, "a"), (4, "x"), (5, "a"))], "id >= 2")
@@ -435,8 +435,8 @@ def test_key_with_a_copy_in_another_file_is_refused_and_outlives_the_copy_and_ne
     same = {"l": [{"a": 2, "c": None}], "old": None}
     struct = {"a": 7, "b c": "x"}
     write_rows(table, [{"id": 2, "s": struct, "m": [(2, {"a": 2, "d": None})], **same}], "id == 2")
-    done = way.publish()
-    assert (done.inserted, done.updated, done.deleted) == (0, 2, 0)
+    result = way.publish()
+    assert (result.inserted, result.updated, result.deleted) == (0, 2, 0)
     assert way.latest() == {
         '{"id":0}': {
             "id": 0, "s": {"a": 0, "b c": None}, "l": [{"a": 0, "c": None}], "m": {"0": {"a": 0, "d": None}},

@@ -128,10 +128,10 @@ def test_objects_of_two_schemas_take_their_columns_from_the_registry(bench: Regi
     key = {"title": "Key", "type": "object", "properties": {"id": {"type": "integer"}}}
     old = {"title": "Order", "type": "object", "properties": {**key["properties"], "name": {"type": "string"}}}
     new = {**old, "properties": {**old["properties"], "at": {"type": "string", "format": "date-time"}}}
-    one = (written.write_object(key, {"id": 1}, "key"), written.write_object(old, {"id": 1, "name": "a"}))
+    first = (written.write_object(key, {"id": 1}, "key"), written.write_object(old, {"id": 1, "name": "a"}))
     at = {"id": 2, "name": "b", "at": "2026-01-01T01:02:03.456789Z"}
-    two = (written.write_object(key, {"id": 2}, "key"), written.write_object(new, at))
-    bench.produce(topic, one, two)
+    second = (written.write_object(key, {"id": 2}, "key"), written.write_object(new, at))
+    bench.produce(topic, first, second)
     bench.pipeline(
         "objects",
         [topic],
@@ -145,8 +145,8 @@ def test_objects_of_two_schemas_take_their_columns_from_the_registry(bench: Regi
 def test_file_that_init_writes_flushes_what_was_sent(bench: RegistryBench) -> None:
     topic = bench.topic()
     write_orders(bench, topic, *range(1, 9))
-    done = bench.run_cli("init", "--topic", topic, "--to", "lake.shop.proposed", "--yes")
-    assert done.returncode == 0, done.stderr
+    process = bench.run_cli("init", "--topic", topic, "--to", "lake.shop.proposed", "--yes")
+    assert process.returncode == 0, process.stderr
     (file,) = (bench.include / "pipelines").glob("*.yaml")
     assert "format: avro" in file.read_text()
     bench.flush(file.stem)
@@ -188,8 +188,8 @@ def test_publications_register_what_they_produce_and_extend_it(bench: RegistryBe
         text = f"table: lake.shop.source\ntopic: {topic}.{kind}\nkey: {{format: {kind}, fields: [id]}}\n"
         text += f"value: {given}\nsql: {sql}\n"
         (bench.include / "publications" / f"{name}.yaml").write_text(text)
-        done = bench.run_cli("publish", name)
-        assert done.returncode == 0, done.stderr
+        process = bench.run_cli("publish", name)
+        assert process.returncode == 0, process.stderr
 
     for kind in ("avro", "protobuf"):
         publish(f"out_{kind}", kind, "SELECT id, name FROM {table}")
@@ -200,8 +200,8 @@ def test_publications_register_what_they_produce_and_extend_it(bench: RegistryBe
         f"table: lake.shop.source\ntopic: {topic}.text\nkey: {{fields: [id]}}\nvalue: {{format: protobuf}}\n"
         "sql: SELECT id, name, length(name) AS size FROM {table}\n"
     )
-    done = bench.run_cli("publish", "out_text")
-    assert done.returncode == 0, done.stderr
+    process = bench.run_cli("publish", "out_text")
+    assert process.returncode == 0, process.stderr
     assert len(client.get_versions(f"{topic}.text-value")) == 2, "the registered text was extended"
     for kind in ("avro", "protobuf"):
         name = f"back_{kind}"
@@ -217,14 +217,16 @@ def test_doctor_finds_the_registry_well_and_a_missing_subject_by_its_name(bench:
     topic = bench.topic()
     write_orders(bench, topic, 1, 2)
     bench.pipeline("orders", [topic], key={"format": "avro", "fields": ["id"]}, value={"format": "avro"})
-    found = json.loads(bench.run_cli("doctor", "--json").stdout)["findings"]
-    told = [one for one in found if one["check"].startswith("registry.")]
-    assert told
-    assert {one["severity"] for one in told} == {"ok"}, told
+    findings = json.loads(bench.run_cli("doctor", "--json").stdout)["findings"]
+    registry_findings = [finding for finding in findings if finding["check"].startswith("registry.")]
+    assert registry_findings
+    assert {finding["severity"] for finding in registry_findings} == {"ok"}, registry_findings
     empty = bench.topic()
     bench.pipeline("orders", [empty], key={"format": "avro", "fields": ["id"]}, value={"format": "avro"})
-    found = json.loads(bench.run_cli("doctor", "--json").stdout)["findings"]
-    assert [one["check"] for one in found if f"subject={empty}-" in one["cause"]] == ["registry.subjects"]
+    findings = json.loads(bench.run_cli("doctor", "--json").stdout)["findings"]
+    assert [finding["check"] for finding in findings if f"subject={empty}-" in finding["cause"]] == [
+        "registry.subjects"
+    ]
 
 
 def test_registry_that_dies_is_one_sentence_and_the_next_flush_loses_nothing(bench: RegistryBench) -> None:
@@ -235,10 +237,10 @@ def test_registry_that_dies_is_one_sentence_and_the_next_flush_loses_nothing(ben
     write_orders(bench, topic, *range(5, 9))
     pid = int(bench.registry.variables["REGISTRY_PID"])
     os.kill(pid, signal.SIGKILL)
-    done = bench.run_cli("flush", "orders")
-    assert done.returncode == 1
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    assert "registry=schema_registry_default" in done.stderr
+    process = bench.run_cli("flush", "orders")
+    assert process.returncode == 1
+    assert len(process.stderr.strip().splitlines()) == 1, process.stderr
+    assert "registry=schema_registry_default" in process.stderr
     wait_until(lambda: bench.registry.variables.get("REGISTRY_PID", str(pid)) != str(pid), "the registry is back")
     wait_until(lambda: bench.run_cli("flush", "orders").returncode == 0, "a flush after it")
     assert bench.read_rows("shop.orders") == build_expected_orders(1, 2, 3, 5, 6, 7)

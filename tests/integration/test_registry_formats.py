@@ -34,10 +34,10 @@ class Writer:
 
         self.client, self.topic = SchemaRegistryClient({"url": registry.url}), topic
 
-    def message(self, made: Any, part: str = "value") -> bytes:
+    def message(self, message_value: Any, part: str = "value") -> bytes:
         from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 
-        return self._written(ProtobufSerializer(type(made), self.client), made, part)
+        return self._written(ProtobufSerializer(type(message_value), self.client), message_value, part)
 
     def object(self, schema: Any, data: Any, part: str = "value") -> bytes:
         from confluent_kafka.schema_registry.json_schema import JSONSerializer
@@ -47,9 +47,9 @@ class Writer:
     def _written(self, serializer: Any, data: Any, part: str) -> bytes:
         from confluent_kafka.serialization import SerializationContext
 
-        made = serializer(data, SerializationContext(self.topic, part))
-        assert isinstance(made, bytes)
-        return made
+        encoded = serializer(data, SerializationContext(self.topic, part))
+        assert isinstance(encoded, bytes)
+        return encoded
 
 
 def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(workbench, registry) -> None:
@@ -57,8 +57,8 @@ def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(w
     written = Writer(registry, topic)
     before, after = (build_classes(build_file(order, MONEY))["shop.Order"] for order in (OLD, NEW))
 
-    def record(id: int, made: Any) -> tuple[bytes, Any]:
-        return written.message(KEY(id=id), "key"), None if made is None else written.message(made)
+    def record(id: int, message_value: Any) -> tuple[bytes, Any]:
+        return written.message(KEY(id=id), "key"), None if message_value is None else written.message(message_value)
 
     large = 2**64 - 1
     full = {"id": large, "title": "full", "at": AT, "lines": [{"cents": -5}, {}], "marks": {"a": 1}, "note": ""}
@@ -114,8 +114,8 @@ def test_json_behind_a_schema_id_takes_its_columns_from_the_registry(workbench, 
         value = None if schema is None else written.object(schema, {"id": id, **more})
         return written.object(key, {"id": id}, "key"), value
 
-    one, two = record(1, old, tags=["a"]), record(2, new, at="2026-01-01T01:02:03.456789Z", tags=[])
-    workbench.produce(topic, one, two, record(3, new, at=None, tags=[]), record(3, None))
+    first, second = record(1, old, tags=["a"]), record(2, new, at="2026-01-01T01:02:03.456789Z", tags=[])
+    workbench.produce(topic, first, second, record(3, new, at=None, tags=[]), record(3, None))
     given = {"format": "json", "json": {"registry": registry.url}}
     workbench.pipeline("objects", [topic], key={**given, "fields": ["id"]}, value=given)
     workbench.flush("objects")
@@ -126,11 +126,11 @@ def test_json_behind_a_schema_id_takes_its_columns_from_the_registry(workbench, 
     bad = {
         b'{"id": 1}': "the value does not begin with the magic byte and a schema id",
         b"\x00\x00\x00\x00\x63{}": "the value has schema id=99, which is no version of its subject",
-        two[1][:5] + b'{"id": "x"}': "the value does not fit value.schema, fields: id",
+        second[1][:5] + b'{"id": "x"}': "the value does not fit value.schema, fields: id",
     }
     tolerant = {"errors": {"tolerance": "all"}}
     workbench.pipeline("objects", [topic], key={**given, "fields": ["id"]}, value=given, source=tolerant)
-    workbench.produce(topic, *((one[0], value) for value in bad), (b'{"id": 7}', one[1]))
+    workbench.produce(topic, *((first[0], value) for value in bad), (b'{"id": 7}', first[1]))
     workbench.flush("objects")
     letters = {row["value"]: row["message"] for row in workbench.read_rows("shop.tidegate_objects_dead_letters")}
-    assert letters == {**bad, one[1]: "the key does not begin with the magic byte and a schema id"}
+    assert letters == {**bad, first[1]: "the key does not begin with the magic byte and a schema id"}

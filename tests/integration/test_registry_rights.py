@@ -29,10 +29,10 @@ class RegistryBench(Workbench):
 
     def run_refused(self, *words: str) -> str:
         """What a command says that fails with one sentence."""
-        done = self.run_cli(*words)
-        assert done.returncode == 1, done.stdout
-        assert done.stderr.count("\n") == 1, done.stderr
-        return done.stderr
+        process = self.run_cli(*words)
+        assert process.returncode == 1, process.stdout
+        assert process.stderr.count("\n") == 1, process.stderr
+        return process.stderr
 
     def build_environment(self) -> dict[str, str]:
         return {**super().build_environment(), CONNECTION: self.registry.build_connection(self.user, self.password)}
@@ -63,9 +63,9 @@ def test_flush_asks_for_nothing_else_and_a_right_that_is_missing_is_named(bench:
     for first, refused in ((5, VERSIONS), (9, VERSION)):
         write_orders(bench, topic, *range(first, first + 4))
         bench.registry.refused = (refused,)
-        said = bench.run_refused("flush", "orders")
-        assert f"registry=schema_registry_default subject={topic}-" in said
-        assert "access was refused when its versions were read: status=403" in said
+        message = bench.run_refused("flush", "orders")
+        assert f"registry=schema_registry_default subject={topic}-" in message
+        assert "access was refused when its versions were read: status=403" in message
         assert bench.read_rows("shop.orders") == build_expected_orders(*landed)
         bench.registry.refused = ()
         assert bench.drain("orders") == 1
@@ -79,15 +79,19 @@ def test_user_without_a_role_and_one_without_the_password_read_nothing(bench: Re
     bench.pipeline("orders", [topic], **AVRO)
     for user, password, status in (("nobody", PASSWORD, 403), ("reader", WRONG, 401)):
         bench.user, bench.password = user, password
-        said = bench.run_refused("flush", "orders")
-        assert f"access was refused when its versions were read: status={status}" in said
-        assert password not in said
-        found = json.loads(bench.run_cli("doctor", "--json").stdout)["findings"]
-        told = [one for one in found if one["check"].startswith("registry.") and one["severity"] == "error"]
-        assert told, found
-        asked = bench.run_cli("init", "--topic", topic, "--to", "lake.shop.proposed", "--yes")
-        assert asked.returncode == 1, asked.stdout
-        assert f"access was refused: status={status}" in asked.stderr
+        message = bench.run_refused("flush", "orders")
+        assert f"access was refused when its versions were read: status={status}" in message
+        assert password not in message
+        findings = json.loads(bench.run_cli("doctor", "--json").stdout)["findings"]
+        errors = [
+            finding
+            for finding in findings
+            if finding["check"].startswith("registry.") and finding["severity"] == "error"
+        ]
+        assert errors, findings
+        process = bench.run_cli("init", "--topic", topic, "--to", "lake.shop.proposed", "--yes")
+        assert process.returncode == 1, process.stdout
+        assert f"access was refused: status={status}" in process.stderr
     assert not bench.exists("shop.orders")
     bench.user, bench.password = "reader", PASSWORD
     bench.flush("orders")
@@ -122,13 +126,13 @@ def _publish_when_allowed(bench: RegistryBench, name: str, topic: str) -> None:
     tried += [("writer", NEWEST, "read its newest schema")] if name.endswith("protobuf") else []
     for user, refused, right in tried:
         bench.user, bench.registry.refused = user, (refused,)
-        said = bench.run_refused("publish", name)
-        assert "access was refused by the registry: status=403" in said
-        assert f"the right to {right}, as docs/security.md lists" in said
+        message = bench.run_refused("publish", name)
+        assert "access was refused by the registry: status=403" in message
+        assert f"the right to {right}, as docs/security.md lists" in message
         assert _read_records(bench, topic) == []
     bench.user, bench.registry.refused = "writer", ()
-    done = bench.run_cli("publish", name)
-    assert done.returncode == 0, done.stderr
+    process = bench.run_cli("publish", name)
+    assert process.returncode == 0, process.stderr
     assert len(_read_records(bench, topic)) == len(ROWS)
 
 

@@ -23,10 +23,10 @@ def test_avro_key_of_a_version_without_the_keys_field_is_bad_and_not_null(spark,
     keys = [encode_avro(registry, "t-key", first, {names[0]: n}) for n in (1, 2)]
     keys += [encode_avro(registry, "t-key", second, {names[1]: n}) for n in (3, None)]
     lacking = {1: LACKS.format(1, "record", names[1]), 2: LACKS.format(2, "record", names[0])}
-    found = decode_keys(spark, registry, keys, KeyFormat("avro", fields=(names[1],)))
-    assert found == [lacking[1], lacking[1], (3,), (None,)]
-    found = decode_keys(spark, registry, keys, KeyFormat("avro", fields=(names[0],)))
-    assert found == [(1,), (2,), lacking[2], lacking[2]]
+    results = decode_keys(spark, registry, keys, KeyFormat("avro", fields=(names[1],)))
+    assert results == [lacking[1], lacking[1], (3,), (None,)]
+    results = decode_keys(spark, registry, keys, KeyFormat("avro", fields=(names[0],)))
+    assert results == [(1,), (2,), lacking[2], lacking[2]]
 
 
 def test_avro_key_field_that_was_renamed_by_an_alias_is_read(spark, registry) -> None:
@@ -41,12 +41,12 @@ def test_avro_key_that_is_null_where_its_schema_says_not_null_is_bad(spark, regi
     rows = [{"id": 1, "part": "a"}, {"id": None, "part": "a"}, {"id": 2, "part": None}]
     keys = [encode_avro(registry, "t-key", schema, row) for row in rows]
     columns = (replace(ID, nullable=False), Column("part", "STRING"))
-    found = decode_keys(spark, registry, keys, KeyFormat("avro", ("id", "part"), columns=columns))
-    assert found == [(1, "a"), "the key field id is required and missing", (2, None)]
+    results = decode_keys(spark, registry, keys, KeyFormat("avro", ("id", "part"), columns=columns))
+    assert results == [(1, "a"), "the key field id is required and missing", (2, None)]
     bare = [encode_avro(registry, "t-key", ["null", "long"], n) for n in (7, None)]
     registry.subjects["t-key"] = registry.subjects["t-key"][-1:]
-    found = decode_keys(spark, registry, bare, KeyFormat("avro", ("id",), columns=(replace(ID, nullable=False),)))
-    assert found == [(7,), "the key field id is required and missing"]
+    results = decode_keys(spark, registry, bare, KeyFormat("avro", ("id",), columns=(replace(ID, nullable=False),)))
+    assert results == [(7,), "the key field id is required and missing"]
 
 
 @pytest.mark.parametrize("names", [("id", "user_id"), ("user_id", "id")], ids="->".join)
@@ -55,37 +55,42 @@ def test_message_as_key_of_a_version_without_the_keys_field_is_bad_and_not_null(
     second = build_classes(build_file(build_message("Key", build_field(names[1], 2, "int64", optional=True))))[
         "shop.Key"
     ]
-    made = [first(**{names[0]: 1}), first(), second(**{names[1]: 3}), second()]
-    keys = [encode_message(registry, "t-key", one) for one in made]
+    messages = [first(**{names[0]: 1}), first(), second(**{names[1]: 3}), second()]
+    keys = [encode_message(registry, "t-key", message) for message in messages]
     lacking = {1: LACKS.format(1, "message", names[1]), 2: LACKS.format(2, "message", names[0])}
-    found = decode_keys(spark, registry, keys, KeyFormat("protobuf", fields=(names[1],)))
-    assert found == [lacking[1], lacking[1], (3,), (None,)]
-    found = decode_keys(spark, registry, keys, KeyFormat("protobuf", fields=(names[0],)))
-    assert found == [(1,), (0,), lacking[2], lacking[2]]
+    results = decode_keys(spark, registry, keys, KeyFormat("protobuf", fields=(names[1],)))
+    assert results == [lacking[1], lacking[1], (3,), (None,)]
+    results = decode_keys(spark, registry, keys, KeyFormat("protobuf", fields=(names[0],)))
+    assert results == [(1,), (0,), lacking[2], lacking[2]]
 
 
 def test_message_as_key_that_is_not_set_where_its_schema_says_not_null_is_bad(spark, registry) -> None:
-    made = build_classes(
+    message_class = build_classes(
         build_file(build_message("Key", build_field("id", 1, "int64", optional=True), build_field("n", 2, "int32")))
     )["shop.Key"]
-    keys = [encode_message(registry, "t-key", one) for one in (made(id=1, n=2), made(n=2), made(id=3))]
+    keys = [
+        encode_message(registry, "t-key", message)
+        for message in (message_class(id=1, n=2), message_class(n=2), message_class(id=3))
+    ]
     columns = (replace(ID, nullable=False), Column("n", "INT", nullable=False))
-    found = decode_keys(spark, registry, keys, KeyFormat("protobuf", ("id", "n"), columns=columns))
-    assert found == [(1, 2), "the key field id is required and missing", (3, 0)]
+    results = decode_keys(spark, registry, keys, KeyFormat("protobuf", ("id", "n"), columns=columns))
+    assert results == [(1, 2), "the key field id is required and missing", (3, 0)]
 
 
 def test_csv_key_of_no_bytes_is_no_key(spark) -> None:
     for columns, text, good in (((ID,), b"5", (5,)), ((ID, Column("n", "INT")), b"5,6", (5, 6))):
         key = KeyFormat("csv", fields=tuple(c.name for c in columns))
         stage = replace(decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), columns), key=key)
-        found = decoding.decode(spark, stage, [(one, b"{}") for one in (text, b"", b"\n")], "key_struct", "key_reason")
-        said = f"the key is not one line of {len(columns)} columns"
-        assert [reason or tuple(values) for values, reason in found] == [good, said, said]
+        results = decoding.decode(
+            spark, stage, [(key, b"{}") for key in (text, b"", b"\n")], "key_struct", "key_reason"
+        )
+        expected_reason = f"the key is not one line of {len(columns)} columns"
+        assert [reason or tuple(values) for values, reason in results] == [good, expected_reason, expected_reason]
 
 
-def decode_values(spark: Any, table: Any, values: list[bytes | None], *asked: str) -> list[Any]:
-    found = decoding.decode(spark, table, [(None, one) for one in values], "reason", "value_struct", *asked)
-    return [(reason or (row and tuple(row)), *more) for reason, row, *more in found]
+def decode_values(spark: Any, table: Any, values: list[bytes | None], *expressions: str) -> list[Any]:
+    results = decoding.decode(spark, table, [(None, value) for value in values], "reason", "value_struct", *expressions)
+    return [(reason or (row and tuple(row)), *more) for reason, row, *more in results]
 
 
 MISSING = "the value field name is required and missing"
@@ -119,7 +124,7 @@ def test_change_event_is_bad_for_a_null_in_after_and_not_for_one_in_before(spark
         {"op": "d", "before": null, "after": None}, {"op": "d", "before": no_id, "after": None},
         {"op": "c", "before": None, "after": no_id}, {"op": "c", "before": None, "after": None},
     ]  # fmt: skip
-    values = [encode_avro(registry, "t-value", event, one) for one in events]
+    values = [encode_avro(registry, "t-value", event, change) for change in events]
     key = KeyFormat("json", ("id",), columns=(replace(ID, nullable=False),))
     table = describe(key, ValueFormat("debezium-avro", NAMED, options={"registry": registry.url}))
     lacks_key = "the key field id is required and missing"
@@ -131,20 +136,20 @@ def test_change_event_is_bad_for_a_null_in_after_and_not_for_one_in_before(spark
 
 def test_message_that_is_not_set_where_its_schema_says_not_null_is_bad_and_a_delete_is_not(spark, registry) -> None:
     fields = (build_field("id", 1, "int64", optional=True), build_field("name", 2, "string", optional=True))
-    made = build_classes(build_file(build_message("Order", *fields, build_field("note", 3, "string", optional=True))))[
-        "shop.Order"
-    ]
-    sent = (made(id=1, name=""), made(id=2, note="b"), made(name="c"))
-    values = [encode_message(registry, "t-value", one) for one in sent]
+    message_class = build_classes(
+        build_file(build_message("Order", *fields, build_field("note", 3, "string", optional=True)))
+    )["shop.Order"]
+    sent = (message_class(id=1, name=""), message_class(id=2, note="b"), message_class(name="c"))
+    values = [encode_message(registry, "t-value", message) for message in sent]
     value = ValueFormat("protobuf", NAMED, options={"registry": registry.url})
-    found = decode_values(spark, describe(KeyFormat(), value), [*values, None, values[0] + b"\x08"], "op")
-    assert found == [
+    results = decode_values(spark, describe(KeyFormat(), value), [*values, None, values[0] + b"\x08"], "op")
+    assert results == [
         ((1, "", None), "u"), (MISSING, "u"), ("the value field id is required and missing", "u"), (None, "d"),
         ("the value is not a Protobuf message of its schema", "u"),
     ]  # fmt: skip
     keyed = describe(KeyFormat("json", ("id",), columns=(replace(ID, nullable=False),)), value)
-    found = decode_values(spark, keyed, values)
-    assert found == [((1, "", None),), (MISSING,), ("the key field id is required and missing",)]
+    results = decode_values(spark, keyed, values)
+    assert results == [((1, "", None),), (MISSING,), ("the key field id is required and missing",)]
 
 
 VALUE_LACKS = "the value has schema id=1, whose {} has no field id of key.fields"
@@ -161,7 +166,7 @@ def test_key_is_not_taken_from_a_value_whose_version_lacks_its_field(spark, regi
     table = describe(KeyFormat("json", ("id",)), ValueFormat("avro", columns, options={"registry": registry.url}))
     lacks = VALUE_LACKS.format("record")
     assert decode_values(spark, table, values) == [(lacks,), (lacks,), (("c", 3),), (("c", None),)]
-    keyed = decoding.decode(spark, table, [(b"5", one) for one in values], "reason", "key_struct.id")
+    keyed = decoding.decode(spark, table, [(b"5", value) for value in values], "reason", "key_struct.id")
     assert keyed == [(None, 5)] * 4  # they have a key of their own
 
     def event(row: Any) -> Any:
@@ -181,22 +186,24 @@ def test_key_is_not_taken_from_a_message_whose_version_lacks_its_field(spark, re
     name = build_field("name", 1, "string")
     old = build_classes(build_file(build_message("Order", name)))["shop.Order"]
     new = build_classes(build_file(build_message("Order", name, build_field("id", 2, "int64"))))["shop.Order"]
-    values = [encode_message(registry, "t-value", one) for one in (old(name="a"), old(name="b"), new(name="c", id=3))]
+    values = [
+        encode_message(registry, "t-value", message) for message in (old(name="a"), old(name="b"), new(name="c", id=3))
+    ]
     value = ValueFormat("protobuf", (Column("name", "STRING"), ID), options={"registry": registry.url})
     lacks = VALUE_LACKS.format("message")
-    found = decode_values(spark, describe(KeyFormat("json", ("id",)), value), values)
-    assert found == [(lacks,), (lacks,), (("c", 3),)]
+    results = decode_values(spark, describe(KeyFormat("json", ("id",)), value), values)
+    assert results == [(lacks,), (lacks,), (("c", 3),)]
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "values"),
     [
         ("json", [b'{"id": 1, "gone": "true"}', b'{"id": 1, "name": null, "at": {"a": null}, "gone": "true"}']),
         ("csv", [b"1,,,true"]),
         ("msgpack", [b"\x82\xa2id\x01\xa4gone\xa4true"]),
     ],
 )
-def test_row_that_a_condition_deletes_may_lack_what_a_row_must_have(spark: Any, word: str, told: list[bytes]) -> None:
+def test_row_that_a_condition_deletes_may_lack_what_a_row_must_have(spark: Any, word: str, values: list[bytes]) -> None:
     """As Debezium's flattened deletes, and MongoDB's, which show no more than the key."""
     kinds = {"id": "INT NOT NULL", "name": "STRING NOT NULL", "at": "STRUCT<a: INT NOT NULL>", "gone": "STRING"}
     kinds |= {"at": "STRING"} if word == "csv" else {}
@@ -205,12 +212,12 @@ def test_row_that_a_condition_deletes_may_lack_what_a_row_must_have(spark: Any, 
         for name, kind in kinds.items()
     )
     stage = decoding.build_stage_table(ValueFormat(word), columns)
-    records = [(None, value) for value in told]
+    records = [(None, value) for value in values]
     for condition, ops in (("gone = 'true'", "d"), ("gone = 'no'", "u"), (None, "u")):
-        found = decoding.decode(spark, replace(stage, delete_when=condition), records, "op", "reason IS NULL")
-        assert found == [(ops, ops == "d")] * len(told)
+        results = decoding.decode(spark, replace(stage, delete_when=condition), records, "op", "reason IS NULL")
+        assert results == [(ops, ops == "d")] * len(values)
     retracting = replace(stage, when="gone IS NULL", retracts=("false",))
-    assert decoding.decode(spark, retracting, records, "op", "reason") == [("d", None)] * len(told)
+    assert decoding.decode(spark, retracting, records, "op", "reason") == [("d", None)] * len(values)
     ordered = replace(stage, delete_when="gone = 'true'", sequence=("name",))
-    found = decoding.decode(spark, ordered, records, "op", "reason IS NULL")
-    assert found == [("d", False)] * len(told), "what orders the delete must be there"
+    results = decoding.decode(spark, ordered, records, "op", "reason IS NULL")
+    assert results == [("d", False)] * len(values), "what orders the delete must be there"

@@ -39,9 +39,9 @@ def shorten(value: Any) -> Any:
     if hasattr(value, "asDict"):
         return shorten(value.asDict())
     if isinstance(value, dict):
-        parts = {name: shorten(one) for name, one in value.items()}
-        return {name: one for name, one in parts.items() if one not in (None, [], {})}
-    return [shorten(one) for one in value] if isinstance(value, list) else value
+        parts = {name: shorten(field) for name, field in value.items()}
+        return {name: part for name, part in parts.items() if part not in (None, [], {})}
+    return [shorten(element) for element in value] if isinstance(value, list) else value
 
 
 def judge(spark: Any, table: Any, values: list[bytes]) -> list[Any]:
@@ -55,8 +55,10 @@ EXPECTED = [LACKS.format("value", name, TYPES[name]) if name else shorten(row) f
 
 def build_avro_schema() -> Any:
     inner = build_record(("a", ["null", "int"]), ("b", ["null", "int"]), name="Inner")
-    held = build_record(("x", ["null", {"type": "map", "values": "shop.Inner"}]), name="Held")
-    deep = build_record(("in", ["null", "shop.Inner"]), ("l", ["null", {"type": "array", "items": held}]), name="Deep")
+    held_schema = build_record(("x", ["null", {"type": "map", "values": "shop.Inner"}]), name="Held")
+    deep = build_record(
+        ("in", ["null", "shop.Inner"]), ("l", ["null", {"type": "array", "items": held_schema}]), name="Deep"
+    )
     return build_record(
         ("s", ["null", inner]), ("l", ["null", {"type": "array", "items": "shop.Inner"}]),
         ("m", ["null", {"type": "map", "values": "shop.Inner"}]), ("deep", ["null", deep]),
@@ -74,7 +76,7 @@ def test_change_event_with_null_where_a_part_must_not_be_is_bad_in_after_and_not
         ("before", ["null", build_avro_schema()]), ("after", ["null", "shop.Order"]), ("op", "string"), name="E"
     )
     events = [{"op": "u", "before": CASES[1][0], "after": row} for row, _ in CASES]
-    values = [encode_avro(registry, "t-value", rows, one) for one in events]
+    values = [encode_avro(registry, "t-value", rows, event) for event in events]
     table = describe(KeyFormat(), ValueFormat("debezium-avro", COLUMNS, options={"registry": registry.url}))
     assert judge(spark, table, values) == EXPECTED
 
@@ -84,7 +86,7 @@ def build_message_class() -> Any:
         "Inner", build_field("a", 1, "int32", optional=True), build_field("b", 2, "int32", optional=True)
     )
     entries = [build_map_entry(name, "string", ".shop.Inner") for name in ("XEntry", "MEntry")]
-    held = build_message("Held", build_field("x", 1, ".shop.Held.XEntry", repeated=True), nested=(entries[0],))
+    held_message = build_message("Held", build_field("x", 1, ".shop.Held.XEntry", repeated=True), nested=(entries[0],))
     deep = build_message("Deep", build_field("in", 1, ".shop.Inner"), build_field("l", 2, ".shop.Held", repeated=True))
     order = build_message(
         "Order",
@@ -94,18 +96,18 @@ def build_message_class() -> Any:
         build_field("deep", 4, ".shop.Deep"),
         nested=(entries[1],),
     )
-    return build_classes(build_file(order, inner, held, deep))["shop.Order"]
+    return build_classes(build_file(order, inner, held_message, deep))["shop.Order"]
 
 
 def leave_out_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: leave_out_nulls(one) for name, one in value.items() if one is not None}
-    return [leave_out_nulls(one) for one in value] if isinstance(value, list) else value
+        return {name: leave_out_nulls(field) for name, field in value.items() if field is not None}
+    return [leave_out_nulls(element) for element in value] if isinstance(value, list) else value
 
 
 def test_message_that_lacks_a_part_that_is_not_null_is_bad(spark, registry) -> None:
-    made = build_message_class()
-    values = [encode_message(registry, "t-value", made(**leave_out_nulls(row))) for row, _ in CASES]
+    message_class = build_message_class()
+    values = [encode_message(registry, "t-value", message_class(**leave_out_nulls(row))) for row, _ in CASES]
     table = describe(KeyFormat(), ValueFormat("protobuf", COLUMNS, options={"registry": registry.url}))
     assert judge(spark, table, values) == EXPECTED
 
@@ -121,11 +123,11 @@ def test_key_with_null_where_a_part_must_not_be_is_bad(spark, registry) -> None:
     part = build_message(
         "Inner", build_field("a", 1, "int32", optional=True), build_field("b", 2, "int32", optional=True)
     )
-    made = build_classes(
+    message_class = build_classes(
         build_file(build_message("Key", build_field("id", 1, "int64"), build_field("k", 2, ".shop.Inner")), part)
     )["shop.Key"]
     registry.subjects.clear()
-    keys = [encode_message(registry, "t-key", made(**leave_out_nulls(row))) for row in rows]
+    keys = [encode_message(registry, "t-key", message_class(**leave_out_nulls(row))) for row in rows]
     assert decode_keys(spark, registry, keys, KeyFormat("protobuf", ("id", "k"), columns=columns)) == expected
 
 
@@ -134,9 +136,9 @@ def test_key_that_is_taken_from_the_value_has_its_required_parts_or_is_bad(spark
     value = ValueFormat("avro", tuple(replace(c, type=c.type.replace(" NOT NULL", "")) for c in COLUMNS),
                         options={"registry": registry.url})  # fmt: skip
     table = describe(KeyFormat("json", ("s",), columns=(Column("s", INNER),)), value)
-    found = decoding.decode(spark, table, [(None, one) for one in values], "key_reason", "key_struct.s.a")
+    results = decoding.decode(spark, table, [(None, value) for value in values], "key_reason", "key_struct.s.a")
     lacks = LACKS.format("key", "s", INNER)
-    assert [(reason, None if reason else a) for reason, a in found] == [(None, 1), (lacks, None), (None, None)]
+    assert [(reason, None if reason else a) for reason, a in results] == [(None, 1), (lacks, None), (None, None)]
 
 
 def test_part_of_another_type_than_the_registered_one_is_still_refused(registry) -> None:
@@ -166,5 +168,5 @@ def test_bad_part_is_named_with_its_offset_and_takes_no_record_down_with_it(work
     assert rows == [(0, 1), (2, 3), (11, 5)]
     letters = workbench.read_rows("shop.tidegate_parts_dead_letters")
     bad = LACKS.format("value", "s", "STRUCT<`a`: INT NOT NULL>")
-    found = sorted((letter["partition"], letter["offset"], letter["message"]) for letter in letters)
-    assert found == [(0, 1, bad), (1, 0, bad), (1, 2, bad)]
+    dead_letters = sorted((letter["partition"], letter["offset"], letter["message"]) for letter in letters)
+    assert dead_letters == [(0, 1, bad), (1, 0, bad), (1, 2, bad)]

@@ -34,9 +34,9 @@ def build_canal_message(kind: str, *rows: dict[str, Any], old: list[Any] | None 
 def build_maxwell_message(
     kind: str, data: dict[str, Any] | None = None, old: Any = None, **more: Any
 ) -> dict[str, Any]:
-    told = {"database": "shop", "table": "orders", "type": kind, "ts": MS // 1000, "xid": 1, "commit": True}
+    envelope = {"database": "shop", "table": "orders", "type": kind, "ts": MS // 1000, "xid": 1, "commit": True}
     rows = ({"data": data} if data else {}) | ({"old": old} if old else {})
-    return {**told, **rows, "primary_key_columns": ["id"], **more}
+    return {**envelope, **rows, "primary_key_columns": ["id"], **more}
 
 
 def build_row(
@@ -114,8 +114,8 @@ def test_canal_message_with_anything_wrong_in_it_is_bad_as_a_whole(workbench) ->
     assert workbench.read_rows("shop.wrong") == [build_expected_row(9, "z")]
     letters = sorted(workbench.read_rows("shop.tidegate_wrong_dead_letters"), key=lambda letter: letter["offset"])
     assert [letter["offset"] for letter in letters] == list(range(1, 1 + len(WRONG)))
-    told = zip(letters, WRONG, strict=True)
-    assert [letter["message"] for letter, (_, part) in told if part not in letter["message"]] == []
+    pairs = zip(letters, WRONG, strict=True)
+    assert [letter["message"] for letter, (_, part) in pairs if part not in letter["message"]] == []
 
 
 # what tells of statements and transactions: Canal of MySQL's logged statements and XA transactions, TiCDC of time
@@ -150,17 +150,18 @@ def test_canal_message_that_tells_of_no_row_is_ignored_and_of_a_row_is_not(spark
     columns = (Column("id", "BIGINT"), Column("name", "STRING"))
     stage = decoding.build_stage_table(ValueFormat("canal-json"), columns, columns[:1])
     stage = replace(stage, key=KeyFormat(fields=("id",), from_value=True))
-    wrong = [{**one, "data": [{"id": "1"}]} for one in TELLING_NO_ROW if one["type"] != "UPDATE"]
+    wrong = [{**message, "data": [{"id": "1"}]} for message in TELLING_NO_ROW if message["type"] != "UPDATE"]
     wrong += [
         build_canal_message("XAROLLBACK"),
         build_canal_message("INSERT", sql="INSERT INTO orders SELECT 1"),
     ]  # what was changed is not told
     wrong += [build_canal_message("UPDATE", table=None), build_canal_message("XAROLLBACK", database="", table="")]
     records = [
-        (None, json.dumps(one).encode()) for one in (*TELLING_NO_ROW, *wrong, build_canal_message("INSERT", {"id": 7}))
+        (None, json.dumps(message).encode())
+        for message in (*TELLING_NO_ROW, *wrong, build_canal_message("INSERT", {"id": 7}))
     ]
-    found = [fate for (fate,) in decoding.decode(spark, stage, records, "fate")]
-    assert found == [*["ignored"] * len(TELLING_NO_ROW), *["bad"] * len(wrong), "staged"]
+    fates = [fate for (fate,) in decoding.decode(spark, stage, records, "fate")]
+    assert fates == [*["ignored"] * len(TELLING_NO_ROW), *["bad"] * len(wrong), "staged"]
 
 
 SPOILT: dict[str, tuple[dict[str, Any], str]] = {
@@ -181,20 +182,20 @@ def test_row_that_is_bad_for_its_table_makes_its_message_bad_as_a_whole(
     stage = decoding.build_stage_table(ValueFormat("canal-json", columns), columns, columns[:1], set_aside=set_aside)
     stage = replace(stage, key=KeyFormat(fields=("id",), from_value=True), **more)
 
-    def one(id: int, *, good: bool) -> dict[str, Any]:
+    def build_line(id: int, *, good: bool) -> dict[str, Any]:
         return {"id": id, "name": "a" if good else "?", "n": int(good), "at": "2026-01-01 00:00:00" if good else None}
 
-    good, bad = one(1, good=True), one(2, good=False)
+    good, bad = build_line(1, good=True), build_line(2, good=False)
     values = [[good, good], [good, bad, good], [bad, good], [bad, bad], [bad]]
     texts = [json.dumps(build_canal_message("INSERT", *rows)).encode() for rows in values]
-    found = decoding.decode(spark, stage, [(None, text) for text in texts], "offset", "fate", "record_fate", "reason")
+    results = decoding.decode(spark, stage, [(None, text) for text in texts], "offset", "fate", "record_fate", "reason")
     word = "bad" if set_aside is None else "dead_lettered"
-    assert [found.count((0, "staged", "staged", None)), len(found)] == [2, sum(map(len, values))]
+    assert [results.count((0, "staged", "staged", None)), len(results)] == [2, sum(map(len, values))]
     for offset, rows in enumerate(values[1:], start=1):
-        told = sorted(row[1:] for row in found if row[0] == offset)
-        ((fate, whole, why),) = [row for row in told if row[2] is not None]
-        assert (fate, whole, why.startswith(reason)) == (word, word, True)
-        assert [row for row in told if row[2] is None] == [("ignored", word, None)] * (len(rows) - 1)
+        row_results = sorted(row[1:] for row in results if row[0] == offset)
+        ((fate, record_fate, why),) = [row for row in row_results if row[2] is not None]
+        assert (fate, record_fate, why.startswith(reason)) == (word, word, True)
+        assert [row for row in row_results if row[2] is None] == [("ignored", word, None)] * (len(rows) - 1)
 
 
 @pytest.mark.parametrize(
@@ -209,8 +210,8 @@ def test_null_in_a_key_that_is_not_null_is_bad(spark, word: str, message: Any) -
     stage = decoding.build_stage_table(ValueFormat(word), (Column("id", "BIGINT"), Column("name", "STRING")), (key,))
     for deletes in (None, "topic = 't'"):  # a delete of no key would do nothing, and nobody would know of the record
         deleting = replace(stage, delete_when=deletes)
-        found = decoding.read_reasons(spark, deleting, [json.dumps(message).encode()])
-        assert set(found) == {"the key field id is required and missing"}, deletes
+        reasons = decoding.read_reasons(spark, deleting, [json.dumps(message).encode()])
+        assert set(reasons) == {"the key field id is required and missing"}, deletes
 
 
 def test_maxwell_messages_upsert_delete_and_move_keys_and_schema_changes_are_ignored(workbench) -> None:
@@ -251,11 +252,11 @@ def test_messages_tell_their_database_table_and_times(workbench) -> None:
     workbench.produce(other, (None, build_maxwell_message("insert", {"id": 1})))
     workbench.flush("told")
     workbench.flush("said")
-    (told,), (said,) = workbench.read_rows("shop.told"), workbench.read_rows("shop.said")
-    types = dict(told.pop("sql_type"))
+    (canal_row,), (maxwell_row,) = workbench.read_rows("shop.told"), workbench.read_rows("shop.said")
+    types = dict(canal_row.pop("sql_type"))
     assert types == {"id": -5, "name": 12}
-    assert list(told.values()) == [1, "shop", "orders", ["id"], AT, AT.replace(second=4)]
-    assert list(said.values()) == [1, "shop", "orders", ["id"], AT.replace(microsecond=0)]
+    assert list(canal_row.values()) == [1, "shop", "orders", ["id"], AT, AT.replace(second=4)]
+    assert list(maxwell_row.values()) == [1, "shop", "orders", ["id"], AT.replace(microsecond=0)]
 
 
 def build_ogg_message(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
@@ -291,10 +292,10 @@ def test_key_field_that_becomes_null_or_was_null_moves_the_row(spark: Any, word:
     several = [build_canal_message("UPDATE", *(new for _, new, _ in MOVES), old=[old for old, *_ in MOVES])]
     messages += several if word == "canal-json" else []
     records = [(None, json.dumps(message).encode()) for message in messages]
-    found = decoding.decode(spark, table, records, "offset", "row_number", "key_struct", "op", "reason")
-    assert {reason for *_, reason in found} == {None}
+    results = decoding.decode(spark, table, records, "offset", "row_number", "key_struct", "op", "reason")
+    assert {reason for *_, reason in results} == {None}
     rows: dict[int, list[Any]] = {}
-    for offset, _, key, op, _ in sorted(found, key=lambda one: one[:2]):
+    for offset, _, key, op, _ in sorted(results, key=lambda result: result[:2]):
         rows.setdefault(offset, []).append((key["id"], key["part"], op))
     assert list(rows.values())[: len(MOVES)] == [wanted for *_, wanted in MOVES]
-    assert len(messages) == len(MOVES) or rows[len(MOVES)] == [one for *_, wanted in MOVES for one in wanted]
+    assert len(messages) == len(MOVES) or rows[len(MOVES)] == [row for *_, wanted in MOVES for row in wanted]

@@ -56,8 +56,8 @@ def test_row_that_moves_to_another_partition_is_found_and_its_soft_delete_is_rea
         (1, "south", 2),
         (3, "east", 3),
     ]
-    shown = workbench.run_spark_sql("SELECT id, region, is_deleted FROM lake.shop.marked ORDER BY id")
-    assert [tuple(row) for row in shown] == [(1, "south", False), (2, "north", True), (3, "east", False)]
+    rows = workbench.run_spark_sql("SELECT id, region, is_deleted FROM lake.shop.marked ORDER BY id")
+    assert [tuple(row) for row in rows] == [(1, "south", False), (2, "north", True), (3, "east", False)]
 
 
 def test_upsert_only_partitions_that_end_in_tombstones_reach_lag_zero(workbench) -> None:
@@ -107,7 +107,7 @@ def render_ddl(names: tuple[str, ...]) -> str:
 
 def test_names_that_need_quoting_work_in_every_statement_of_every_mode(workbench) -> None:
     topic = workbench.topic(1)
-    tables = [{"name": f"lake.shop.{mode}", **asked} for mode, asked in MODES.items()]
+    tables = [{"name": f"lake.shop.{mode}", **settings} for mode, settings in MODES.items()]
     key = {"fields": list(KEYS), "schema": render_ddl(KEYS)}
     workbench.pipeline("odd", [topic], tables=tables, key=key, value={"schema": render_ddl((*KEYS, *VALUES))})
 

@@ -31,9 +31,9 @@ class Run:
                 stderr=errors,
             )
 
-    def events(self, what: str, work: str) -> list[dict[str, Any]]:
-        told = [json.loads(line) for line in self.out.read_text().splitlines()]
-        return [event for event in told if event["event"] == what and event["work"] == work]
+    def events(self, kind: str, work: str) -> list[dict[str, Any]]:
+        events = [json.loads(line) for line in self.out.read_text().splitlines()]
+        return [event for event in events if event["event"] == kind and event["work"] == work]
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -74,8 +74,8 @@ def publish(workbench: Any, name: str, topic: str) -> None:
 
 
 def read_latest_values(workbench: Any, topic: str) -> dict[str, str]:
-    found = {m.key(): m.value() for m in read(workbench, topic)}
-    return {key.decode(): json.loads(value)["name"] for key, value in found.items() if value is not None}
+    values = {m.key(): m.value() for m in read(workbench, topic)}
+    return {key.decode(): json.loads(value)["name"] for key, value in values.items() if value is not None}
 
 
 def test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them(workbench: Any, started: list[Run]) -> None:
@@ -152,11 +152,11 @@ def test_files_that_come_change_and_go_are_followed(workbench: Any, started: lis
         DEADLINE_SECONDS,
     )
     file = Path(workbench.include / "pipelines" / "first.yaml")
-    whole = file.read_text()
+    text = file.read_text()
     file.write_text("source: [")
     wait_until(lambda: run.events("failed", "pipeline=first"), "a broken file is told", DEADLINE_SECONDS)
     produce(workbench, first, k4="d")
-    file.write_text(whole)
+    file.write_text(text)
     wait_until(lambda: len(read_table(workbench, "first")) == 4, "the mended file goes on", DEADLINE_SECONDS)
     file.unlink()
     produce(workbench, later, k3="z")

@@ -27,10 +27,10 @@ def test_transforms_of_every_kind_partition_a_table_that_is_created(workbench) -
     row = {"id": 7, "a": "2026-01-02", "b": at, "c": at, "d": at, "name": "abcdef", "kind": "k"}
     workbench.produce(topic, ({"id": 7}, row), ({"id": 8}, {**row, "id": 8, "name": None}))
     workbench.flush("parted")
-    made = workbench.load_iceberg("shop.parted")
-    names = [str(field.transform) for field in made.spec().fields]
+    table = workbench.load_iceberg("shop.parted")
+    names = [str(field.transform) for field in table.spec().fields]
     assert names == ["year", "month", "day", "hour", "bucket[4]", "truncate[2]", "identity"]
-    assert len(made.sort_order().fields) == 2
+    assert len(table.sort_order().fields) == 2
     workbench.produce(topic, ({"id": 7}, {**row, "a": "2025-01-02"}), ({"id": 8}, None))
     workbench.flush("parted")
     assert [(r["id"], r["a"]) for r in workbench.read_rows("shop.parted")] == [(7, datetime.date(2025, 1, 2))]
@@ -117,8 +117,8 @@ def test_column_renamed_between_stage_and_merge_and_later_keeps_receiving_its_fi
     later = {"id": 4, "full_name": "new", "inner": {"first": 4, "b": "n"}}
     workbench.produce(topic, ({"id": 1}, {"id": 1, **row}), ({"id": 4}, later))
     workbench.flush("renamed")
-    found = {r["order_id"]: (r["full_name"], r["inner"]["first"]) for r in workbench.read_rows("shop.renamed")}
-    assert found == {1: ("x", 1), 3: ("x", 1), 4: ("new", 4)}
+    rows = {r["order_id"]: (r["full_name"], r["inner"]["first"]) for r in workbench.read_rows("shop.renamed")}
+    assert rows == {1: ("x", 1), 3: ("x", 1), 4: ("new", 4)}
 
 
 def test_required_columns_are_relaxed_and_a_forced_table_has_none(workbench) -> None:
@@ -128,9 +128,9 @@ def test_required_columns_are_relaxed_and_a_forced_table_has_none(workbench) -> 
     workbench.pipeline("forced", [topic], key=KEY, value={"schema": schema}, table={"create": create})
     workbench.produce(topic, ({"id": 1}, {"id": 1, "name": "x", "inner": {"a": 1}}))
     workbench.flush("forced")
-    made = workbench.load_iceberg("shop.forced").schema()
-    assert [f.name for f in made.fields if f.required] == []
-    assert not made.find_field("inner.a").required
+    iceberg_schema = workbench.load_iceberg("shop.forced").schema()
+    assert [f.name for f in iceberg_schema.fields if f.required] == []
+    assert not iceberg_schema.find_field("inner.a").required
     workbench.run_spark_sql(
         "CREATE TABLE lake.shop.strict (ID BIGINT NOT NULL, Name STRING NOT NULL, "
         "inner STRUCT<a: INT NOT NULL, b: INT>) USING iceberg"
@@ -146,12 +146,12 @@ def test_required_columns_are_relaxed_and_a_forced_table_has_none(workbench) -> 
 
 def test_null_for_a_column_that_stays_required_is_told_in_one_sentence_and_the_next_flush_goes_on(workbench) -> None:
     topic = workbench.topic()
-    kept = {"evolve": {"relax": False}}
+    settings = {"evolve": {"relax": False}}
     catalog = Catalogs({"lake": workbench.properties}).catalog("lake")
     catalog.create_namespace("shop")
     schema = pyarrow.schema([("id", pyarrow.int64()), pyarrow.field("name", pyarrow.string(), nullable=False)])
     catalog.create_table("shop.kept", schema).append(pyarrow.Table.from_pylist([{"id": 1, "name": "x"}], schema))
-    workbench.pipeline("kept", [topic], key=KEY, value={"schema": "id BIGINT, name STRING"}, table=kept)
+    workbench.pipeline("kept", [topic], key=KEY, value={"schema": "id BIGINT, name STRING"}, table=settings)
     workbench.produce(topic, ({"id": 2}, {"id": 2, "name": "y"}), ({"id": 1}, {"id": 1}))
     with pytest.raises(IncompatibleSchema, match="a record has NULL in a column that the table requires; nothing was"):
         workbench.flush("kept")
@@ -227,9 +227,9 @@ def test_flag_of_deleted_rows_is_renamed_and_goes_on_and_is_refused_once_it_is_d
             update.rename_column("_deleted", "is_gone")
     workbench.produce(topic, ({"id": 1}, None), ({"id": 2}, None), ({"id": 7}, {"id": 7, "version": 1}))
     workbench.flush("flagged")
-    gone = {n: n in (1, 2) for n in range(1, 8)}
+    flags = {n: n in (1, 2) for n in range(1, 8)}
     for name in ("flagged", "ordered"):
-        assert {r["id"]: r["is_gone"] for r in workbench.read_rows(f"shop.{name}")} == gone, name
+        assert {r["id"]: r["is_gone"] for r in workbench.read_rows(f"shop.{name}")} == flags, name
     before = {name: workbench.read_rows(f"shop.{name}") for name in ("flagged", "ordered")}
 
     with workbench.load_iceberg("shop.flagged").update_schema(allow_incompatible_changes=True) as update:
@@ -238,9 +238,9 @@ def test_flag_of_deleted_rows_is_renamed_and_goes_on_and_is_refused_once_it_is_d
         update.delete_column("version")
     workbench.produce(topic, ({"id": 3}, {"id": 3, "version": 1}))  # older than the row that is there
     for _ in range(2):
-        with pytest.raises(SomeTablesFailed) as told:
+        with pytest.raises(SomeTablesFailed) as error_info:
             workbench.flush("flagged")
         for column in ("table=lake.shop.flagged column=_deleted", "table=lake.shop.ordered column=version"):
-            assert f"{column}: existing rows were written with it" in str(told.value)
+            assert f"{column}: existing rows were written with it" in str(error_info.value)
     assert [r["id"] for r in workbench.read_rows("shop.ordered")] == [r["id"] for r in before["ordered"]]
     assert "version" not in read_types(workbench, "shop.ordered")

@@ -77,15 +77,15 @@ def test_secured_servers_serve_a_flush_and_no_secret_of_theirs_is_to_be_seen(
     topics = make_pipeline(bench, "guarded")
     for topic in topics:
         bench.produce(topic, *(({"id": n}, {"id": n, "name": f"{topic} {n}"}) for n in range(20)), ({"id": 3}, None))
-    done = bench.run_process("flush", "guarded")
-    assert done.returncode == 0, done.stderr
+    process = bench.run_process("flush", "guarded")
+    assert process.returncode == 0, process.stderr
     for side, topic in zip("ab", topics, strict=True):
         assert read_names(bench, f"shop.guarded_{side}") == {n: f"{topic} {n}" for n in range(20) if n != 3}
-    shown = [done.stdout, done.stderr, *read_command_lines(secured)]
-    shown += [file.read_text(errors="replace") for file in (secured.run_dir / "logs").iterdir()]
-    shown += [str(row) for row in bench.run_spark_sql("SET -v")]
+    texts = [process.stdout, process.stderr, *read_command_lines(secured)]
+    texts += [file.read_text(errors="replace") for file in (secured.run_dir / "logs").iterdir()]
+    texts += [str(row) for row in bench.run_spark_sql("SET -v")]
     assert len(read_command_lines(secured)) == 4
-    assert [name for name, secret in secrets.items() if any(secret in text for text in shown)] == []
+    assert [name for name, secret in secrets.items() if any(secret in text for text in texts)] == []
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,10 @@ def test_spark_answers_nobody_without_its_token_and_the_next_flush_with_it_does_
     changed = json.dumps(change(json.loads(environment[SPARK_CONNECTION])))
     with monkeypatch.context() as patch:
         patch.setattr(bench, "build_environment", lambda: {**environment, SPARK_CONNECTION: changed})
-        done = bench.run_process("flush", "tokens")
-    assert done.returncode == 1
-    assert "Spark connection=spark_default address=localhost:" in done.stderr
-    assert f"refuses the log-in: {words}; nothing was changed; check the token" in done.stderr
+        process = bench.run_process("flush", "tokens")
+    assert process.returncode == 1
+    assert "Spark connection=spark_default address=localhost:" in process.stderr
+    assert f"refuses the log-in: {words}; nothing was changed; check the token" in process.stderr
     assert not bench.exists("shop.tokens_a")
     bench.drain("tokens")
     assert read_names(bench, "shop.tokens_a") == {1: "x"}
@@ -182,7 +182,7 @@ def flush_until(bench: Workbench, name: str, condition: Callable[[], bool]) -> N
     """Flush, again where a broker went, until one flush published after the condition held."""
 
     def has_published() -> bool:
-        held = condition()
-        return flush_once(bench, name) is None and held
+        is_met = condition()
+        return flush_once(bench, name) is None and is_met
 
     wait_until(has_published, f"a flush of {name}", seconds=300)

@@ -44,8 +44,8 @@ HOSTILE = [
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
     with run_guarded_broker(tmp_path_factory.mktemp("guarded") / "broker") as running:
-        made = running.admin.create_topics([NewTopic(name, 2, 1) for name in ("orders", "submitted", "salaries")])
-        for future in made.values():
+        futures = running.admin.create_topics([NewTopic(name, 2, 1) for name in ("orders", "submitted", "salaries")])
+        for future in futures.values():
             future.result(60)
         running.add_user("tidegate", PASSWORD)
         yield running
@@ -76,8 +76,8 @@ def produce(broker: GuardedBroker, topic: str, *rows: dict[str, Any]) -> None:
 
 def find_files_with(word: str, *folders: Path) -> list[Path]:
     """Files below the folders that hold the word anywhere."""
-    found = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
-    return [file for file in found if word.encode() in file.read_bytes()]
+    files = [file for folder in folders for file in folder.rglob("*") if file.is_file()]
+    return [file for file in files if word.encode() in file.read_bytes()]
 
 
 @pytest.mark.parametrize("topic", ["orders", "submitted"])
@@ -95,17 +95,17 @@ def test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere(workb
     workbench.pipeline(name, [topic], key=KEY, value=VALUE, heartbeat={"produce": True}, **more)
     produce(broker, topic, *({"id": n, "name": text} for n, text in enumerate(HOSTILE)))
     wait_until(lambda: _may_read(broker, topic), "the rights")
-    done = run(workbench, broker, PASSWORD, "flush", name, "--json")
-    assert done.returncode == 0, done.stderr[-2000:]
+    process = run(workbench, broker, PASSWORD, "flush", name, "--json")
+    assert process.returncode == 0, process.stderr[-2000:]
     assert [row["name"] for row in workbench.read_rows(f"shop.{name}")] == HOSTILE
-    shown = run(workbench, broker, PASSWORD, "status", name, "--json")
-    [status] = json.loads(shown.stdout)["pipelines"]
+    status_process = run(workbench, broker, PASSWORD, "status", name, "--json")
+    [status] = json.loads(status_process.stdout)["pipelines"]
     assert (status["lag"], status["warnings"]) == (0, [])
     assert [part["committed"] for part in status["partitions"]] == [len(HOSTILE), 0]
     assert any(events.iterdir()) == submits, "an event log is written by the submitted job alone"
     assert bool(find_files_with("catalog.lake.credential", events)) == submits, "the event log tells of such a setting"
     for secret in (PASSWORD, CLIENT):
-        assert secret not in done.stdout + done.stderr + shown.stdout + shown.stderr
+        assert secret not in process.stdout + process.stderr + status_process.stdout + status_process.stderr
         assert find_files_with(secret, workbench.folder) == []
     _check_session_hides(workbench, broker, name)
 
@@ -119,12 +119,16 @@ def _check_session_hides(workbench: Any, broker: GuardedBroker, name: str) -> No
     own = {name: value for name, value in conf.items() if "eventLog" not in name}  # an application's, not a session's
     session = connect_session(workbench.stack.spark_remote, own)
     try:
-        told = {row["key"]: row["value"] for row in session.sql("SET").collect()}
+        session_settings = {row["key"]: row["value"] for row in session.sql("SET").collect()}
         assert PASSWORD in read_private_conf(session, KAFKA_CONF)
     finally:
         close(session)
-    assert told["spark.sql.catalog.lake.credential"] == told["tidegate.secret.kafka"] == "*********(redacted)"
-    assert not any(secret in text for text in told.values() for secret in (PASSWORD, CLIENT))
+    assert (
+        session_settings["spark.sql.catalog.lake.credential"]
+        == session_settings["tidegate.secret.kafka"]
+        == "*********(redacted)"
+    )
+    assert not any(secret in text for text in session_settings.values() for secret in (PASSWORD, CLIENT))
 
 
 def _may_read(broker: GuardedBroker, topic: str) -> bool:
@@ -140,9 +144,9 @@ def test_with_these_rights_nothing_else_can_be_read(workbench, broker) -> None:
     assert set(own.list_topics(".*")) - {"connect-heartbeats", "submitted"} == {"orders"}
     with pytest.raises(GiveUp, match="salaries"):
         own.read_log(("salaries",), "read_committed")
-    asked = AdminClient({**broker.settings("tidegate", PASSWORD), "log_level": 0})
+    admin = AdminClient({**broker.settings("tidegate", PASSWORD), "log_level": 0})
     with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
-        asked.describe_consumer_groups(["somebody-elses"], request_timeout=30)["somebody-elses"].result(60)
+        admin.describe_consumer_groups(["somebody-elses"], request_timeout=30)["somebody-elses"].result(60)
 
 
 def test_a_right_that_is_missing_is_named_at_once(workbench, broker) -> None:
@@ -205,28 +209,28 @@ def test_publication_runs_with_exactly_the_documented_rights(workbench, broker, 
     assert read_last_values(broker, f"out-{user}") == second
     publish(build_publication_ports(workbench, broker, user, delivery), resynchronise=True)
     assert read_last_values(broker, f"out-{user}") == second
-    seen = AdminClient({**broker.settings(user, PASSWORD), "log_level": 0}).list_topics(timeout=30).topics
-    assert set(seen) == {f"out-{user}", f"state-{user}"}
+    topics = AdminClient({**broker.settings(user, PASSWORD), "log_level": 0}).list_topics(timeout=30).topics
+    assert set(topics) == {f"out-{user}", f"state-{user}"}
 
 
 def test_a_wrong_password_is_one_clear_error_that_does_not_hold_it(workbench, broker) -> None:
     workbench.pipeline("locked", ["orders"], key=KEY, value=VALUE)
     for command in (("plan", "locked"), ("flush", "locked"), ("status", "locked")):
-        done = run(workbench, broker, WRONG, *command)
-        [line] = [line for line in done.stderr.splitlines() if "refuse the log-in" in line]
-        assert done.returncode == 1
+        process = run(workbench, broker, WRONG, *command)
+        [line] = [line for line in process.stderr.splitlines() if "refuse the log-in" in line]
+        assert process.returncode == 1
         assert "check user, password and mechanism" in line
-        assert "Traceback" not in done.stderr
-        assert WRONG not in done.stdout + done.stderr
+        assert "Traceback" not in process.stderr
+        assert WRONG not in process.stdout + process.stderr
     assert find_files_with(WRONG, workbench.folder) == []
 
 
 def test_a_wrong_password_of_a_publication_is_one_clear_error_too(workbench, broker) -> None:
     broker.add_user("publisher-locked", PASSWORD)
-    with pytest.raises(GiveUp, match=r"refuse the log-in: .*check user, password and mechanism") as told:
+    with pytest.raises(GiveUp, match=r"refuse the log-in: .*check user, password and mechanism") as error_info:
         publish(build_publication_ports(workbench, broker, "publisher-locked", "at-least-once", WRONG))
-    assert WRONG not in str(told.value)
-    assert len(str(told.value).splitlines()) == 1
+    assert WRONG not in str(error_info.value)
+    assert len(str(error_info.value).splitlines()) == 1
 
 
 def test_a_quiet_partition_keeps_its_offset_while_an_unkept_group_loses_its_own(workbench, broker) -> None:

@@ -54,15 +54,15 @@ MODES = {
 def test_statements_leave_what_one_record_at_a_time_would_leave(workbench, name: str) -> None:
     topic = workbench.topic(1)
     mode, deletes = MODES[name]
-    asked = build_table_section(deletes=deletes, delete=mode == "upsert_delete")
-    workbench.pipeline("many", [topic], key=KEY, value=VALUE, table=asked)
+    settings = build_table_section(deletes=deletes, delete=mode == "upsert_delete")
+    workbench.pipeline("many", [topic], key=KEY, value=VALUE, table=settings)
     changes = make_histories(7)
     size = len(changes) // BATCHES + 1
     for start in range(0, len(changes), size):
         workbench.produce(topic, *(build_record(*change) for change in changes[start : start + size]))
         workbench.flush("many")
-        found = {row["id"]: row for row in workbench.read_rows("shop.many")}
-        assert found == {row["id"]: row for row in compute_rows(mode, deletes, changes[: start + size])}
+        rows = {row["id"]: row for row in workbench.read_rows("shop.many")}
+        assert rows == {row["id"]: row for row in compute_rows(mode, deletes, changes[: start + size])}
 
 
 def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offset(workbench) -> None:
@@ -102,8 +102,8 @@ def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offs
 def test_deletes_ordered_by_metadata_are_remembered_until_the_log_has_passed_their_retention(workbench) -> None:
     topic, day = workbench.topic(1), 86_400_000
     source = {"metadata": {"at": "timestamp"}}
-    asked = {"sequence_by": ["at"], "tombstone_retention": "7d"}
-    workbench.pipeline("kept", [topic], source=source, key=KEY, value={"schema": "id BIGINT, n INT"}, table=asked)
+    settings = {"sequence_by": ["at"], "tombstone_retention": "7d"}
+    workbench.pipeline("kept", [topic], source=source, key=KEY, value={"schema": "id BIGINT, n INT"}, table=settings)
 
     def produce(id, n, ms):
         workbench.produce(topic, ({"id": id}, n and {"id": id, "n": n}, {"timestamp": 10 * day + ms}))

@@ -25,9 +25,9 @@ MAX_SECONDS = 75  # half a minute of waiting, and what the imports take on a mac
 
 @pytest.fixture
 def closed() -> str:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return "127.0.0.1:" + str(one.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return "127.0.0.1:" + str(listener.getsockname()[1])
 
 
 def produce(workbench: Any, topic: str, *ids: int) -> None:
@@ -46,13 +46,13 @@ def test_flush_without_spark_waits_half_a_minute_and_says_whom_it_waited_for(wor
     workbench.pipeline("sparkless", [topic], key=KEY, value=VALUE, spark=spark)
     produce(workbench, topic, 1, 2)
     begun = time.monotonic()
-    done = workbench.run_process("flush", "sparkless")
-    assert done.returncode == 1
+    process = workbench.run_process("flush", "sparkless")
+    assert process.returncode == 1
     assert 25 < time.monotonic() - begun < MAX_SECONDS
-    waited, told = done.stderr.strip().splitlines()
+    waited, message = process.stderr.strip().splitlines()
     assert f"waiting for Spark spark.remote of the file address={closed}, 30 s at most" in waited
-    assert f"Spark spark.remote of the file address={closed} took no connection for 30 s: Connection refused" in told
-    assert told.endswith("run the command again")
+    assert f"Spark spark.remote of the file address={closed} took no connection for 30 s: Connection refused" in message
+    assert message.endswith("run the command again")
     workbench.pipeline("sparkless", [topic], key=KEY, value=VALUE)
     workbench.drain("sparkless")
     assert read_ids(workbench, "sparkless") == [1, 2, 11, 12]
@@ -63,20 +63,20 @@ def test_commands_without_brokers_say_so(workbench: Any, closed: str, command: s
     kafka = {"bootstrap.servers": closed, "security.protocol": "PLAINTEXT"}
     workbench.pipeline("brokerless", ["nowhere"], key=KEY, value=VALUE, source={"kafka": kafka})
     begun = time.monotonic()
-    done = workbench.run_process(command, "brokerless")
-    assert (done.returncode, time.monotonic() - begun < MAX_SECONDS) == (1, True)
-    assert f"waiting for Kafka kafka of the file address={closed}" in done.stderr
-    assert f"Kafka kafka of the file address={closed} took no connection for 30 s" in done.stderr
+    process = workbench.run_process(command, "brokerless")
+    assert (process.returncode, time.monotonic() - begun < MAX_SECONDS) == (1, True)
+    assert f"waiting for Kafka kafka of the file address={closed}" in process.stderr
+    assert f"Kafka kafka of the file address={closed} took no connection for 30 s" in process.stderr
 
 
 @pytest.fixture
 def relay(stack: Any) -> Iterator[Relay]:
     environment = stack.build_environment()
     address = urlsplit(environment["SPARK_REMOTE"])
-    made = Relay(address.hostname or "", address.port or 0)
-    yield made
+    relay_server = Relay(address.hostname or "", address.port or 0)
+    yield relay_server
     with suppress(OSError):
-        made.close()
+        relay_server.close()
 
 
 def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_makes_good(
@@ -156,9 +156,9 @@ class Frozen:
 def frozen(own_stack: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Frozen]:
     monkeypatch.setattr(server_retries, "QUESTION_SECONDS", 0.5)
     monkeypatch.setattr(server_retries, "MAX_UNANSWERED", 4)
-    made = Frozen(own_stack)
-    yield made
-    made.thaw()
+    frozen_server = Frozen(own_stack)
+    yield frozen_server
+    frozen_server.thaw()
 
 
 FROZEN = r"Spark connection=spark_default address=127\.0\.0\.1:\d+ has answered nothing for {} s in the middle of {}; "
@@ -195,15 +195,15 @@ def test_command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so(
     workbench.pipeline("hung", [topic], key=KEY, value=VALUE)
     produce(workbench, topic, 1, 2)
     freezing = frozen.freeze_when(workbench, "hung", "stage")
-    done = subprocess.run(
+    process = subprocess.run(
         workbench.build_command("flush", "hung"), env=workbench.build_environment(), cwd=workbench.folder,
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     freezing.join()
     frozen.thaw()
-    (told,) = done.stderr.strip().splitlines()
-    assert (done.returncode, re.search(FROZEN.format(180, "stage"), told) is not None) == (1, True), told
-    assert told.endswith("; run the command again")
+    (message,) = process.stderr.strip().splitlines()
+    assert (process.returncode, re.search(FROZEN.format(180, "stage"), message) is not None) == (1, True), message
+    assert message.endswith("; run the command again")
     workbench.drain("hung")
     assert read_ids(workbench, "hung") == [1, 2, 11, 12]
     assert workbench.list_data_files("shop.hung_hung_tmp") == []
@@ -270,8 +270,8 @@ def test_interrupted_flush_says_in_one_line_what_stands_and_ends_with_130(workbe
                 out, errors = run.communicate(timeout=60)
             finally:
                 run.kill()
-                for one in connections:
-                    one.close()
+                for connection in connections:
+                    connection.close()
         assert time.monotonic() - begun < 30
     assert (run.returncode, out) == (130, "")
     (line,) = errors.strip().splitlines()

@@ -61,8 +61,8 @@ def bench(workbench: Workbench, guarded_spark: Any, tmp_path: Path) -> Iterator[
         "/etc/tls": str(folder),
         "/tmp/": f"{folder}/",
     }
-    text, found = re.subn("|".join(places), lambda word: places[word[0]], SETTINGS.read_text())
-    assert found == 10, "the settings name other places"
+    text, replacements = re.subn("|".join(places), lambda word: places[word[0]], SETTINGS.read_text())
+    assert replacements == 10, "the settings name other places"
     (folder / "nginx.conf").write_text(text)
     program = [str(nginx.find()), "-c", str(folder / "nginx.conf"), "-p", str(folder), "-g", "daemon off;"]
     with (folder / "log").open("wb") as log:
@@ -84,11 +84,11 @@ def test_flush_goes_through_tls_with_the_token_and_nobody_gets_in_without(bench:
     right = bench.connection
     for password, words in ((None, "No authentication token provided"), ("wrong", "Invalid authentication token")):
         bench.connection = {**right, "password": password}
-        done = bench.run_process("flush", "guarded")
-        assert (done.returncode, words in done.stderr) == (1, True), done.stderr
-        assert "refuses the log-in" in done.stderr
+        process = bench.run_process("flush", "guarded")
+        assert (process.returncode, words in process.stderr) == (1, True), process.stderr
+        assert "refuses the log-in" in process.stderr
     bench.connection = right
-    done = bench.run_process("flush", "guarded")
-    assert done.returncode == 0, done.stderr
+    process = bench.run_process("flush", "guarded")
+    assert process.returncode == 0, process.stderr
     assert bench.read_rows("shop.guarded") == [{"id": n, "name": f"n{n}"} for n in (1, 2, 3)]
-    assert bench.token not in done.stdout + done.stderr
+    assert bench.token not in process.stdout + process.stderr

@@ -39,8 +39,8 @@ class Table:
     def flush_and_refuse(self) -> str:
         with pytest.raises(PositionLost) as caught:
             self.workbench.flush("p")
-        (told,) = read_status(self.build_ports())["tables"]
-        assert told["problem"] == str(caught.value)
+        (table_status,) = read_status(self.build_ports())["tables"]
+        assert table_status["problem"] == str(caught.value)
         return str(caught.value)
 
     def build_ports(self) -> Any:
@@ -76,9 +76,9 @@ ALL = "older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1"
 EXPIRE = f"CALL lake.system.expire_snapshots(table => 'shop.p', {ALL})"
 
 
-@pytest.mark.parametrize(("answer", "kept"), [("rewind", [1, 2, 3, 4]), ("keep", [1, 3, 4])])
+@pytest.mark.parametrize(("answer", "kept_ids"), [("rewind", [1, 2, 3, 4]), ("keep", [1, 3, 4])])
 def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not_resumed_wrongly(
-    table, answer, kept
+    table, answer, kept_ids
 ) -> None:
     first = table.flush(1)
     table.flush(2)
@@ -95,13 +95,13 @@ def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not
     table.write(on_rollback=answer)
     table.produce(4)
     table.workbench.drain("p")
-    assert table.ids == kept
+    assert table.ids == kept_ids
     assert table.batch > 3
     with pytest.raises(PublishedElsewhere):
         merge(table.build_ports(), staged)
     table.write()
     table.flush(5)
-    assert table.ids == [*kept, 5]
+    assert table.ids == [*kept_ids, 5]
     assert (
         len({row["batch"] for row in table.build_ports().history.read_history("lake.shop.tidegate_p_batches", 9)}) >= 4
     )
@@ -171,11 +171,11 @@ def test_position_outlives_every_snapshot_but_the_last_and_a_history_cut_off_is_
 
 
 @pytest.mark.parametrize(
-    ("statement", "left"),
+    ("statement", "remaining_ids"),
     [("CREATE OR REPLACE TABLE lake.shop.p (id BIGINT, name STRING)", []),
      ("CREATE OR REPLACE TABLE lake.shop.p AS SELECT * FROM lake.shop.p WHERE id > 1", [2])],
 )  # fmt: skip
-def test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on(table, statement, left) -> None:
+def test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on(table, statement, remaining_ids) -> None:
     table.flush(1, 2)
     table.produce(3)
     (staged,) = stage(table.build_ports(), plan(table.build_ports()))
@@ -183,16 +183,16 @@ def test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on(table
     assert "was rolled back or replaced" in table.flush_and_refuse()
     with pytest.raises(PositionLost):
         merge(table.build_ports(), staged)
-    assert table.ids == left
+    assert table.ids == remaining_ids
     table.write(on_rollback="keep")
     table.workbench.drain("p")
-    assert table.ids == [*left, 3]
+    assert table.ids == [*remaining_ids, 3]
     table.sql(statement)
     table.write()
     table.flush_and_refuse()
     table.rebase("earliest")
     table.workbench.drain("p")
-    assert table.ids == sorted([*([2, 3] if left else []), 1, 2, 3])
+    assert table.ids == sorted([*([2, 3] if remaining_ids else []), 1, 2, 3])
     table.flush(4)
     assert table.batch >= 4
 
@@ -259,8 +259,8 @@ def test_log_of_another_cluster_topic_or_length_is_told_and_rebase_leads_on(tabl
 def test_growth_is_refused_or_accepted_and_a_new_topic_under_a_pattern_starts_at_its_logs_start(workbench) -> None:
     first = workbench.topic(1)
     source = {"topic_pattern": f"{first}.*", "start": {"offsets": {first: {0: 1}}}}
-    asked = {"key": KEY, "value": VALUE, "source": source, "table": {"disjoint_keys": True}}
-    workbench.pipeline("w", [], **asked)
+    settings = {"key": KEY, "value": VALUE, "source": source, "table": {"disjoint_keys": True}}
+    workbench.pipeline("w", [], **settings)
     workbench.produce(first, ({"id": 0}, {"id": 0, "name": "before"}))
     workbench.produce(first, ({"id": 1}, {"id": 1, "name": "a"}))
     workbench.flush("w")
@@ -271,7 +271,7 @@ def test_growth_is_refused_or_accepted_and_a_new_topic_under_a_pattern_starts_at
     workbench.transaction(first, ({"id": 3}, {"id": 3, "name": "c"}, {"partition": 1}))  # by a producer that knows it
     with pytest.raises(PositionLost, match="on_partition_growth: accept"):
         workbench.flush("w")
-    workbench.pipeline("w", [], on_partition_growth="accept", **asked)
+    workbench.pipeline("w", [], on_partition_growth="accept", **settings)
     workbench.flush("w")
     assert [row["id"] for row in workbench.read_rows("shop.w")] == [1, 2, 3]
     assert workbench.committed("w") == workbench.read_ends(first, second)

@@ -67,15 +67,15 @@ class Lake:
 
     def run(self, *words: str) -> None:
         """A command that succeeds."""
-        done = self.bench.run_cli(*words)
-        assert done.returncode == 0, done.stderr
+        process = self.bench.run_cli(*words)
+        assert process.returncode == 0, process.stderr
 
     def run_refused(self, *words: str) -> list[str]:
         """The lines of a command that fails, without the one that counts the tables."""
-        done = self.bench.run_cli(*words)
-        assert done.returncode == 1, (words, done.stdout, done.stderr)
-        assert self.bench.properties["s3.secret-access-key"] not in done.stderr
-        return [line for line in done.stderr.splitlines() if not line.endswith("tables failed:")]
+        process = self.bench.run_cli(*words)
+        assert process.returncode == 1, (words, process.stdout, process.stderr)
+        assert self.bench.properties["s3.secret-access-key"] not in process.stderr
+        return [line for line in process.stderr.splitlines() if not line.endswith("tables failed:")]
 
     def refuse_flush(self, action: str) -> None:
         """A flush without the action: each of its sentences names what was refused."""
@@ -86,8 +86,8 @@ class Lake:
 
     def doctor(self) -> list[str]:
         """The checks of the doctor that find something."""
-        found = json.loads(self.bench.run_cli("doctor", "--json").stdout)["findings"]
-        return [one["check"] for one in found if one["severity"] != "ok"]
+        findings = json.loads(self.bench.run_cli("doctor", "--json").stdout)["findings"]
+        return [finding["check"] for finding in findings if finding["severity"] != "ok"]
 
     def put_orphan(self, name: str) -> None:
         """A file of a killed merge in the table's place, which the store calls four days old."""
@@ -106,10 +106,10 @@ class Lake:
 def lake(workbench: Any, tmp_path: Any) -> Iterator[Lake]:
     with run_guarded_store(tmp_path / "store") as store, run_fault_proxy(store.address) as proxy:
         bench = LakeBench(workbench, store.describe(tmp_path).through(store=proxy.address))
-        made = Lake(bench, store, proxy, tmp_path.name, bench.topic(), {}, [])
-        bench.pipeline("p", [made.topic], key=KEY, value=VALUE, tables=TABLES, maintenance=EAGER)
-        made.allow()
-        yield made
+        lake = Lake(bench, store, proxy, tmp_path.name, bench.topic(), {}, [])
+        bench.pipeline("p", [lake.topic], key=KEY, value=VALUE, tables=TABLES, maintenance=EAGER)
+        lake.allow()
+        yield lake
 
 
 def test_documented_policy_is_enough(lake: Lake) -> None:
@@ -144,7 +144,9 @@ def test_flush_names_what_it_may_not_write_and_is_finished_where_it_may_not_dele
     with caplog.at_level(logging.WARNING):
         assert lake.bench.drain("p") == 1
     lake.check()
-    assert [one for one in caplog.messages if one.startswith("clean-up failed") and is_match(UNDELETED, one)]
+    assert [
+        message for message in caplog.messages if message.startswith("clean-up failed") and is_match(UNDELETED, message)
+    ]
     assert lake.list_files("shop.latest_p_tmp") != []
     lake.allow()
     lake.send(k21="deleted")
@@ -159,12 +161,12 @@ def test_each_action_alone_is_named_by_flush_and_maintenance_and_so_are_files_th
     lake.run("flush", "p")
     lake.send(k1="A", k2=None)
     lake.run("flush", "p")
-    for id, (action, said) in enumerate(MAINTENANCES.items(), 10):
+    for id, (action, pattern) in enumerate(MAINTENANCES.items(), 10):
         lake.send(k1=action, **{f"k{id}": action})
         lake.refuse_flush(action)
         lines = lake.run_refused("maintain", "p")
         assert lines
-        assert [line for line in lines if not is_match(said, line)] == []
+        assert [line for line in lines if not is_match(pattern, line)] == []
         assert [check for check in lake.doctor() if check.startswith("catalog.")] != [], action
         lake.allow()
         assert lake.bench.drain("p") == 1
@@ -191,13 +193,13 @@ def test_upload_that_failed_in_the_middle_is_given_up_and_a_refusal_of_that_is_n
     lake.topic = lake.bench.topic(1)  # one task writes one file
     lake.bench.pipeline("p", [lake.topic], key=KEY, value=VALUE, tables=TABLES)
     refused = "Spark was refused a right by the object store: s3:AbortMultipartUpload: Access Denied"
-    for without, status, said in (((), 204, "Status Code: 400"), (("s3:AbortMultipartUpload",), 403, refused)):
+    for without, status, message in (((), 204, "Status Code: 400"), (("s3:AbortMultipartUpload",), 403, refused)):
         lake.send(**{f"k{id}": base64.b64encode(os.urandom(LETTER_BYTES)).decode() for id in range(LETTERS)})
         lake.allow(*without)
         lake.proxy.on(is_part_of_staged_file, refuse(400))
         lines = lake.run_refused("flush", "p")
         assert len(lines) == 1
-        assert said in lines[0]
+        assert message in lines[0]
         assert lake.store.list_aborts()[-1] == status
         assert lake.bench.drain("p") == 1
         lake.check()

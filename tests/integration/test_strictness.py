@@ -103,34 +103,36 @@ def test_value_that_the_type_cannot_hold_is_bad_and_what_it_can_is_good(spark) -
     types = sorted({type for type, _, _ in VALUES})
     columns = tuple(Column(f"c{number}", type) for number, type in enumerate(types))
     texts = [f'{{"c{types.index(type)}": {text}}}'.encode() for type, text, _ in VALUES]
-    found = decoding.read_reasons(spark, decoding.build_stage_table(ValueFormat("json"), columns), list(texts))
-    told = list(zip(texts, [(part, types.index(type)) for type, _, part in VALUES], found, strict=True))
-    assert {text: reason for text, (part, _), reason in told if (part is None) != (reason is None)} == {}
-    assert {text: reason for text, (part, _), reason in told if part and part not in str(reason)} == {}
-    assert {text: reason for text, (_, number), reason in told if reason and f"c{number}" not in reason} == {}
+    reasons = decoding.read_reasons(spark, decoding.build_stage_table(ValueFormat("json"), columns), list(texts))
+    results = list(zip(texts, [(part, types.index(type)) for type, _, part in VALUES], reasons, strict=True))
+    assert {text: reason for text, (part, _), reason in results if (part is None) != (reason is None)} == {}
+    assert {text: reason for text, (part, _), reason in results if part and part not in str(reason)} == {}
+    assert {text: reason for text, (_, number), reason in results if reason and f"c{number}" not in reason} == {}
 
 
 def test_value_that_is_not_one_json_object_is_bad(spark) -> None:
-    found = dict(zip(TEXTS, read_reasons(spark, [text.encode() for text, _ in TEXTS], "INT"), strict=True))
-    assert {text: told for (text, part), told in found.items() if told is None or part not in told} == {}
+    reasons = dict(zip(TEXTS, read_reasons(spark, [text.encode() for text, _ in TEXTS], "INT"), strict=True))
+    assert {text: reason for (text, part), reason in reasons.items() if reason is None or part not in reason} == {}
 
 
 def test_key_that_is_not_one_json_value_is_bad(spark) -> None:
     stage = decoding.build_stage_table(
         ValueFormat("json"), (Column("x", "INT"),), (Column("id", "BIGINT", nullable=False),)
     )
-    found = dict(zip(KEY_TEXTS, decoding.decode_keys(spark, stage, [text.encode() for text in KEY_TEXTS]), strict=True))
-    assert {text: key for text, (key, reason) in found.items() if reason is None} == {}
+    results = dict(
+        zip(KEY_TEXTS, decoding.decode_keys(spark, stage, [text.encode() for text in KEY_TEXTS]), strict=True)
+    )
+    assert {text: key for text, (key, reason) in results.items() if reason is None} == {}
 
 
 def test_key_behind_a_byte_order_mark_is_bad_and_the_reason_says_so(spark) -> None:
     stage = decoding.build_stage_table(
         ValueFormat("json"), (Column("x", "INT"),), (Column("id", "BIGINT", nullable=False),)
     )
-    found = decoding.decode_keys(spark, stage, ['\ufeff{"id": 5}'.encode(), "\ufeff5".encode(), b"[5]", b"5"])
+    results = decoding.decode_keys(spark, stage, ['\ufeff{"id": 5}'.encode(), "\ufeff5".encode(), b"[5]", b"5"])
     mark = "the key begins with a byte-order mark, which is no part of JSON"
     misfit = "the key is not a JSON object that fits the key columns"
-    assert [reason for _, reason in found] == [mark, mark, misfit, None]
+    assert [reason for _, reason in results] == [mark, mark, misfit, None]
 
 
 def test_bare_key_with_many_escapes_is_read(spark) -> None:
@@ -157,14 +159,14 @@ def test_time_that_the_clocks_of_its_zone_skip_is_bad_and_the_reason_says_so(spa
     skipped, column = "2026-03-29T02:30:00 Europe/Berlin", (Column("at", "TIMESTAMP"),)
     texts = {"json": json.dumps({"at": skipped}), "csv": skipped, "string": skipped}
     texts["canal-json"] = json.dumps({"type": "INSERT", "data": [{"at": skipped}]})
-    found = {
+    reasons = {
         w: decoding.read_reasons(spark, decoding.build_stage_table(ValueFormat(w), column), [t.encode()])
         for w, t in texts.items()
     }
     why = "is not a TIMESTAMP without loss: the clocks of its zone skip that time"
     begins = {"json": "the value field at", "csv": "the value column at", "string": "the value"}
     begins["canal-json"] = "the value field at"
-    assert found == {word: [f"{begin} {why}"] for word, begin in begins.items()}
+    assert reasons == {word: [f"{begin} {why}"] for word, begin in begins.items()}
 
 
 def test_time_without_loss_under_a_unit_that_overflows_is_bad_instead_of_failing_the_job(spark) -> None:
@@ -192,8 +194,8 @@ def test_value_that_bigquery_has_no_room_for_is_bad_there_and_nowhere_else(spark
     ]
     stage = decoding.build_stage_table(ValueFormat("json"), columns, folder="file:///nowhere")
     values = [value for value, _ in cases]
-    found = decoding.read_reasons(spark, stage, values)
-    for (value, part), reason in zip(cases, found, strict=True):
+    reasons = decoding.read_reasons(spark, stage, values)
+    for (value, part), reason in zip(cases, reasons, strict=True):
         assert (reason or "").startswith(part or ""), value
         assert (reason is None) == (part is None), (value, reason)
     assert set(decoding.read_reasons(spark, decoding.build_stage_table(ValueFormat("json"), columns), values)) == {None}

@@ -30,8 +30,8 @@ def test_tables_of_odd_names_are_flushed_and_maintained(workbench: Any) -> None:
     workbench.flush("odd")
     for name, mode in MODES.items():
         names = [row["name"] for row in workbench.read_rows(f"{SPACE}.{name}")]
-        kept = {"a", "b"} if mode is APPENDED or "history" in mode else set()
-        assert set(names) == kept | {"c", "d", "e"}, name
+        kept_names = {"a", "b"} if mode is APPENDED or "history" in mode else set()
+        assert set(names) == kept_names | {"c", "d", "e"}, name
     maintained = workbench.run_cli("maintain", "odd")
     assert maintained.returncode == 0, maintained.stderr
     assert len(workbench.read_rows(f"{SPACE}.tidegate_odd_dead_letters")) == len(MODES)

@@ -60,8 +60,8 @@ def test_every_type_comes_out_of_csv_as_it_went_in(workbench) -> None:
     workbench.pipeline("cells", [topic], value={"format": "csv", "schema": render_schema(list(kinds))})
     workbench.produce(topic, (None, format_csv_line(*texts)), (None, "," * (len(texts) - 1)))
     workbench.flush("cells")
-    found = sorted(workbench.read_rows("shop.cells"), key=lambda row: row["c0"] is None)
-    assert [tuple(row.values()) for row in found] == [expected, (None,) * len(texts)]
+    rows = sorted(workbench.read_rows("shop.cells"), key=lambda row: row["c0"] is None)
+    assert [tuple(row.values()) for row in rows] == [expected, (None,) * len(texts)]
 
 
 def test_text_that_a_type_cannot_hold_is_bad_in_csv_and_in_string(spark) -> None:
@@ -120,16 +120,16 @@ CELLS = [
 
 def test_whatever_stands_in_a_cell_is_read_as_it_was_written(spark) -> None:
     rows = [(cell, other) for cell in CELLS for other in CELLS]
-    found = decode_lines(spark, [format_csv_line("1", *cells).encode() for cells in rows])
+    results = decode_lines(spark, [format_csv_line("1", *cells).encode() for cells in rows])
     expected = [(None, (1, cell or None, other or None)) for cell, other in rows]
-    assert [(told, right) for told, right in zip(found, expected, strict=True) if told != right] == []
+    assert [(result, right) for result, right in zip(results, expected, strict=True) if result != right] == []
 
 
 def test_own_escape_keeps_a_quote_inside(spark) -> None:
     lines = [b"1,'a\\'b',c", b"1,'a\\\\',c", b"1,'a,\nb',c\r\n", b"1,'a''b',c", b"1,a'b,c"]
-    found = decode_lines(spark, lines, {"quote": "'", "escape": "\\"})
-    assert [row and row["b"] for reason, row in found if reason is None] == ["a'b", "a\\", "a,\nb", "a'b"]
-    assert found[3][0] == "the value is not one line of 3 columns"
+    results = decode_lines(spark, lines, {"quote": "'", "escape": "\\"})
+    assert [row and row["b"] for reason, row in results if reason is None] == ["a'b", "a\\", "a,\nb", "a'b"]
+    assert results[3][0] == "the value is not one line of 3 columns"
 
 
 def test_text_that_is_no_line_is_bad(spark) -> None:
@@ -145,9 +145,9 @@ def test_text_that_is_no_line_is_bad(spark) -> None:
         "\n1,a,c",
     ]
     texts += ["", "1,a", "1,a,b,c", '1,"a,b', "\n", "\n\n", '"1,a,c"', '""']
-    told = dict(zip(texts, decode_lines(spark, [text.encode() for text in texts]), strict=True))
+    results = dict(zip(texts, decode_lines(spark, [text.encode() for text in texts]), strict=True))
     assert {
-        text: row for text, (reason, row) in told.items() if reason != "the value is not one line of 3 columns"
+        text: row for text, (reason, row) in results.items() if reason != "the value is not one line of 3 columns"
     } == {}
     assert decode_lines(spark, [b"1,a,c\n", b"1,a,c\r\n", b"1, a ,"]) == [
         (None, (1, "a", "c")), (None, (1, "a", "c")), (None, (1, " a ", None)),

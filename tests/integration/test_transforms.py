@@ -18,15 +18,15 @@ BLOCK = re.compile(r"```(yaml|json)\n(.*?)```", re.DOTALL)
 
 def read_examples() -> dict[str, tuple[dict[str, Any], list[Any], list[Any]]]:
     """By heading: the pipeline, the records, and the rows that the page promises."""
-    found = {}
+    examples = {}
     for section in re.split(r"^##+ ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
         blocks = BLOCK.findall(section)
         if not blocks:
             continue
         (_, pipeline), (_, records), (_, rows) = blocks
         lines = [[json.loads(line) for line in text.splitlines()] for text in (records, rows)]
-        found[section.splitlines()[0]] = (yaml.safe_load(pipeline), *lines)
-    return found
+        examples[section.splitlines()[0]] = (yaml.safe_load(pipeline), *lines)
+    return examples
 
 
 EXAMPLES = read_examples()
@@ -85,10 +85,10 @@ def test_examples_of_the_page_give_the_rows_that_it_promises(shared) -> None:
     shared.pipeline("examples", [topic for table in tables for topic in table["topics"]], tables=tables)
     shared.flush("examples")
     shared.flush("with_metadata")
-    found = {name: convert_to_plain(shared.read_rows(f"shop.{name}")) for name in expected}
-    assert found == expected
+    table_rows = {name: convert_to_plain(shared.read_rows(f"shop.{name}")) for name in expected}
+    assert table_rows == expected
     for name, rows in expected.items():
-        assert [list(row) for row in found[name]] == [list(row) for row in rows], "the columns have this order"
+        assert [list(row) for row in table_rows[name]] == [list(row) for row in rows], "the columns have this order"
 
 
 def test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_a_bad_record(shared) -> None:
@@ -148,8 +148,8 @@ def test_compacted_topic_of_one_pipeline_is_joined_as_of_the_records_time_by_ano
     rows = [{"id": n, "customer": who, "at": f"{day}T00:00:00Z"} for n, (who, day) in enumerate(placed)]
     shared.produce(orders, *(({"id": row["id"]}, row) for row in rows))
     shared.flush("placed")
-    found = {row["id"]: row["region"] for row in shared.read_rows("shop.placed")}
-    assert found == {0: "north", 1: "south", 2: "west", 3: None, 4: None}
+    regions = {row["id"]: row["region"] for row in shared.read_rows("shop.placed")}
+    assert regions == {0: "north", 1: "south", 2: "west", 3: None, 4: None}
 
 
 def convert_to_millis(day: str) -> int:
@@ -157,9 +157,9 @@ def convert_to_millis(day: str) -> int:
 
 
 def test_value_that_its_type_cannot_hold_is_set_aside_and_placeholders_keep_what_they_can(shared) -> None:
-    topic, held = shared.topic(1), "__debezium_unavailable_value"
+    topic, placeholder = shared.topic(1), "__debezium_unavailable_value"
     key = {"fields": ["id"], "schema": "id BIGINT"}
-    value = {"schema": "id BIGINT, n STRING, a STRING, b STRING", "unavailable_value": held}
+    value = {"schema": "id BIGINT, n STRING, a STRING, b STRING", "unavailable_value": placeholder}
     select = "SELECT id, a, CAST(n AS INT) AS n, CAST(upper(b) AS STRING) AS b FROM record"
     errors = {"errors": {"tolerance": "all"}}
     shared.pipeline("strict", [topic], source=errors, key=key, value=value, table={"select": select})
@@ -167,9 +167,9 @@ def test_value_that_its_type_cannot_hold_is_set_aside_and_placeholders_keep_what
     create_table(shared, "shop.strict", pyarrow.table(row))
     shared.produce(
         topic,
-        ({"id": 1}, {"id": 1, "n": "2", "a": held, "b": "z"}),
+        ({"id": 1}, {"id": 1, "n": "2", "a": placeholder, "b": "z"}),
         ({"id": 2}, {"id": 2, "n": "many", "a": "x", "b": "y"}),
-        ({"id": 3}, {"id": 3, "n": "3", "a": "x", "b": held}),
+        ({"id": 3}, {"id": 3, "n": "3", "a": "x", "b": placeholder}),
     )
     shared.flush("strict")
     assert shared.read_rows("shop.strict") == [{"id": 1, "a": "x", "n": 2, "b": "Z"}]

@@ -69,9 +69,9 @@ def test_truncate_is_told_in_the_result_the_snapshot_and_history(workbench) -> N
     workbench.produce(topic, build_delete(3))
     workbench.flush("told")
     workbench.produce(topic, put(4, "b"), TRUNCATE, put(2, "c"))
-    (done,) = workbench.flush("told").published
-    assert (done.written_as, done.inserted, done.updated, done.deleted) == ("truncate", 1, 0, 2)
-    assert done.staged == 3
+    (batch,) = workbench.flush("told").published
+    assert (batch.written_as, batch.inserted, batch.updated, batch.deleted) == ("truncate", 1, 0, 2)
+    assert batch.staged == 3
     snapshot = workbench.load_iceberg("shop.told").current_snapshot()
     assert snapshot.summary["tidegate.truncated-at"] == "5"
     assert snapshot.parent_snapshot_id == workbench.load_iceberg("shop.told").history()[-2].snapshot_id
@@ -89,9 +89,13 @@ def test_truncate_empties_a_table_of_bigquery_too(dwh: Any, case: str) -> None:
     bench.flush("cut")
     for batch in batches:
         bench.produce(topic, *batch)
-        (done,) = bench.flush("cut").published
+        (published,) = bench.flush("cut").published
     assert collect_names(dwh.read_rows("cut")) == expected
-    assert (done.written_as, done.inserted, done.deleted) == ("truncate", len(expected), 2 if len(batches) > 1 else 3)
+    assert (published.written_as, published.inserted, published.deleted) == (
+        "truncate",
+        len(expected),
+        2 if len(batches) > 1 else 3,
+    )
 
 
 # (point, fault) of a run that publishes a truncate
@@ -150,8 +154,8 @@ def test_publication_of_a_truncated_table_deletes_the_keys_that_went(workbench) 
     way.publish()
     workbench.produce(source, put(4, "b"), TRUNCATE, put(2, "c"), put(5, "c"))
     workbench.flush("trip")
-    done = way.publish()
-    assert (done.inserted, done.updated, done.deleted) == (1, 1, 2)
+    result = way.publish()
+    assert (result.inserted, result.updated, result.deleted) == (1, 1, 2)
     assert {json.loads(key)["id"]: row["name"] for key, row in way.latest().items()} == {2: "c", 5: "c"}
 
 
@@ -169,9 +173,9 @@ def test_truncate_has_neither_key_nor_row_whatever_stands_there(spark, word: str
     stage = decoding.build_stage_table(ValueFormat(word, options={"truncate": "apply"}), COLUMNS, COLUMNS[:1])
     stage = replace(stage, delete_when="name = 'x'")
     records = [(key, value) for value in (text, text[:-1]) for key in keys]
-    found = decoding.decode(spark, stage, records, "op", "key_struct", "value_struct", "fate", "reason")
-    assert found[:3] == [("t", None, None, "staged", None)] * 3
-    assert [fate for *_, fate, _ in found[3:]] == ["bad"] * 3
+    results = decoding.decode(spark, stage, records, "op", "key_struct", "value_struct", "fate", "reason")
+    assert results[:3] == [("t", None, None, "staged", None)] * 3
+    assert [fate for *_, fate, _ in results[3:]] == ["bad"] * 3
     refusing = replace(stage, value=ValueFormat(word))
     (reason,) = decoding.read_reasons(spark, refusing, [text])
     assert "value.truncate: apply" in str(reason)

@@ -58,19 +58,19 @@ def test_given_avro_schema_cuts_no_time_and_what_it_cannot_hold_is_told_by_its_c
     )
     rows = spark.sql(" UNION ALL ".join(selects))
     part = build_part(rows, "avro", build_schema(**GIVEN))
-    shown = rows.select(
+    encoded_rows = rows.select(
         "n", encode_part(spark, part).alias("value"), F.expr(render_part_problem(spark, part)).alias("why")
     )
-    found = {row["n"]: (row["why"], row["value"] is not None) for row in shown.collect()}
+    results = {row["n"]: (row["why"], row["value"] is not None) for row in encoded_rows.collect()}
     wrong = [
-        (n, found[n]) for n, (_, why) in enumerate(cases)
-        if found[n][1] != (why is None) or (why or "") not in (found[n][0] or "")
+        (n, results[n]) for n, (_, why) in enumerate(cases)
+        if results[n][1] != (why is None) or (why or "") not in (results[n][0] or "")
     ]  # fmt: skip
-    assert (wrong, found[0]) == ([], (None, True))
+    assert (wrong, results[0]) == ([], (None, True))
 
 
 @pytest.mark.parametrize(
-    ("column", "field", "told"),
+    ("column", "field", "message"),
     [
         ("1 AS a", {"a": "long"}, 'column=a is int, and its field is "long"'),
         ("1.25BD AS a", {"a": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 3}}, "decimal.3,2"),
@@ -82,22 +82,24 @@ def test_given_avro_schema_cuts_no_time_and_what_it_cannot_hold_is_told_by_its_c
     ],
 )  # fmt: skip
 def test_given_avro_schema_without_room_for_a_column_is_told_before_a_row_is_written(
-    spark: Any, column: str, field: dict[str, Any], told: str
+    spark: Any, column: str, field: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=message):
         encode_part(spark, build_part(spark.sql(f"SELECT {column}"), "avro", build_schema(**field)))
 
 
 def test_csv_value_that_is_the_word_for_null_makes_no_record(spark: Any) -> None:
     rows = spark.sql("SELECT 0 AS n, '-' AS a, 7 AS b UNION ALL SELECT 1, NULL, NULL UNION ALL SELECT 2, '7', 7")
-    found = {}
+    problems = {}
     for word in ("-", "7", ""):
-        shown = rows.select(
+        encoded_rows = rows.select(
             "n", F.expr(render_part_problem(spark, build_part(rows, "csv", {"null_literal": word}))).alias("why")
         )
-        found[word] = [row["why"] and row["why"].split(",")[0] for row in sorted(shown.collect(), key=lambda r: r["n"])]
+        problems[word] = [
+            row["why"] and row["why"].split(",")[0] for row in sorted(encoded_rows.collect(), key=lambda r: r["n"])
+        ]
     taken = "has csv.null_literal={} as a value of {}"
-    assert found == {
+    assert problems == {
         "-": [taken.format("-", "a"), None, None],
         "7": [taken.format("7", "b"), None, taken.format("7", "a")],
         "": [None, None, None],
@@ -110,10 +112,10 @@ def test_message_of_protobuf_has_no_null_in_a_list_and_no_time_that_its_reader_d
         "SELECT array('x', NULL), NULL UNION ALL SELECT NULL, map('k', NULL) UNION ALL "
         "SELECT NULL, map('k', named_struct('at', timestamp_micros(253402300800000000L)))"
     )
-    shown = rows.select(
+    encoded_rows = rows.select(
         F.expr(render_problem(protobuf.list_value_problems(build_part(rows, "protobuf")))).alias("why")
     ).collect()
-    assert sorted(str(row["why"]).split(",")[0] for row in shown) == [
+    assert sorted(str(row["why"]).split(",")[0] for row in encoded_rows) == [
         "None", "has NULL in the list a", "has NULL in the map m",
         "has a time outside of the years 1 to 9999 in m[].at",
     ]  # fmt: skip
@@ -142,9 +144,11 @@ def test_null_in_a_field_of_a_registered_message_without_presence_makes_no_recor
     part = build_part(rows.drop("n_"), "protobuf")
     columns = [*part.columns[:1], WrittenColumn("n", rows.schema["n"].dataType, "n"), *part.columns[1:]]
     problem = render_problem(list_presence_problems(file, "shop.Order", columns))
-    found = sorted((row["n_"], row["why"]) for row in rows.select("n_", F.expr(problem).alias("why")).collect())
-    told = "has NULL in {}, whose field in the registered message is not optional; make it optional there, or write a "
-    assert found == [(n, path and f"{told.format(path)}value in sql") for n, (_, path) in enumerate(cases)]
+    problems = sorted((row["n_"], row["why"]) for row in rows.select("n_", F.expr(problem).alias("why")).collect())
+    message = (
+        "has NULL in {}, whose field in the registered message is not optional; make it optional there, or write a "
+    )
+    assert problems == [(n, path and f"{message.format(path)}value in sql") for n, (_, path) in enumerate(cases)]
 
 
 def test_two_values_of_a_oneof_make_no_record(spark: Any) -> None:
@@ -169,9 +173,9 @@ def test_two_values_of_a_oneof_make_no_record(spark: Any) -> None:
     rows = spark.sql(" UNION ALL ".join(selects))
     columns = [WrittenColumn(f.name, f.dataType, f.name) for f in rows.schema if f.name != "at"]
     problem = render_problem(list_presence_problems(file, "shop.Row", columns))
-    found = sorted((row["at"], row["why"]) for row in rows.select("at", F.expr(problem).alias("why")).collect())
+    problems = sorted((row["at"], row["why"]) for row in rows.select("at", F.expr(problem).alias("why")).collect())
     way_out = ", which are oneof kind in the registered message, and it holds one; write NULL for the others in sql"
-    assert found == [(n, told and f"{told}{way_out}") for n, (_, _, told) in enumerate(cases)]
+    assert problems == [(n, message and f"{message}{way_out}") for n, (_, _, message) in enumerate(cases)]
 
 
 BROKEN = "CAST(X'61ff' AS STRING)"
@@ -187,32 +191,34 @@ TEXTS = {
 @pytest.mark.parametrize("word", ["json", "avro", "csv", "string", "raw"])
 def test_text_that_is_no_utf8_makes_no_record(spark: Any, word: str) -> None:
     """Two keys that differ in such bytes would be one, and readers would have another text."""
-    kept = [*TEXTS] if word in ("json", "avro") else ["a"]
-    cases = [None, *kept]
+    names = [*TEXTS] if word in ("json", "avro") else ["a"]
+    cases = [None, *names]
     selects = (
-        f"SELECT {n} AS n, {', '.join(f'{TEXTS[name][name == wrong]} AS {name}' for name in kept)}"
+        f"SELECT {n} AS n, {', '.join(f'{TEXTS[name][name == wrong]} AS {name}' for name in names)}"
         for n, wrong in enumerate(cases)
     )
     rows = spark.sql(" UNION ALL ".join(selects))
     part = build_part(rows, word)
-    found = {
+    results = {
         row["n"]: row["why"]
         for row in rows.select("n", F.expr(render_part_problem(spark, part)).alias("why")).collect()
     }
     way_out = "which readers take for other text; correct it, or write it as bytes in sql"
-    told = {n: name and f"has text that is no UTF-8 in {TEXTS[name][2]}, {way_out}" for n, name in enumerate(cases)}
-    assert found == (told if word != "raw" else {0: None, 1: None}), "raw writes the bytes as they are"
+    expected = {n: name and f"has text that is no UTF-8 in {TEXTS[name][2]}, {way_out}" for n, name in enumerate(cases)}
+    assert results == (expected if word != "raw" else {0: None, 1: None}), "raw writes the bytes as they are"
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "message"),
     [("1767225601000L", "is bigint"), ("'2026-01-01'", "is string"), ("1.5D", "is double"), ("array(1)", "is array")],
 )
-def test_time_of_a_record_comes_from_a_time(spark: Any, sql: str, told: str) -> None:
+def test_time_of_a_record_comes_from_a_time(spark: Any, sql: str, message: str) -> None:
     """A count of milliseconds would be taken for one of seconds."""
     parts = {"key": KeyOut(("id",)), "value": ValueOut(), "metadata": MetadataOut(timestamp="AT")}
     job: Any = SimpleNamespace(publication="p", topics=("t",), **parts)
-    with pytest.raises(ConfigurationError, match=f"metadata.timestamp=AT {told}.*no TIMESTAMP or DATE; make one of it"):
+    with pytest.raises(
+        ConfigurationError, match=f"metadata.timestamp=AT {message}.*no TIMESTAMP or DATE; make one of it"
+    ):
         encode_rows(spark, spark.sql(f"SELECT 1 AS id, {sql} AS at"), job)
 
 
@@ -224,9 +230,9 @@ def test_header_without_a_key_makes_no_record_and_its_column_is_found_in_other_l
     )
     parts = {"key": KeyOut(("id",)), "value": ValueOut(), "metadata": MetadataOut(headers="MORE")}
     job: Any = SimpleNamespace(publication="p", topics=("t",), **parts)  # what is read of it
-    told = {json.loads(bytes(row["key"]))["id"]: row["problem"] for row in encode_rows(spark, rows, job).collect()}
+    problems = {json.loads(bytes(row["key"]))["id"]: row["problem"] for row in encode_rows(spark, rows, job).collect()}
     unreadable = "has a header whose key is no UTF-8 in MORE; correct it in sql"
-    assert told == {1: None, 2: "has a header without a key in MORE; leave it out in sql", 3: None, 4: unreadable}
+    assert problems == {1: None, 2: "has a header without a key in MORE; leave it out in sql", 3: None, 4: unreadable}
     for numbers in ("map('a', 1)", "array(named_struct('key', 'a', 'value', 1.5))"):
         with pytest.raises(ConfigurationError, match=r"metadata.headers=MORE: its values are .*; cast them to STRING"):
             encode_rows(spark, spark.sql(f"SELECT 1 AS id, {numbers} AS more"), job)

@@ -47,9 +47,9 @@ def restored(workbench: "Workbench") -> dict[str, Any]:
 
 def read_names(workbench: "Workbench") -> dict[str, dict[int, str]]:
     """By table: the name of each id, which stands there once."""
-    found = {table: workbench.read_rows(f"shop.{table}") for table in ("left", "right")}
-    assert all(len({row["id"] for row in rows}) == len(rows) for rows in found.values())
-    return {table: {row["id"]: row["name"] for row in rows} for table, rows in found.items()}
+    rows_by_table = {table: workbench.read_rows(f"shop.{table}") for table in ("left", "right")}
+    assert all(len({row["id"] for row in rows}) == len(rows) for rows in rows_by_table.values())
+    return {table: {row["id"]: row["name"] for row in rows} for table, rows in rows_by_table.items()}
 
 
 def read_history(workbench: "Workbench") -> Counter[tuple[int, str]]:
@@ -117,8 +117,8 @@ def test_pipeline_and_publication_of_an_older_version_go_on_where_that_one_stopp
 def check_publication(workbench: "Workbench") -> None:
     """What differs from the last publication of the older version, each change once."""
     before = count_published(workbench)
-    done = publish(build_publication_ports(workbench))
-    assert (done.inserted, done.updated, done.deleted) == (2, 1, 1)
+    result = publish(build_publication_ports(workbench))
+    assert (result.inserted, result.updated, result.deleted) == (2, 1, 1)
     added = count_published(workbench) - before
     assert sorted((json.loads(key)["id"], json.loads(value)["name"] if value else None) for key, value in added) == [
         (1, "left 1 once more"), (2, "left 2 new"), (3, None), (6, "left 6 new"),
@@ -132,13 +132,13 @@ def test_what_tasks_of_an_older_version_handed_on_is_read() -> None:
     """A deploy in the middle of a run: its plan and its staged batches lie in Airflow's database."""
     tasks = read_kept(VERSION)["tasks"]
     assert to_json(Plan.from_dict(tasks["plan"]).to_dict()) == tasks["plan"]
-    batches = [StagedBatch.from_dict(one) for one in tasks["staged"]]
-    assert [(one.table, one.batch, one.counts.staged) for one in batches] == [
+    batches = [StagedBatch.from_dict(batch) for batch in tasks["staged"]]
+    assert [(batch.table, batch.batch, batch.counts.staged) for batch in batches] == [
         ("lake.shop.left", 3, 2),
         ("lake.shop.right", 3, 2),
     ]
     added = {"truncated_at": None, "epochs": {}}  # since then
-    assert to_json([one.to_dict() for one in batches]) == [{**one, **added} for one in tasks["staged"]]
+    assert to_json([batch.to_dict() for batch in batches]) == [{**batch, **added} for batch in tasks["staged"]]
 
 
 def test_dead_letter_that_an_older_version_left_outlives_a_topic_that_was_created_again(
@@ -155,6 +155,6 @@ def test_dead_letter_that_an_older_version_left_outlives_a_topic_that_was_create
     assert moved.returncode == 0, moved.stderr
     assert "dead_letters=1" in moved.stdout
     workbench.flush("shop")
-    found = workbench.read_rows(letters)
-    assert {**before, "topic_id": None, "replayed_by": None} in found
-    assert [row["value"] for row in found if row["topic_id"]] == [b"new"]
+    dead_letters = workbench.read_rows(letters)
+    assert {**before, "topic_id": None, "replayed_by": None} in dead_letters
+    assert [row["value"] for row in dead_letters if row["topic_id"]] == [b"new"]

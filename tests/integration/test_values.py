@@ -99,9 +99,9 @@ def describe_kind(field: str, column: Kind) -> dict[str, Any]:
 def format_value(value: Any) -> str:
     """A value with all of its digits."""
     if isinstance(value, list):
-        value = [tuple(one) if hasattr(one, "asDict") else one for one in value]
+        value = [tuple(element) if hasattr(element, "asDict") else element for element in value]
     if isinstance(value, dict):
-        value = {name: tuple(one) if hasattr(one, "asDict") else one for name, one in value.items()}
+        value = {name: tuple(element) if hasattr(element, "asDict") else element for name, element in value.items()}
     return str(tuple(map(format_value, value)) if isinstance(value, tuple) else value)
 
 
@@ -111,20 +111,22 @@ def test_value_is_what_was_written_or_its_record_is_bad(spark, word: str) -> Non
     kinds = list_kinds(cases)
     columns = tuple(Column(f"c{number}", of_type) for number, (of_type, *_) in enumerate(kinds))
     units = {f"c{number}": unit for number, (_, unit, *_) in enumerate(kinds) if unit}
-    told: dict[str, dict[str, str]] = {"numbers": {}, "binary": {}, "nanoseconds": {}}
-    for number, (_, _, asked, _) in enumerate(kinds):
-        if asked and not asked.startswith(SCHEMA):
-            option, _, given = asked.rpartition(".")[2].partition(": ")
-            told[option][f"c{number}"] = given
-    finer = told.pop("nanoseconds")
-    options = {**told, **({"envelope": True} if word in ("json in an envelope", "json with its schema") else {})}
+    settings: dict[str, dict[str, str]] = {"numbers": {}, "binary": {}, "nanoseconds": {}}
+    for number, (_, _, setting, _) in enumerate(kinds):
+        if setting and not setting.startswith(SCHEMA):
+            option, _, given = setting.rpartition(".")[2].partition(": ")
+            settings[option][f"c{number}"] = given
+    finer = settings.pop("nanoseconds")
+    options = {**settings, **({"envelope": True} if word in ("json in an envelope", "json with its schema") else {})}
     fmt = ValueFormat(word.partition(" ")[0], timestamp_unit=units or None, options=options, nanoseconds=finer)
     decoded = decoding.decode_values(
         spark, decoding.build_stage_table(fmt, columns), [encode_record(word, case, kinds) for case in cases]
     )
-    found = [_get_result(kinds.index(build_kind(case)), case, *one) for case, one in zip(cases, decoded, strict=True)]
+    results = [_get_result(kinds.index(build_kind(case)), case, *row) for case, row in zip(cases, decoded, strict=True)]
     wrong = [
-        (case, made) for case, made in zip(cases, found, strict=True) if format_value(case.value) != format_value(made)
+        (case, result)
+        for case, result in zip(cases, results, strict=True)
+        if format_value(case.value) != format_value(result)
     ]
     assert wrong == []
 
@@ -151,8 +153,8 @@ def test_protobuf_message_with_a_field_of_every_type_is_what_was_written(spark) 
     message = encode_cases(cases)
     (reason, row), (bad, _) = decoding.decode_values(spark, stage, [message, message[:-1]])
     assert (reason, bad) == (None, "the value is not a Protobuf message of its schema")
-    found = [convert_to_case(value, case.type) for value, case in zip(row, cases, strict=True)]
-    assert list(map(format_value, found)) == [format_value(case.value) for case in cases]
+    results = [convert_to_case(value, case.type) for value, case in zip(row, cases, strict=True)]
+    assert list(map(format_value, results)) == [format_value(case.value) for case in cases]
 
 
 @pytest.mark.parametrize("kind", value_cases.AVRO_TYPES)
@@ -170,9 +172,11 @@ def test_avro_is_what_was_written_or_its_record_is_bad(spark, kind: str) -> None
         values = [head + bytes.fromhex(case.text) for head, case in zip(heads, cases, strict=True)]
         # not of bad records: the client shows no text that is none, and no year 10000
         rows = decoding.decode(spark, stage, [(None, v) for v in values], "reason", f"{GOOD_ROW}.v")
-        found = [BAD if reason else convert_to_case(value, kind) for reason, value in rows]
+        results = [BAD if reason else convert_to_case(value, kind) for reason, value in rows]
         wrong += [
-            (case, one) for case, one in zip(cases, found, strict=True) if format_value(case.value) != format_value(one)
+            (case, result)
+            for case, result in zip(cases, results, strict=True)
+            if format_value(case.value) != format_value(result)
         ]
     assert wrong == []
 
@@ -205,16 +209,18 @@ def test_whole_key_or_value_is_what_was_written_or_its_record_is_bad(spark, word
             stage = decoding.build_stage_table(ValueFormat(word, options=options, nanoseconds=finer), (column,))
             sent = [(None, None if is_not_there(case) else text) for case, text in zip(cases, texts, strict=True)]
             rows = decoding.decode(spark, stage, sent, "reason", "value_struct", "op")
-            made = [BAD if bad else DELETE if op == "d" else convert_to_case(row.n, kind) for bad, row, op in rows]
+            results = [BAD if bad else DELETE if op == "d" else convert_to_case(row.n, kind) for bad, row, op in rows]
         else:
             stage = decoding.build_stage_table(ValueFormat("json"), (Column("x", "INT"),), keys=(column,))
             stage = replace(stage, key=KeyFormat(word, ("n",), options=options))
-            made = [
+            results = [
                 BAD if reason else convert_to_case(value, kind)
                 for value, reason in decoding.decode_keys(spark, stage, texts)
             ]
         wrong += [
-            (case, one) for case, one in zip(cases, made, strict=True) if format_value(case.value) != format_value(one)
+            (case, result)
+            for case, result in zip(cases, results, strict=True)
+            if format_value(case.value) != format_value(result)
         ]
     assert wrong == []
 
@@ -254,10 +260,10 @@ def test_key_is_the_number_that_was_written_also_in_an_envelope(spark, word: str
     texts += [b'{"id": 9007199254740993e3}', b'{"payload": {"id": 0.1000000000000000055}}']
     texts += [b'{"payload": 841e19}', b'{"schema": {"type": "x"}, "payload": 0.1000000000000000055}']
     stage = decoding.build_stage_table(ValueFormat(word), (Column("x", "INT"),), keys=(Column("id", "DECIMAL(38,2)"),))
-    found = decoding.decode_keys(spark, stage, texts)
-    whole = "8410000000000000000000.00"
-    made = [*[whole] * 4, "9007199254740993000.00", BAD, whole, BAD]
-    assert [BAD if reason else str(value) for value, reason in found] == made
+    results = decoding.decode_keys(spark, stage, texts)
+    number = "8410000000000000000000.00"
+    expected = [*[number] * 4, "9007199254740993000.00", BAD, number, BAD]
+    assert [BAD if reason else str(value) for value, reason in results] == expected
 
 
 @pytest.mark.parametrize("word", ["json", "debezium-json"])
@@ -276,9 +282,9 @@ def test_row_before_a_delete_is_ordered_by_the_number_that_was_written(spark) ->
     columns = (Column("id", "BIGINT"), Column("n", "DECIMAL(38,2)"))
     stage = decoding.build_stage_table(ValueFormat("debezium-json"), columns, keys=columns[:1], sequence=("n",))
     event = b'{"op": "d", "after": null, "before": {"id": 1, "n": 841e19}}'
-    values = [(b'{"id": 1}', one) for one in (event, b'{"payload": ' + event + b"}")]
-    found = decoding.decode(spark, stage, values, "value_reason", "sequence.n")
-    assert [(reason, str(n)) for reason, n in found] == [(None, "8410000000000000000000.00")] * 2
+    values = [(b'{"id": 1}', value) for value in (event, b'{"payload": ' + event + b"}")]
+    results = decoding.decode(spark, stage, values, "value_reason", "sequence.n")
+    assert [(reason, str(n)) for reason, n in results] == [(None, "8410000000000000000000.00")] * 2
 
 
 @pytest.mark.parametrize(
@@ -309,6 +315,6 @@ def test_key_in_a_value_that_is_not_of_its_type_is_bad_and_not_missing(
     decoded = decoding.decode(spark, stage, values, "reason", "key_struct.id")
     bad = "the key field id is not a BIGINT"
     for start in range(0, len(decoded), len(keys)):
-        found = decoded[start : start + len(keys)]
-        assert found[:2] == [(None, 7), (None, None)]
-        assert [reason for reason, _ in found[2:]] == [bad] * 4
+        results = decoded[start : start + len(keys)]
+        assert results[:2] == [(None, 7), (None, None)]
+        assert [reason for reason, _ in results[2:]] == [bad] * 4

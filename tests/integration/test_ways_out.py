@@ -18,8 +18,8 @@ def build_upsert(number: int, name: str) -> tuple[dict[str, Any], dict[str, Any]
 
 def find_command(message: str, word: str) -> list[str]:
     """The words of the printed command that begins so, up to what ends a clause."""
-    (found,) = re.findall(rf"tidegate ({word} .*?)(?=; | \(|$)", message)
-    return shlex.split(found)
+    (command,) = re.findall(rf"tidegate ({word} .*?)(?=; | \(|$)", message)
+    return shlex.split(command)
 
 
 @pytest.fixture
@@ -46,15 +46,17 @@ AFTER = {1: "changed", 3: "c"}
 
 def test_rollback_is_undone_by_the_printed_command(workbench, rolled_back) -> None:
     command = find_command(rolled_back, "undo-rollback")
-    asked = workbench.run_cli(*command)
-    assert (asked.returncode, asked.stderr.count("nothing was changed")) == (1, 1)
-    assert "rows=2 -> rows=2" in asked.stdout
-    assert len(re.findall(r"comes back: snapshot=\d+ of .*pipeline=undone batch=2, changed rows=3", asked.stdout)) == 1
+    preview = workbench.run_cli(*command)
+    assert (preview.returncode, preview.stderr.count("nothing was changed")) == (1, 1)
+    assert "rows=2 -> rows=2" in preview.stdout
+    assert (
+        len(re.findall(r"comes back: snapshot=\d+ of .*pipeline=undone batch=2, changed rows=3", preview.stdout)) == 1
+    )
     assert read_names(workbench) == {1: "a", 2: "b"}
 
-    done = workbench.run_cli(*command, "--yes", "--json")
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["done"], told["tables"][0]["rows_after"]) == (0, True, 2)
+    process = workbench.run_cli(*command, "--yes", "--json")
+    report = json.loads(process.stdout)
+    assert (process.returncode, report["done"], report["tables"][0]["rows_after"]) == (0, True, 2)
     assert read_names(workbench) == AFTER
     again = workbench.run_cli("flush", "undone")
     assert (again.returncode, "every table stands at the end" in again.stdout) == (0, True)
@@ -79,12 +81,12 @@ def test_rollback_is_not_undone_over_another_writers_rows_but_by_the_printed_com
 @pytest.mark.parametrize(("answer", "expected"), [("--rewind", AFTER), ("--keep", {1: "a", 2: "b"})])
 def test_rollback_is_answered_once_by_the_printed_command(workbench, rolled_back, answer, expected) -> None:
     pattern = rf"tidegate (answer-rollback \S+ --table \S+ {answer})"
-    done = workbench.run_cli(*shlex.split(re.findall(pattern, rolled_back)[0]), "--yes")
-    assert (done.returncode, done.stdout.count("offsets [")) == (0, 2)
+    process = workbench.run_cli(*shlex.split(re.findall(pattern, rolled_back)[0]), "--yes")
+    assert (process.returncode, process.stdout.count("offsets [")) == (0, 2)
     workbench.run_cli("flush", "undone")
     assert read_names(workbench) == expected
     (status,) = json.loads(workbench.run_cli("status", "undone", "--json").stdout)["pipelines"]
-    assert [one["action"] for one in status["tables"][0]["actions"]] == [answer.removeprefix("--")]
+    assert [action["action"] for action in status["tables"][0]["actions"]] == [answer.removeprefix("--")]
 
 
 POISON = {
@@ -109,36 +111,36 @@ def test_poison_record_is_shown_field_by_field_by_the_printed_command(workbench,
     topic, message = poisoned
     command = find_command(message, "record")
     assert command == ["record", "poisoned", "--at", f"{topic}:1:0"]
-    shown = workbench.run_cli(*command)
-    assert shown.returncode == 0, shown.stderr
-    lines = [line.strip() for line in shown.stdout.splitlines()]
+    process = workbench.run_cli(*command)
+    assert process.returncode == 0, process.stderr
+    lines = [line.strip() for line in process.stdout.splitlines()]
     assert 'key: {"id": 2}' in lines
     assert f"value: {json.dumps(POOR)}" in lines
     assert "key id: expected BIGINT, got 2 (ok)" in lines
-    told = {line.split(":")[0]: line for line in lines if line.startswith("value ")}
-    assert told["value score"] == (
+    fields = {line.split(":")[0]: line for line in lines if line.startswith("value ")}
+    assert fields["value score"] == (
         "value score: expected INT, got 1.5 (refused: the value does not fit value.schema, fields: score)"
     )
-    assert told["value amount"].startswith("value amount: expected DECIMAL(6,2), got 1.234 (refused: ")
-    assert told["value note"].startswith("value note: expected STRING NOT NULL, got nothing (refused: ")
-    assert told["value joined"] == "value joined: expected TIMESTAMP, got nothing (ok)"
-    assert told["value tags"] == 'value tags: expected ARRAY<STRING>, got ["a","b"] (ok)'
+    assert fields["value amount"].startswith("value amount: expected DECIMAL(6,2), got 1.234 (refused: ")
+    assert fields["value note"].startswith("value note: expected STRING NOT NULL, got nothing (refused: ")
+    assert fields["value joined"] == "value joined: expected TIMESTAMP, got nothing (ok)"
+    assert fields["value tags"] == 'value tags: expected ARRAY<STRING>, got ["a","b"] (ok)'
 
     (good,) = json.loads(workbench.run_cli("record", "poisoned", "--at", f"{topic}:0:0", "--json").stdout)["tables"]
     assert (good["fate"], good["reason"]) == ("staged", None)
     assert all(field["accepted"] for field in good["fields"])
     assert json.loads(good["row"])["value"]["score"] == 7
-    left = workbench.build_ports("poisoned").tables.list_tables("lake.shop")
-    assert left == ["poisoned_poisoned_tmp"]
+    tables = workbench.build_ports("poisoned").tables.list_tables("lake.shop")
+    assert tables == ["poisoned_poisoned_tmp"]
 
 
 def test_poison_record_is_skipped_by_the_printed_command_and_replayed_after_a_correction(workbench, poisoned) -> None:
     topic, message = poisoned
     command = find_command(message, "skip")
     assert command == ["skip", "poisoned", "--at", f"{topic}:1:0"]
-    asked = workbench.run_cli(*command)
-    assert (asked.returncode, asked.stderr.count("nothing was changed")) == (1, 1)
-    assert "value score: expected INT, got 1.5" in asked.stdout
+    preview = workbench.run_cli(*command)
+    assert (preview.returncode, preview.stderr.count("nothing was changed")) == (1, 1)
+    assert "value score: expected INT, got 1.5" in preview.stdout
     assert workbench.run_cli("flush", "poisoned").returncode == 1
 
     assert workbench.run_cli(*command, "--yes").returncode == 0
@@ -180,11 +182,11 @@ def test_dead_letters_are_chosen_exported_replayed_and_discarded(workbench, tmp_
     assert (again.returncode, "name a new file" in again.stderr) == (1, True)
 
     discard = [*letters, "--offsets", f"{topic}:1:2", "--discard", "--because", "it's a test"]
-    asked = workbench.run_cli(*discard)
-    assert (asked.returncode, "1 dead letters would be discarded" in asked.stdout) == (1, True)
+    preview = workbench.run_cli(*discard)
+    assert (preview.returncode, "1 dead letters would be discarded" in preview.stdout) == (1, True)
     assert workbench.run_cli(*discard, "--yes").returncode == 0
-    told = workbench.run_cli(*letters).stdout
-    assert "4 dead letters wait, 0 were replayed, 1 were discarded" in told
+    output = workbench.run_cli(*letters).stdout
+    assert "4 dead letters wait, 0 were replayed, 1 were discarded" in output
     assert "discard by" in workbench.run_cli("status", "chosen").stdout
 
     workbench.pipeline("chosen", [topic], key=KEY, value={"schema": "id BIGINT"}, source=errors)

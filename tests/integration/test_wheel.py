@@ -42,13 +42,13 @@ def venv(tmp_path_factory) -> Path:
         (sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder),
         (UV, "venv", "--python", sys.executable, folder / "venv"),
     ):
-        done = run(*command, environment=environment, folder=ROOT)
-        assert done.returncode == 0, done.stderr
+        process = run(*command, environment=environment, folder=ROOT)
+        assert process.returncode == 0, process.stderr
     (wheel,) = folder.glob("*.whl")
     python = folder / "venv" / "bin" / "python"
     install = (UV, "pip", "install", "--python", python, "-c", ROOT / "requirements.txt")
-    done = run(*install, f"{wheel}[airflow,iceberg,spark]", environment=environment, folder=folder)
-    assert done.returncode == 0, done.stderr
+    process = run(*install, f"{wheel}[airflow,iceberg,spark]", environment=environment, folder=folder)
+    assert process.returncode == 0, process.stderr
     return folder / "venv" / "bin"
 
 
@@ -79,15 +79,17 @@ def test_two_commands_bring_a_stock_airflow_to_a_flush_of_two_partitions(install
     (home / "include" / "pipelines" / "orders.yaml").write_text(written.read_text())
     assert installed("tidegate", "validate").stdout == "orders: ok\n"
 
-    found = installed("python", "-c", FIND_DAGS, home / "dags").stdout.partition("FOUND ")[2]
+    output = installed("python", "-c", FIND_DAGS, home / "dags").stdout.partition("FOUND ")[2]
     ids = [f"tidegate_orders{kind}" for kind in ("", "_actions", "_backfill", "_maintenance")]
-    assert json.loads(found) == {"dags": sorted([*ids, "tidegate-janitor"]), "errors": []}
-    plugins = {one["name"]: one for one in json.loads(installed("airflow", "plugins", "--output", "json").stdout)}
+    assert json.loads(output) == {"dags": sorted([*ids, "tidegate-janitor"]), "errors": []}
+    plugins = {
+        plugin["name"]: plugin for plugin in json.loads(installed("airflow", "plugins", "--output", "json").stdout)
+    }
     assert "tidegate==" in plugins["tidegate"]["source"]
 
     workbench.produce(topic, ({"id": 1}, {"name": "a"}), ({"id": 2}, {"name": "b"}, {"partition": 1}))
-    done = installed("tidegate", "flush", "orders", "--json")
-    assert (done.returncode, json.loads(done.stdout)["inserted"]) == (0, 2), done.stderr
+    process = installed("tidegate", "flush", "orders", "--json")
+    assert (process.returncode, json.loads(process.stdout)["inserted"]) == (0, 2), process.stderr
     assert workbench.read_rows("shop.orders") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
 
     workbench.produce(topic, ({"id": 1}, None), ({"id": 2}, {"name": "c"}, {"partition": 1}))
@@ -116,6 +118,6 @@ def test_job_is_submitted_from_the_package_with_the_libraries_that_it_needs(
     (home / ".cache" / "jars").mkdir(parents=True)
     (home / ".cache" / "jars" / "spark").symlink_to(ROOT / ".cache" / "jars" / "spark")
     workbench.produce(topic, ({"id": 1}, {"name": "a"}), ({"id": 2}, {"name": "b"}, {"partition": 1}))
-    done = installed("tidegate", "flush", "submitted", "--json")
-    assert done.returncode == 0, done.stderr
+    process = installed("tidegate", "flush", "submitted", "--json")
+    assert process.returncode == 0, process.stderr
     assert workbench.read_rows("shop.submitted") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]

@@ -38,10 +38,10 @@ class Writer:
 
         return self._serialize(AvroSerializer(self.client, json.dumps(schema), conf=self._conf()), data, part)
 
-    def message(self, made: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
+    def message(self, message_value: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
         from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 
-        return self._serialize(ProtobufSerializer(type(made), self.client, self._conf()), made, part)
+        return self._serialize(ProtobufSerializer(type(message_value), self.client, self._conf()), message_value, part)
 
     def object(self, schema: Any, data: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
         from confluent_kafka.schema_registry.json_schema import JSONSerializer
@@ -55,24 +55,24 @@ class Writer:
         from confluent_kafka.serialization import SerializationContext
 
         headers: list[tuple[str, bytes]] = []
-        made = serializer(data, SerializationContext(self.topic, part, headers))
-        return made, headers
+        encoded = serializer(data, SerializationContext(self.topic, part, headers))
+        return encoded, headers
 
 
 def build_table(options: dict[str, Any], format: str = "avro", topics: tuple[str, ...] = ("t",)) -> Table:
     value = ValueFormat(format, options=options)
-    found = Table("lake.shop.t", topics, KeyFormat(), value, upsert=False, delete=False)
-    return RegistrySchemas(lambda _: None).describe_table(found)
+    table = Table("lake.shop.t", topics, KeyFormat(), value, upsert=False, delete=False)
+    return RegistrySchemas(lambda _: None).describe_table(table)
 
 
 def decode_values(spark: Any, table: Table, values: list[bytes | None], headers: Any = None) -> list[Any]:
     """The row of each value as a tuple, or why it is bad; what became of it if it is neither."""
     stage = decoding.build_stage_table(table.value, table.value.columns or ())
-    found = decoding.decode(
+    results = decoding.decode(
         spark, stage, [(None, v) for v in values], "reason", "value_struct", "fate", "value", headers=headers
     )
-    assert [None if sent is None else bytes(sent) for *_, sent in found] == values  # dead letters hold what was sent
-    return [fate if fate == "ignored" else reason or (row and tuple(row)) for reason, row, fate, _ in found]
+    assert [None if sent is None else bytes(sent) for *_, sent in results] == values  # dead letters hold what was sent
+    return [fate if fate == "ignored" else reason or (row and tuple(row)) for reason, row, fate, _ in results]
 
 
 def encode_avro(schema: Any, data: Any) -> bytes:
@@ -95,9 +95,9 @@ def test_confluents_header_names_the_schema_and_what_has_none_is_read_by_its_byt
     table = build_table({"registry": registry.url, "wire_format": "confluent-header"})
     twice = [*old[1], *new[1]]  # the last one counts, as for Kafka's clients
     records = [old, new, plain, other, (new[0], twice), (new[0], []), (None, old[1]), (old[0], [("x", b"")])]
-    found = decode_values(spark, table, [value for value, _ in records], [headers for _, headers in records])
+    results = decode_values(spark, table, [value for value, _ in records], [headers for _, headers in records])
     guid = other[1][0][1].hex()
-    assert found == [
+    assert results == [
         (1, None), (2, "a"), (3, "b"),
         f"the value has the header __value_schema_id={guid}, which names no version of its subject",
         (2, "a"),
@@ -110,19 +110,19 @@ def test_messages_and_objects_may_have_their_schema_in_a_header(spark, registry)
     from confluent_kafka.schema_registry import header_schema_id_serializer
 
     settings = {"schema_id_serializer": header_schema_id_serializer}
-    made = build_classes(
+    message_classes = build_classes(
         build_file(
             build_message("Else", build_field("x", 1, "string")), build_message("Order", build_field("id", 1, "int64"))
         )
     )
-    sent = Writer(registry, "m", **settings).message(made["shop.Order"](id=7))
+    sent = Writer(registry, "m", **settings).message(message_classes["shop.Order"](id=7))
     options = {"registry": registry.url, "wire_format": "confluent-header"}
     messages = build_table({**options, "message": "shop.Order"}, "protobuf", ("m",))
     assert decode_values(spark, messages, [sent[0]], [sent[1]]) == [(7,)]
     schema = {"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}}
-    one = Writer(registry, "o", **settings).object(schema, {"id": 7})
-    assert json.loads(one[0]) == {"id": 7}
-    assert decode_values(spark, build_table(options, "json", ("o",)), [one[0]], [one[1]]) == [(7,)]
+    record = Writer(registry, "o", **settings).object(schema, {"id": 7})
+    assert json.loads(record[0]) == {"id": 7}
+    assert decode_values(spark, build_table(options, "json", ("o",)), [record[0]], [record[1]]) == [(7,)]
 
 
 def test_keys_and_values_with_headers_upsert_and_delete_and_dead_letters_keep_both(workbench, registry) -> None:
@@ -137,8 +137,8 @@ def test_keys_and_values_with_headers_upsert_and_delete_and_dead_letters_keep_bo
         value, more = written.avro(NEW, {"id": id, "note": note}) if note else (None, [])
         return key, value, {"headers": [*headers, *more]}
 
-    key, value, told = sent(4, "bad")
-    strange = {"headers": [(name, b"\x01" + bytes(16)) for name, _ in told["headers"]]}
+    key, value, options = sent(4, "bad")
+    strange = {"headers": [(name, b"\x01" + bytes(16)) for name, _ in options["headers"]]}
     workbench.produce(
         topic, sent(1, "a"), sent(2, "b"), sent(1, "c"), sent(2, None), (key, value, strange), sent(3, "d")
     )
@@ -155,15 +155,15 @@ def test_keys_and_values_with_headers_upsert_and_delete_and_dead_letters_keep_bo
 
 
 def test_header_that_the_registry_cannot_resolve_is_refused_before_the_first_record() -> None:
-    made = SchemaRegistry(has_guids=False)
+    older_registry = SchemaRegistry(has_guids=False)
     try:
-        made.register("t-value", {"schema": json.dumps(OLD)})
+        older_registry.register("t-value", {"schema": json.dumps(OLD)})
         with pytest.raises(ConfigurationError, match="has no GUIDs"):
-            build_table({"registry": made.url, "wire_format": "confluent-header"})
+            build_table({"registry": older_registry.url, "wire_format": "confluent-header"})
         with pytest.raises(ConfigurationError, match="apis/registry/v3"):
-            build_table({"registry": made.url, "wire_format": "apicurio-header"})
+            build_table({"registry": older_registry.url, "wire_format": "apicurio-header"})
     finally:
-        made.close()
+        older_registry.close()
 
 
 @pytest.mark.parametrize(("api", "use_id"), [(2, None), (3, None), (3, "globalId")])
@@ -171,7 +171,7 @@ def test_apicurios_ids_of_eight_bytes_of_four_and_in_headers(spark, api: int, us
     server = ApicurioServer(api)
     line = {"type": "record", "name": "Line", "namespace": "shop", "fields": [{"name": "n", "type": "int"}]}
     lined = {**OLD, "fields": [*OLD["fields"], {"name": "line", "type": ["null", "shop.Line"], "default": None}]}
-    whole = {**OLD, "fields": [*OLD["fields"], {"name": "line", "type": ["null", line], "default": None}]}
+    nested_schema = {**OLD, "fields": [*OLD["fields"], {"name": "line", "type": ["null", line], "default": None}]}
     try:
         server.register("line", line, group="g")
         refers = [{"groupId": "g", "artifactId": "line", "version": "1", "name": "shop.Line"}]
@@ -184,7 +184,7 @@ def test_apicurios_ids_of_eight_bytes_of_four_and_in_headers(spark, api: int, us
         rows = [
             (first, OLD, {"id": 1}),
             (second, NEW, {"id": 2, "note": "a"}),
-            (third, whole, {"id": 3, "line": {"n": 9}}),
+            (third, nested_schema, {"id": 3, "line": {"n": 9}}),
         ]
         bodies = [encode_avro(schema, row) for _, schema, row in rows]
         expected = [(1, None, None), (2, None, "a"), (3, (9,), None)]
@@ -193,11 +193,11 @@ def test_apicurios_ids_of_eight_bytes_of_four_and_in_headers(spark, api: int, us
             table = build_table({**options, "wire_format": word})
             values = [head + body for head, body in zip(heads, bodies, strict=True)]
             strange = [b"\x00" + (99).to_bytes(width, "big") + bodies[0], b"\x01" + values[0][1:]]
-            found = decode_values(spark, table, [*values, *strange, None])
-            assert found[:3] == expected
-            assert found[3] == f"the value has schema id=99, {UNKNOWN}"
-            assert found[4].startswith("the value does not begin with the magic byte and a schema id")
-            assert found[5] is None
+            results = decode_values(spark, table, [*values, *strange, None])
+            assert results[:3] == expected
+            assert results[3] == f"the value has schema id=99, {UNKNOWN}"
+            assert results[4].startswith("the value does not begin with the magic byte and a schema id")
+            assert results[5] is None
         table, ids = build_table({**options, "wire_format": "apicurio-header"}), ("globalId", "contentId")
         headers = [
             [(f"apicurio.value.{name}", number.to_bytes(8, "big"))] for name in ids for number in (third[name], 99)
@@ -206,8 +206,8 @@ def test_apicurios_ids_of_eight_bytes_of_four_and_in_headers(spark, api: int, us
             f"the value has the header apicurio.value.{name}={99:016x}, which names no version of its subject"
             for name in ids
         ]
-        found = decode_values(spark, table, [bodies[2]] * len(headers), headers)
-        assert found == [expected[2], reasons[0], expected[2], reasons[1]]
+        results = decode_values(spark, table, [bodies[2]] * len(headers), headers)
+        assert results == [expected[2], reasons[0], expected[2], reasons[1]]
     finally:
         server.close()
 

@@ -101,9 +101,11 @@ def build_rows(spark: Any, height: int, columns: dict[str, str]) -> Any:
 
 def write(spark: Any, rows: Any, part: RecordPart) -> list[bytes]:
     why = F.expr(render_part_problem(spark, part)).alias("why")
-    made = sorted(rows.select("n", why, encode_part(spark, part).alias("data")).collect(), key=lambda row: row["n"])
-    assert [row["why"] for row in made] == [None] * len(made)
-    return [bytes(row["data"]) for row in made]
+    encoded_rows = sorted(
+        rows.select("n", why, encode_part(spark, part).alias("data")).collect(), key=lambda row: row["n"]
+    )
+    assert [row["why"] for row in encoded_rows] == [None] * len(encoded_rows)
+    return [bytes(row["data"]) for row in encoded_rows]
 
 
 def deserialize(registry: SchemaRegistry, part: RecordPart, data: list[bytes], name: str = "") -> tuple[Any, list[Any]]:
@@ -113,10 +115,12 @@ def deserialize(registry: SchemaRegistry, part: RecordPart, data: list[bytes], n
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     number = registry.subjects[part.subjects[0]][-1]
-    made = build_classes(FileDescriptorProto.FromString(base64.b64decode(registry.schemas[number]["schema"])))
-    of_message = made[name] if name else next(iter(made.values()))
+    message_classes = build_classes(
+        FileDescriptorProto.FromString(base64.b64decode(registry.schemas[number]["schema"]))
+    )
+    of_message = message_classes[name] if name else next(iter(message_classes.values()))
     read = ProtobufDeserializer(of_message, {"use.deprecated.format": False})
-    return of_message, [read(one, SerializationContext("t", part.part)) for one in data]
+    return of_message, [read(payload, SerializationContext("t", part.part)) for payload in data]
 
 
 def read_in_pipeline(spark: Any, registry: SchemaRegistry, rows: Any, part: RecordPart, data: list[bytes]) -> None:
@@ -126,9 +130,9 @@ def read_in_pipeline(spark: Any, registry: SchemaRegistry, rows: Any, part: Reco
     options = from_registry(versions, part.options.get("message"), names, part.part)
     columns = tuple(Column(f["name"], to_column_type(f["shape"])) for f in options["shape"]["fields"])
     kinds = {c.name: c.type for c in columns if c.name in names}
-    shown = "hex(CAST(CAST(struct({}) AS STRING) AS BINARY))"
+    template = "hex(CAST(CAST(struct({}) AS STRING) AS BINARY))"
     cells = [_render_cell(f"CAST({name} AS {kinds[name]})", kinds[name]) for name in names]  # a TINYINT is an INT
-    asked = [(None, row[0]) for row in rows.orderBy("n").selectExpr(shown.format(", ".join(cells))).collect()]
+    expected = [(None, row[0]) for row in rows.orderBy("n").selectExpr(template.format(", ".join(cells))).collect()]
     if part.part == "value":
         stage, records = (
             decoding.build_stage_table(ValueFormat("protobuf", options=options), columns),
@@ -139,7 +143,7 @@ def read_in_pipeline(spark: Any, registry: SchemaRegistry, rows: Any, part: Reco
         stage = replace(stage, key=KeyFormat("protobuf", fields=names, options=options))
         records = [(d, b'{"q": 1}') for d in data]
     row = ", ".join(_render_cell(f"{part.part}_struct.{name}", kinds[name]) for name in names)
-    assert decoding.decode(spark, stage, records, "reason", shown.format(row)) == asked
+    assert decoding.decode(spark, stage, records, "reason", template.format(row)) == expected
 
 
 def _render_cell(value: str, kind: str) -> str:
@@ -155,22 +159,24 @@ def test_row_of_every_type_is_what_readers_have(spark: Any, registry: SchemaRegi
     rows, expected = make_rows(spark, SIMPLE if name == "key" else {**SIMPLE, **PARTS})
     part = build_part(rows, name)
     data = write(spark, rows, part)
-    of_message, found = deserialize(registry, part, data)
-    assert [one.SerializeToString(deterministic=True) for one in found] == [
+    of_message, messages = deserialize(registry, part, data)
+    assert [message.SerializeToString(deterministic=True) for message in messages] == [
         of_message(**row).SerializeToString(deterministic=True) for row in expected
     ]
     at = next(n for n, row in enumerate(expected) if "c3" not in row)
-    assert (found[2].c3, found[2].HasField("c3"), found[at].HasField("c3")) == (0, True, False), "0 is told from NULL"
+    assert (messages[2].c3, messages[2].HasField("c3"), messages[at].HasField("c3")) == (0, True, False), (
+        "0 is told from NULL"
+    )
     read_in_pipeline(spark, registry, rows, part, data)
 
 
 def test_row_that_no_message_holds_does_not_end_the_worker(spark: Any, registry: SchemaRegistry) -> None:
     rows = spark.sql("SELECT 0 AS n, map('a', 'é') AS a UNION ALL SELECT 1, map('a', CAST(X'ff' AS STRING))")
     part = build_part(rows)
-    found = rows.select(
+    encoded_rows = rows.select(
         "n", F.expr(render_part_problem(spark, part)).alias("why"), encode_part(spark, part).alias("data")
     )
-    good, bad = sorted(found.collect(), key=lambda row: row["n"])
+    good, bad = sorted(encoded_rows.collect(), key=lambda row: row["n"])
     assert (good["why"], good["data"] is None, bad["data"]) == (None, False, None)
     assert bad["why"].startswith("has text that is no UTF-8 in a[], which readers take")
 
@@ -215,9 +221,9 @@ def test_registered_message_is_used_as_it_is_with_each_type_that_it_may_have(
     pair = build_map_entry("MapEntry", "string", ".shop.Inside")
     file = build_file(inside[0], build_message("Row", *fields, nested=(inside[1], pair)), syntax=syntax)
     row = file.message_type[1]
-    for one in row.field:  # a map's entry is called as its field is
-        if one.type_name == ".shop.Row.MapEntry":
-            one.name = "map"
+    for field in row.field:  # a map's entry is called as its field is
+        if field.type_name == ".shop.Row.MapEntry":
+            field.name = "map"
     columns["map"] = columns.pop(next(name for name, (_, kind, _) in columns.items() if kind.startswith("MAP")))
     if is_old:
         row.field.add(name="must", number=900, type="TYPE_STRING", label="LABEL_REQUIRED")
@@ -231,12 +237,14 @@ def test_registered_message_is_used_as_it_is_with_each_type_that_it_may_have(
 
 def check_registered(spark: Any, registry: SchemaRegistry, row: Any, columns: dict[str, tuple[str, str, Any]]) -> None:
     """A row for each member of the oneof, and one of NULLs where that is allowed."""
-    members = [one.name for one in row.field if one.HasField("oneof_index") and not one.proto3_optional]
-    kept = {one.name for one in row.field if one.label == one.LABEL_REQUIRED or not (
-        one.HasField("oneof_index") or one.type_name or one.label == one.LABEL_REPEATED)}  # fmt: skip
+    members = [field.name for field in row.field if field.HasField("oneof_index") and not field.proto3_optional]
+    required_names = {field.name for field in row.field if field.label == field.LABEL_REQUIRED or not (
+        field.HasField("oneof_index") or field.type_name or field.label == field.LABEL_REPEATED)}  # fmt: skip
     height, numbers, expected = len(members) + 1, {c: list[str]() for c in columns}, []
     for n, member in enumerate([*members, None]):
-        there = {c for c in columns if c == member or (c not in members and (member is not None or c in kept))}
+        there = {
+            c for c in columns if c == member or (c not in members and (member is not None or c in required_names))
+        }
         expected.append({c: columns[c][2] for c in there})
         for c in there:
             numbers[c].append(str(n))
@@ -247,16 +255,16 @@ def check_registered(spark: Any, registry: SchemaRegistry, row: Any, columns: di
     rows = build_rows(spark, height, cells)
     part = build_part(rows, message="shop.Row")
     data = write(spark, rows, part)
-    of_message, found = deserialize(registry, part, data, "shop.Row")
+    of_message, messages = deserialize(registry, part, data, "shop.Row")
     assert registry.subjects["t-value"] == [1, 2], "extended by the column that it lacked"
-    for one, wanted in zip(found, expected, strict=True):
+    for message, wanted in zip(messages, expected, strict=True):
         wrapped = {
             name: [{"value": v} for v in value] if isinstance(value, list) else {"value": value}
             for name, value in wanted.items()
             if (kind := of_message.DESCRIPTOR.fields_by_name[name].message_type) is not None
             and kind.full_name.endswith("Value")
         }
-        assert one.SerializeToString(deterministic=True) == of_message(**{**wanted, **wrapped}).SerializeToString(
+        assert message.SerializeToString(deterministic=True) == of_message(**{**wanted, **wrapped}).SerializeToString(
             deterministic=True
         )
     read_in_pipeline(spark, registry, rows, part, data)

@@ -36,8 +36,8 @@ def build_part(rows: Any, word: str, options: dict[str, Any] | None = None) -> R
 def encode_texts(spark: Any, rows: Any, word: str, options: dict[str, Any] | None = None) -> list[bytes]:
     part = build_part(rows, word, options)
     names = [F.col("n")] if "n" in rows.columns else []
-    made = rows.select(*names, encode_part(spark, part).alias("value")).collect()
-    return [bytes(row["value"]) for row in sorted(made, key=lambda row: row["n"] if names else 0)]
+    encoded_rows = rows.select(*names, encode_part(spark, part).alias("value")).collect()
+    return [bytes(row["value"]) for row in sorted(encoded_rows, key=lambda row: row["n"] if names else 0)]
 
 
 def list_texts() -> list[str]:
@@ -49,13 +49,13 @@ def test_csv_keeps_every_character_of_a_text_and_is_read_as_it_was(spark: Any) -
     texts = list_texts()
     rows = spark.createDataFrame([(n, text, text) for n, text in enumerate(texts)], "n INT, a STRING, b STRING")
     lines = encode_texts(spark, rows, "csv", {"null_literal": "NULL"})
-    told = [list(csv.reader(io.StringIO(line.decode(), newline=""), strict=True)) for line in lines]
-    assert told == [[[text, text]] for text in texts]
+    cells = [list(csv.reader(io.StringIO(line.decode(), newline=""), strict=True)) for line in lines]
+    assert cells == [[[text, text]] for text in texts]
     stage = decoding.build_stage_table(
         ValueFormat("csv", options={"null_literal": "NULL"}), (Column("a", "STRING"), Column("b", "STRING"))
     )
-    found = decoding.decode_values(spark, stage, lines)
-    assert [(reason, tuple(row)) for reason, row in found] == [(None, (text, text)) for text in texts]
+    results = decoding.decode_values(spark, stage, lines)
+    assert [(reason, tuple(row)) for reason, row in results] == [(None, (text, text)) for text in texts]
 
 
 @pytest.mark.parametrize("escape", [None, "\\"])
@@ -63,20 +63,20 @@ def test_csv_that_others_quote_keeps_every_character(spark: Any, escape: str | N
     texts = [text for text in list_texts() if escape is None or "\\" not in text]
     columns, options = (Column("a", "STRING"), Column("b", "STRING")), {"null_literal": "NULL", "escape": escape}
     lines = [f'"{text.replace(chr(34), (escape or chr(34)) + chr(34))}",x'.encode() for text in texts]
-    found = decoding.decode_values(
+    results = decoding.decode_values(
         spark, decoding.build_stage_table(ValueFormat("csv", options=options), columns), lines
     )
-    assert [(reason, tuple(row)) for reason, row in found] == [(None, (text, "x")) for text in texts]
+    assert [(reason, tuple(row)) for reason, row in results] == [(None, (text, "x")) for text in texts]
 
 
 def test_csv_tells_nothing_from_an_empty_text_and_is_read_so(spark: Any) -> None:
-    told = [("", b"", ""), (None, None, "x"), ("", None, None)]
-    rows = spark.createDataFrame([(n, *row) for n, row in enumerate(told)], "n INT, a STRING, b BINARY, c STRING")
+    expected = [("", b"", ""), (None, None, "x"), ("", None, None)]
+    rows = spark.createDataFrame([(n, *row) for n, row in enumerate(expected)], "n INT, a STRING, b BINARY, c STRING")
     lines = encode_texts(spark, rows, "csv")
     assert lines == [b'"","",""', b",,x", b'"",,']
     columns = (Column("a", "STRING"), Column("b", "BINARY"), Column("c", "STRING"))
-    found = decoding.decode_values(spark, decoding.build_stage_table(ValueFormat("csv"), columns), lines)
-    assert [(reason, tuple(row)) for reason, row in found] == [(None, row) for row in told]
+    results = decoding.decode_values(spark, decoding.build_stage_table(ValueFormat("csv"), columns), lines)
+    assert [(reason, tuple(row)) for reason, row in results] == [(None, row) for row in expected]
     numbers = decoding.build_stage_table(ValueFormat("csv"), (Column("a", "INT"), Column("b", "DATE")))
     assert [(reason, tuple(row)) for reason, row in decoding.decode_values(spark, numbers, [b'"",""', b","])] == [
         (None, (None, None)), (None, (None, None)),
@@ -92,8 +92,8 @@ def test_csv_has_any_delimiter_that_a_file_may_name(spark: Any, delimiter: str) 
     stage = decoding.build_stage_table(
         ValueFormat("csv", options=options), (Column("a", "STRING"), Column("b", "STRING"))
     )
-    found = decoding.decode_values(spark, stage, encode_texts(spark, rows, "csv", options))
-    assert [(reason, tuple(row)) for reason, row in found] == [(None, row) for row in texts]
+    results = decoding.decode_values(spark, stage, encode_texts(spark, rows, "csv", options))
+    assert [(reason, tuple(row)) for reason, row in results] == [(None, row) for row in texts]
 
 
 def test_csv_has_bytes_in_base64_as_a_pipeline_reads_them(spark: Any) -> None:
@@ -109,9 +109,9 @@ def test_bytes_in_string_are_refused_where_a_pipeline_would_read_others(spark: A
     stage = decoding.build_stage_table(ValueFormat("string"), (Column("a", "BINARY"),))
     texts = rows.selectExpr("n", "base64(a) AS a")
     ways = ((ValueFormat("raw"), rows), (ValueFormat("string"), texts))
-    for value, shown in ways:
-        found = decoding.decode_values(spark, replace(stage, value=value), encode_texts(spark, shown, value.format))
-        assert [(reason, bytes(row["a"])) for reason, row in found] == [(None, b"cafe"), (None, b"\x00\xff")]
+    for value, frame in ways:
+        results = decoding.decode_values(spark, replace(stage, value=value), encode_texts(spark, frame, value.format))
+        assert [(reason, bytes(row["a"])) for reason, row in results] == [(None, b"cafe"), (None, b"\x00\xff")]
 
 
 @pytest.mark.parametrize("part", ["value", "key"])
@@ -128,8 +128,11 @@ def test_row_of_every_type_is_read_back_as_it_was_written(spark: Any, word: str,
     columns_sql = (f"{cell} AS {name}" for cell, name in zip(cells, names.values(), strict=True))
     rows = spark.range(height).selectExpr("CAST(id AS INT) AS n", *columns_sql)
     # in hexadecimal, as bytes in a text are no UTF-8
-    shown = [f"hex(CAST(CAST(struct({{}}.{name}) AS STRING) AS BINARY))" for name in names.values()]
-    asked = [tuple(row) for row in rows.orderBy("n").selectExpr(*(one.replace("{}.", "") for one in shown)).collect()]
+    templates = [f"hex(CAST(CAST(struct({{}}.{name}) AS STRING) AS BINARY))" for name in names.values()]
+    expected = [
+        tuple(row)
+        for row in rows.orderBy("n").selectExpr(*(template.replace("{}.", "") for template in templates)).collect()
+    ]
     columns, data = tuple(Column(name, kind) for kind, name in names.items()), encode_texts(spark, rows, word)
     if part == "value":
         stage, records = decoding.build_stage_table(ValueFormat(word), columns), [(None, each) for each in data]
@@ -137,8 +140,10 @@ def test_row_of_every_type_is_read_back_as_it_was_written(spark: Any, word: str,
         stage = decoding.build_stage_table(ValueFormat("json"), (Column("q", "INT"),), columns)
         stage = replace(stage, key=KeyFormat(word, fields=tuple(names.values())))
         records = [(each, b'{"q": 1}') for each in data]
-    decoded = decoding.decode(spark, stage, records, "reason", *(one.replace("{}", f"{part}_struct") for one in shown))
-    assert decoded == [(None, *row) for row in asked]
+    decoded = decoding.decode(
+        spark, stage, records, "reason", *(template.replace("{}", f"{part}_struct") for template in templates)
+    )
+    assert decoded == [(None, *row) for row in expected]
 
 
 SIMPLE = {
@@ -210,9 +215,9 @@ def test_columns_whose_names_differ_in_more_than_case_are_two(spark: Any) -> Non
     )
     key, value = KeyOut(("strasse",)), ValueOut(fields_include="EXCEPT_KEY")
     job: Any = SimpleNamespace(publication="p", topics=("t",), key=key, value=value, metadata=MetadataOut())
-    (made,) = encode_rows(spark, rows, job).collect()
-    found = json.loads(bytes(made["key"])), json.loads(bytes(made["value"]))
-    assert found == ({"strasse": 7}, {"straße": {"2026-01-02": 1}, "ort": "2026-01-01", "ORT2": 1})
+    (encoded_row,) = encode_rows(spark, rows, job).collect()
+    record = json.loads(bytes(encoded_row["key"])), json.loads(bytes(encoded_row["value"]))
+    assert record == ({"strasse": 7}, {"straße": {"2026-01-02": 1}, "ort": "2026-01-01", "ORT2": 1})
 
 
 @pytest.mark.parametrize("type", ["TIMESTAMP", "DATE"])
@@ -222,8 +227,10 @@ def test_time_of_1970_is_not_taken_for_now_by_the_client(spark: Any, type: str) 
     rows = rows.selectExpr("id", f"CAST(day AS {type}) AS at")
     parts = {"key": KeyOut(("id",)), "value": ValueOut(), "metadata": MetadataOut(timestamp="at")}
     job: Any = SimpleNamespace(publication="p", topics=("t",), **parts)  # what is read of it
-    told = {json.loads(bytes(row["key"]))["id"]: row["timestamp"] for row in encode_rows(spark, rows, job).collect()}
-    assert told == {0: 1, 1: 86_400_000, 2: -86_400_000, 3: None}
+    timestamps = {
+        json.loads(bytes(row["key"]))["id"]: row["timestamp"] for row in encode_rows(spark, rows, job).collect()
+    }
+    assert timestamps == {0: 1, 1: 86_400_000, 2: -86_400_000, 3: None}
 
 
 def test_records_whose_ways_read_alike_have_names_of_their_own_in_avro(spark: Any) -> None:
@@ -237,8 +244,8 @@ def test_records_whose_ways_read_alike_have_names_of_their_own_in_avro(spark: An
     columns = (Column("a_b", "STRUCT<c: STRUCT<x: INT>>"), Column("a", "STRUCT<b_c: STRUCT<y: STRING>>"))
     plan = plan_decoding(json.loads(schema), {})
     stage = decoding.build_stage_table(ValueFormat("avro", options={"reader": plan.reader, "writers": {}}), columns)
-    (found,) = decoding.decode_values(spark, stage, encode_texts(spark, rows, "avro", {"schema": schema}))
-    assert (found[0], found[1]["a_b"]["c"]["x"], found[1]["a"]["b_c"]["y"]) == (None, 1, "z")
+    (result,) = decoding.decode_values(spark, stage, encode_texts(spark, rows, "avro", {"schema": schema}))
+    assert (result[0], result[1]["a_b"]["c"]["x"], result[1]["a"]["b_c"]["y"]) == (None, 1, "z")
 
 
 NUMBERS = {
@@ -258,15 +265,15 @@ def test_raw_number_is_what_kafkas_serializers_write_and_a_pipeline_reads_it(spa
     )
     rows = spark.sql(numbers)
     part = build_part(rows, "raw")
-    shown = rows.select("n", "a", encode_part(spark, part).alias("value")).collect()
-    *good, nothing = sorted(shown, key=lambda row: row["n"])
+    encoded_rows = rows.select("n", "a", encode_part(spark, part).alias("value")).collect()
+    *good, nothing = sorted(encoded_rows, key=lambda row: row["n"])
     assert nothing["value"] is None
-    found = decoding.decode_values(
+    results = decoding.decode_values(
         spark,
         decoding.build_stage_table(ValueFormat("raw"), (Column("a", kind),)),
         [bytes(row["value"]) for row in good],
     )
-    assert [(reason, str(row["a"])) for reason, row in found] == [(None, str(row["a"])) for row in good]
+    assert [(reason, str(row["a"])) for reason, row in results] == [(None, str(row["a"])) for row in good]
     form = {"BOOLEAN": ">?", "TINYINT": ">b", "SMALLINT": ">h", "INT": ">i", "BIGINT": ">q", "FLOAT": ">f"}.get(
         kind, ">d"
     )

@@ -103,12 +103,14 @@ class Land:
         if self.executor == "CeleryExecutor":
             worker = worker.parent()  # the one whose pool this is
             assert worker is not None
-        kill_all([one for one in (worker, *worker.children(recursive=True)) if with_task or one.pid != task.pid])
+        kill_all(
+            [process for process in (worker, *worker.children(recursive=True)) if with_task or process.pid != task.pid]
+        )
 
     def kill_scheduler(self, task: RunningTask) -> None:
         """SIGKILL for a scheduler with all that it runs: that of the task, where the executor runs tasks itself."""
         pids = {int(self.stack.variables[name]) for name in ("AIRFLOW_PID", "AIRFLOW_2_PID")}
-        above = {one.pid for one in psutil.Process(task.pid).parents()}
+        above = {process.pid for process in psutil.Process(task.pid).parents()}
         scheduler = psutil.Process(min(pids & above or pids))
         kill_all([scheduler, *scheduler.children(recursive=True)])
 

@@ -52,8 +52,8 @@ class Metadata:
             return False
 
     def find_running(self, dag_id: str, task_id: str) -> RunningTask | None:
-        found = self.ask(RUNNING, dag_id, task_id)
-        return RunningTask(dag_id, task_id, *found[0]) if found else None
+        rows = self.ask(RUNNING, dag_id, task_id)
+        return RunningTask(dag_id, task_id, *rows[0]) if rows else None
 
     def is_running(self, task: RunningTask) -> bool:
         return self.find_running(task.dag_id, task.task_id) == task

@@ -45,7 +45,7 @@ def describe_pipeline(name: str, tables: list[str]) -> str:
     if name == JOURNAL:
         text = describe(name, render_table(name, ", upsert: false, delete: false"))
         return text.replace("  errors:", "  metadata: {place: offset, part: partition}\n  errors:")
-    lines = "".join(render_upper_table(one) if one.endswith("_upper") else render_table(one) for one in tables)
+    lines = "".join(render_upper_table(table) if table.endswith("_upper") else render_table(table) for table in tables)
     return describe(name, lines, "fleet: quay\n" if name in FLEET else "")
 
 

@@ -62,7 +62,7 @@ def test_tasks_that_wait_for_lost_workers_are_begun_by_those_that_follow(land: L
             worker.suspend()
         wait_until(lambda: len(land.metadata.ask(QUEUED)) > 1, "tasks that wait for a worker", DEADLINE_SECONDS)
         taken = land.metadata.ask(QUEUED)
-        kill_all([one for worker in workers for one in (worker, *worker.children(recursive=True))])
+        kill_all([process for worker in workers for process in (worker, *worker.children(recursive=True))])
         for dag, run in taken:
             wait_until(
                 lambda run=(dag, run): read_state(land, *run) in DONE, f"the end of {dag} {run}", DEADLINE_SECONDS

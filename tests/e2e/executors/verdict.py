@@ -14,27 +14,27 @@ from pyiceberg.catalog import Catalog
 Tables = dict[str, list[str]]
 
 
-def wait_until_clean(find: Callable[[], list[str]], what: str, seconds: float) -> None:
+def wait_until_clean(find: Callable[[], list[str]], expectation: str, seconds: float) -> None:
     """Wait until nothing is found; what is still found then stands in the error."""
-    found = [""]
+    differences = [""]
 
     def is_over() -> bool:
-        found[:] = find()
-        return not found
+        differences[:] = find()
+        return not differences
 
     try:
-        wait_until(is_over, what, seconds, pause=2)
+        wait_until(is_over, expectation, seconds, pause=2)
     except AssertionError as failure:
-        raise AssertionError(f"{failure}: {found}") from None
+        raise AssertionError(f"{failure}: {differences}") from None
 
 
 def compare_rows(catalog: Catalog, traffic: Traffic, tables: Tables) -> list[str]:
     """A line for each table that does not equal what was sent."""
-    found: list[str] = []
+    differences: list[str] = []
     for pipeline, names in tables.items():
         for name in names:
-            found += _compare(catalog, pipeline, name, traffic)
-    return found
+            differences += _compare(catalog, pipeline, name, traffic)
+    return differences
 
 
 def _compare(catalog: Catalog, pipeline: str, name: str, traffic: Traffic) -> list[str]:
@@ -94,9 +94,9 @@ def find_lag(bootstrap: str, pipeline: str) -> dict[int, Any]:
     """Of each partition whose end the consumer group has not reached, where it is and where the end is."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": f"tidegate-{pipeline}"})
     try:
-        asked = [TopicPartition(pipeline, number) for number in range(PARTITIONS)]
-        committed = {place.partition: place.offset for place in consumer.committed(asked, timeout=60)}
-        ends = {place.partition: consumer.get_watermark_offsets(place, timeout=60)[1] for place in asked}
+        partitions = [TopicPartition(pipeline, number) for number in range(PARTITIONS)]
+        committed = {place.partition: place.offset for place in consumer.committed(partitions, timeout=60)}
+        ends = {place.partition: consumer.get_watermark_offsets(place, timeout=60)[1] for place in partitions}
         return {number: (committed[number], end) for number, end in ends.items() if 0 < end != committed[number]}
     finally:
         consumer.close()

@@ -24,7 +24,7 @@ def describe(name: str, tolerance: str = "none", more: str = "") -> str:
     """The file of a pipeline whose schedule is too long to come into play: its runs are asked for."""
     lines = f"  - {{name: dwh.{DATASET}.{name}}}\n" if name in WAREHOUSE else ""
     lines += "".join(
-        render_upper_table(one) if one.endswith("_upper") else render_table(one) for one in TABLES.get(name, ())
+        render_upper_table(table) if table.endswith("_upper") else render_table(table) for table in TABLES.get(name, ())
     )
     when = f"{{interval: -1, records_threshold: {THRESHOLD}}}" if name == "counted" else "{interval: 24h}"
     return f"""

@@ -60,7 +60,7 @@ def migrate(land: Land) -> None:
     home = land.stack.variables["AIRFLOW_HOME"]
     environment = {**build_clean_environment(), **land.stack.variables, "AIRFLOW_HOME": home, "PYTHONPATH": folders}
     command = [str(PYTHON), str(PYTHON.parent / "airflow"), "db", "migrate"]
-    done = subprocess.run(
+    process = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr

@@ -61,8 +61,8 @@ def change_rows(land: Land, number: int, names: Iterable[str] = PIPELINES) -> No
     """Rows that are new, others that change, and some that go; as many as a trigger waits for where one does."""
     for name in names:
         keys = range(THRESHOLD + 100) if name == "counted" else range(50 * number)
-        gone = {key for key in keys if key % 10 == number}
-        land.send(name, {key: None if key in gone else f"{name} {number} {key}" for key in keys})
+        deleted_keys = {key for key in keys if key % 10 == number}
+        land.send(name, {key: None if key in deleted_keys else f"{name} {number} {key}" for key in keys})
 
 
 def begin_everything(land: Land) -> None:
@@ -161,11 +161,11 @@ def expect_success(land: Land, name: str, run: str) -> None:
     assert state == "success", (name, land.airflow.read_task_states(find_dag(name), run))
 
 
-def expect_rows(land: Land, what: str, but_for: tuple[str, ...] = ()) -> None:
+def expect_rows(land: Land, expectation: str, but_for: tuple[str, ...] = ()) -> None:
     def find() -> list[str]:
         return [line for line in land.find_differences() if not line.startswith(but_for)]
 
-    verdict.wait_until_clean(find, what, DEADLINE_SECONDS)
+    verdict.wait_until_clean(find, expectation, DEADLINE_SECONDS)
 
 
 def expect_publication(land: Land) -> None:
@@ -189,7 +189,7 @@ def read_publication(land: Land) -> list[tuple[int, str | None]]:
     try:
         partitions = consumer.list_topics(PUBLICATION, timeout=60).topics[PUBLICATION].partitions
         consumer.assign([TopicPartition(PUBLICATION, number, 0) for number in partitions])
-        found, ended = list[tuple[int, str | None]](), set[int]()
+        rows, ended = list[tuple[int, str | None]](), set[int]()
         while len(ended) < len(partitions):
             message = consumer.poll(60)
             assert message is not None, "the end of the publication's topic"
@@ -197,7 +197,7 @@ def read_publication(land: Land) -> list[tuple[int, str | None]]:
                 ended.add(message.partition())
                 continue
             value = message.value()
-            found.append((json.loads(message.key())["id"], None if value is None else json.loads(value)["name"]))
-        return found
+            rows.append((json.loads(message.key())["id"], None if value is None else json.loads(value)["name"]))
+        return rows
     finally:
         consumer.close()
