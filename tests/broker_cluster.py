@@ -94,8 +94,8 @@ class BrokerCluster:
         self._format(number)
         self.start(number)
 
-    def mend(self) -> None:
-        """Start whatever an earlier test has left away."""
+    def start_missing(self) -> None:
+        """Start each broker that an earlier test stopped or lost."""
         for number in NUMBERS:
             if number not in self._running:
                 self.start(number) if (self._folder / str(number)).exists() else self.replace(number)

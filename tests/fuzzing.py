@@ -49,22 +49,24 @@ def build_fuzzed_table(name: str) -> tuple[StageTable, list[bytes], str]:
 def corrupt_records(spark: Any, good: list[bytes], part: str, number: int, begin: int = 0) -> Any:
     """So many keys or values, by their number alone, from `begin` on: every eighth is a seed as it is."""
 
-    def listed(name: str, values: list[bytes]) -> str:
+    def render_array(name: str, values: list[bytes]) -> str:
         parts = ", ".join(f"X'{part.hex()}'" for part in values)
         return f"array({parts}) AS {name}"
 
-    frame = spark.range(begin, begin + number).selectExpr("id", listed("seeds", good), listed("tokens", TOKENS))
+    frame = spark.range(begin, begin + number).selectExpr(
+        "id", render_array("seeds", good), render_array("tokens", TOKENS)
+    )
     frame = frame.selectExpr("*", f"element_at(seeds, int(pmod(xxhash64(id, 's'), {len(good)})) + 1) AS v")
     for turn in range(ROUNDS):
 
-        def chance(salt: str, below: str, turn: int = turn) -> str:
+        def draw(salt: str, below: str, turn: int = turn) -> str:
             return f"int(pmod(xxhash64(id, '{salt}', {turn}), greatest({below}, 1)))"
 
         frame = frame.selectExpr(
-            "id", "seeds", "tokens", "v", f"{chance('p', 'length(v) + 1')} + 1 AS p", f"{chance('n', '12')} AS n",
-            f"element_at(tokens, {chance('t', str(len(TOKENS)))} + 1) AS t",
-            f"element_at(seeds, {chance('o', str(len(good)))} + 1) AS o", f"{chance('c', '8')} AS c",
-            f"unhex(lpad(hex({chance('b', '256')}), 2, '0')) AS b",
+            "id", "seeds", "tokens", "v", f"{draw('p', 'length(v) + 1')} + 1 AS p", f"{draw('n', '12')} AS n",
+            f"element_at(tokens, {draw('t', str(len(TOKENS)))} + 1) AS t",
+            f"element_at(seeds, {draw('o', str(len(good)))} + 1) AS o", f"{draw('c', '8')} AS c",
+            f"unhex(lpad(hex({draw('b', '256')}), 2, '0')) AS b",
         ).selectExpr("id", "seeds", "tokens", """CASE c
             WHEN 0 THEN v
             WHEN 1 THEN substring(v, 1, p - 1)

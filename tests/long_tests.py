@@ -35,7 +35,7 @@ _PAGE, _AIRFLOW = "tests/e2e/test_page.py::", "tests/e2e/test_airflow.py::"
 _ROLLBACK = f"{_STANDING}rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not_resumed_wrongly"
 _LOST = "tests/integration/test_brokers_lost.py::test_"
 _LAKE_STORE, _LAKE_KEYS = "tests/integration/test_lake_faults.py::", "tests/integration/test_lake_keys.py::"
-_LAKE_FAULTS = f"{_LAKE_STORE}test_fault_of_the_catalog_at_a_commit_is_made_good_by_the_next_flush"
+_LAKE_FAULTS = f"{_LAKE_STORE}test_fault_of_the_catalog_at_a_commit_is_recovered_by_the_next_flush"
 _QUICK_LAKE_FAULTS = ("merge-500 after the commit", "publish-429")
 _KEYS_END = "tests/integration/test_lake_expiry.py::test_"
 _REGISTRY = "tests/integration/test_registry.py::test_"
@@ -57,7 +57,7 @@ _BEHIND: dict[str, list[str]] = {
     # every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
     "tests/unit/test_failpoints.py::test_fault_at_any_point_leaves_what_the_next_runs_make_good": [
         *_pick(
-            f"{_CRASH}test_fault_in_a_later_batch_is_made_good_by_the_next_run",
+            f"{_CRASH}test_fault_in_a_later_batch_is_recovered_by_the_next_run",
             "everything is staged and no answer came",
             "the branch was cut",
             "the branch was cut and no answer came",
@@ -71,7 +71,7 @@ _BEHIND: dict[str, list[str]] = {
             "staged rows are gone from the catalog and not from disk",
         ),
         *_pick(
-            f"{_CRASH}test_fault_in_the_first_batch_is_made_good_by_the_next_run",
+            f"{_CRASH}test_fault_in_the_first_batch_is_recovered_by_the_next_run",
             "an intermediate table is there and nothing else",
             "the namespace is there and the table is not",
             "the table has its first snapshot and no answer came",
@@ -83,13 +83,13 @@ _BEHIND: dict[str, list[str]] = {
         f"{_SECURED}every_broker_is_killed_in_turn_while_records_come_and_no_row_is_lost_or_doubled",
         f"{_LOST}broker_that_is_lost_for_good_is_missed_by_no_flush_no_group_and_no_transaction",
         f"{_LOST}flushes_go_on_while_brokers_are_restarted_one_after_another",
-        f"{_DIRECT}fault_in_a_direct_batch_is_made_good_by_the_next_run[last]",
+        f"{_DIRECT}fault_in_a_direct_batch_is_recovered_by_the_next_run[last]",
     ],
     f"{_DIRECT}direct_batches_leave_the_rows_of_staged_ones_and_stage_nothing[both]": _pick(
         f"{_DIRECT}direct_batches_leave_the_rows_of_staged_ones_and_stage_nothing", "upsert"
     ),
     # direct batches append the rows of the model; counts and positions are compared with those of staged ones in [both]
-    f"{_DIRECT}fault_in_a_direct_batch_is_made_good_by_the_next_run[all]": _pick(
+    f"{_DIRECT}fault_in_a_direct_batch_is_recovered_by_the_next_run[all]": _pick(
         f"{_DIRECT}direct_batches_leave_the_rows_of_staged_ones_and_stage_nothing", "append"
     ),
     # the two moments that differ: it had published before it fell asleep, and it had not
@@ -118,7 +118,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_EXECUTORS}pipeline_whose_tables_change_under_a_running_flush_goes_on_with_those_of_its_file"
     ],
     "tests/integration/test_faults.py::test_spark_killed_in_the_middle_of_a_merge_is_survived_by_the_retry": [
-        f"{_AIRFLOW}test_kill_of_the_spark_server_during_a_merge_is_healed_by_the_retry"
+        f"{_AIRFLOW}test_kill_of_the_spark_server_during_a_merge_is_recovered_by_the_retry"
     ],
     "tests/unit/scenarios/test_publication_walks.py::"
     "test_run_that_sleeps_at_any_call_while_others_go_on_changes_nothing_when_it_wakes": [
@@ -252,7 +252,7 @@ _BEHIND: dict[str, list[str]] = {
         "always-2",
     ),
     "tests/contract/test_bigquery.py::test_publish_whose_answer_is_lost_is_found_by_its_name": [
-        "tests/integration/test_bigquery.py::test_fault_at_a_point_of_bigquerys_is_made_good_by_the_next_run",
+        "tests/integration/test_bigquery.py::test_fault_at_a_point_of_bigquerys_is_recovered_by_the_next_run",
         "tests/crash/test_every_point.py::test_every_point_of_bigquerys_own",
     ],
     "tests/integration/test_maintenance.py::"
@@ -426,7 +426,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_I}truncate.py::test_update_that_leaves_columns_out_keeps_them_of_a_row_behind_the_truncate_alone",
     ],
     # the same client gives up
-    f"{_SERVERS_DOWN}spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_makes_good": _pick(
+    f"{_SERVERS_DOWN}spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_recovers": _pick(
         f"{_SERVERS_DOWN}spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon", "2", "4"
     ),
     # Spark's own server answers questions meanwhile, as the test's does
@@ -623,7 +623,7 @@ _BEHIND: dict[str, list[str]] = {
     ],
     "tests/contract/test_destination.py::"
     "test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot": [
-        f"{_STANDING}what_others_remove_by_hand_is_told_or_healed"
+        f"{_STANDING}what_others_remove_by_hand_is_reported_or_recovered"
     ],
     f"{_T}steps/test_plan.py::test_new_partitions_start_at_the_log_start_whatever_start_says": [
         f"{_STANDING}growth_is_refused_or_accepted_and_a_new_topic_under_a_pattern_starts_at_its_logs_start"
@@ -634,10 +634,10 @@ _BEHIND: dict[str, list[str]] = {
     # a table that fails or is refused beside others: every way in memory, one under the scheduler
     "tests/e2e/test_airflow.py::"
     "test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the_other_published": [
-        f"{_I}fan_out.py::test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_mended"
+        f"{_I}fan_out.py::test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_fixed"
     ],
     f"{_T}progress/test_batch_queue.py::test_failing_table_queues_its_batches_while_the_other_takes_each": [
-        f"{_I}fan_out.py::test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is_mended"
+        f"{_I}fan_out.py::test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is_fixed"
     ],
     f"{_T}steps/test_flush.py::test_failing_table_does_not_hold_up_the_other_and_the_run_is_red": [
         f"{_I}many_tables.py::test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on"
@@ -655,7 +655,7 @@ _BEHIND: dict[str, list[str]] = {
         "test_runner_that_sleeps_through_two_newer_batches_changes_nothing[before the commit of offsets]"
     ],
     f"{_T}steps/test_flush.py::test_heartbeat_heals_what_a_zombie_committed": [
-        f"{_I}concurrency.py::test_offsets_that_a_runner_commits_late_are_healed_by_the_next_flush"
+        f"{_I}concurrency.py::test_offsets_that_a_runner_commits_late_are_recovered_by_the_next_flush"
     ],
     f"{_T}adapters/iceberg/test_reparent.py::test_deletes_without_keys_and_rewritten_files_are_merged_again": [
         f"{_I}concurrency.py::test_foreign_compaction_between_cut_and_publish_is_survived"
@@ -817,7 +817,7 @@ _BEHIND: dict[str, list[str]] = {
     ],
     f"{_T}adapters/iceberg/table/test_commit.py::"
     "test_answer_of_the_catalog_tells_a_refusal_from_an_unknown_outcome": _pick(
-        f"{_I}lake_faults.py::test_fault_of_the_catalog_at_a_commit_is_made_good_by_the_next_flush", "publish-429"
+        f"{_I}lake_faults.py::test_fault_of_the_catalog_at_a_commit_is_recovered_by_the_next_flush", "publish-429"
     ),
     "tests/unit/tidegate/reprocess/test_backfill.py::"
     "test_range_is_cut_into_slices_as_often_for_forty_partitions_as_for_two": [
@@ -918,7 +918,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_I}registry_rights.py::test_user_without_a_role_and_one_without_the_password_read_nothing"
     ],
     f"{_U}tidegate_spark/test_silent_server.py::test_server_that_freezes_while_a_statement_runs_ends_it": [
-        f"{_SERVERS_DOWN}spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_makes_good",
+        f"{_SERVERS_DOWN}spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_recovers",
         # the time that users have, and not two seconds
         f"{_SERVERS_DOWN}command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so",
     ],

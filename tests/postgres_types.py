@@ -38,7 +38,7 @@ def encode_unscaled(number: Any) -> bytes:
     return digits.to_bytes((digits.bit_length() + 8) // 8, "big", signed=True)
 
 
-def point(text: str) -> dict[str, Any]:
+def parse_point(text: str) -> dict[str, Any]:
     x, y = (float(part) for part in text.strip("()").split(","))
     return {"x": x, "y": y, "wkb": struct.pack("<BIdd", 1, 1, x, y), "srid": None}
 
@@ -112,7 +112,7 @@ KINDS: dict[str, Kind] = {
     "at": Kind("timestamp", "TIMESTAMP_NTZ", ("'1583-01-01'", "'9999-12-31 23:59:59.999999'")),
     "rough_at": Kind("timestamp(3)", "TIMESTAMP_NTZ", ("'1969-12-31 23:59:59.999'", "'2026-01-01 01:02:03.456'")),
     "zoned_at": Kind("timestamptz", "TIMESTAMP", ("'1583-01-01 00:00:00+00'", "'9999-12-31 23:59:59.999999+00'")),
-    "place": Kind("point", POINT, ("'(1.5,-2.5)'", "'(0,0)'"), "{}::text", point),
+    "place": Kind("point", POINT, ("'(1.5,-2.5)'", "'(0,0)'"), "{}::text", parse_point),
     "search": Kind("tsvector", "STRING", ("'a fat cat'", "''"), "{}::text"),
     "object": Kind("oid", "BIGINT", ("4294967295", "0")),
 }  # fmt: skip

@@ -61,11 +61,11 @@ def test_publish_that_is_sent_twice_runs_once(hands: BigQueryHands) -> None:
 def test_publish_whose_answer_is_lost_is_found_by_its_name(hands: BigQueryHands) -> None:
     table_commit = merge_rows(hands)
 
-    def lose(point: str) -> None:
+    def lose_answer(point: str) -> None:
         if point == "bigquery.sent":
             raise ConnectionError("the connection was lost")
 
-    with install_visitor(lose), pytest.raises(RetryLater, match="no answer"):
+    with install_visitor(lose_answer), pytest.raises(RetryLater, match="no answer"):
         hands.port.commits.publish(table_commit)
     hands.port.commits.publish(table_commit)
     assert hands.port.tables.read_state(TABLE, PIPELINE).position == FIRST
@@ -270,7 +270,7 @@ def test_two_runners_that_publish_at_once_publish_one_batch(hands: BigQueryHands
     ours, theirs = merge_rows(hands, "m1"), merge_rows(hands, "m2")
     refused: list[CommitRefused] = []
 
-    def between(publish: Callable[[], None]) -> Callable[[str], None]:
+    def build_visitor(publish: Callable[[], None]) -> Callable[[str], None]:
         points: list[str] = []
 
         def visit(point: str) -> None:
@@ -282,10 +282,10 @@ def test_two_runners_that_publish_at_once_publish_one_batch(hands: BigQueryHands
 
         return visit
 
-    def first_ends() -> None:
+    def publish_theirs() -> None:
         hands.port.commits.publish(theirs)
 
-    with install_visitor(between(first_ends)):
+    with install_visitor(build_visitor(publish_theirs)):
         try:
             hands.port.commits.publish(ours)
         except CommitRefused as error:

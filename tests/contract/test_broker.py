@@ -28,7 +28,7 @@ class Kit:
 def build_memory_kit() -> Kit:
     broker = MemoryBroker()
 
-    def topic(partitions: int = 1, **config: str) -> str:
+    def create_topic(partitions: int = 1, **config: str) -> str:
         name = f"t{len(broker.partitions)}"
         broker.create(name, partitions)
         if "compact" in config.get("cleanup.policy", ""):
@@ -39,10 +39,10 @@ def build_memory_kit() -> Kit:
         for key, value, *more in records:
             broker.produce(name, key, value, **(more[0] if more else {}))
 
-    def transaction(name: str, *records: Any, commit: bool = True) -> None:
+    def produce_transaction(name: str, *records: Any, commit: bool = True) -> None:
         broker.transaction(name, [record[:2] for record in records], ending="commit" if commit else "abort")
 
-    return Kit(broker, topic, produce, transaction, broker.create, broker.retain_from)
+    return Kit(broker, create_topic, produce, produce_transaction, broker.create, broker.retain_from)
 
 
 @pytest.fixture(params=["memory", pytest.param("kafka", marks=pytest.mark.real)])
@@ -54,10 +54,10 @@ def kit(request: pytest.FixtureRequest) -> Kit:
     bench = request.getfixturevalue("workbench")
     broker = KafkaBroker({"bootstrap.servers": bench.stack.kafka_bootstrap})
 
-    def topic(partitions: int = 1, **config: str) -> str:
+    def create_topic(partitions: int = 1, **config: str) -> str:
         return bench.topic(partitions, **config)
 
-    return Kit(broker, topic, bench.produce, bench.transaction, bench.recreate, bench.retain_from)
+    return Kit(broker, create_topic, bench.produce, bench.transaction, bench.recreate, bench.retain_from)
 
 
 def test_empty_topic_begins_and_ends_at_zero_in_every_partition(kit: Kit) -> None:

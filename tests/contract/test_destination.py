@@ -253,7 +253,7 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
         catalog.drop_table("shop.orders")
         create()
 
-    def on_disk(table: str) -> list[Path]:
+    def list_data_files(table: str) -> list[Path]:
         return list_files(properties, f"{load(table).location()}/data")
 
     return Kit(
@@ -278,7 +278,7 @@ def build_iceberg_kit(folder: Path, properties: dict[str, str] | None = None) ->
         read_rows=lambda table: load(table).scan().to_arrow().to_pylist(),
         remember=remember,
         load=load,
-        bytes_on_disk=on_disk,
+        bytes_on_disk=list_data_files,
         files_below=partial(list_files, properties),
     )
 
@@ -293,7 +293,7 @@ def build_bigquery_kit(folder: Path, endpoint: str) -> Kit:
             batch, attempt, rows, build_summary(batch, attempt), render_outcome(rows, bad) if finished else None
         )
 
-    def never(*_: Any) -> None:
+    def refuse_snapshots(*_: Any) -> None:
         raise AssertionError("BigQuery has no snapshots")
 
     return Kit(
@@ -301,10 +301,10 @@ def build_bigquery_kit(folder: Path, endpoint: str) -> Kit:
         create=hands.create,
         append=hands.append,
         touch=hands.touch,
-        forget_properties=never,
-        rollback=never,
+        forget_properties=refuse_snapshots,
+        rollback=refuse_snapshots,
         replace_table=hands.replace_table,
-        expire=never,
+        expire=refuse_snapshots,
         stage=stage,
         count=hands.count,
         finish=hands.finish,
@@ -812,12 +812,12 @@ def test_counts_that_lack_a_field_are_refused_with_their_attempt_and_the_field(k
     kit.stage(1, "a1", 3, finished=False)
     counts = {name: value for name, value in json.loads(render_outcome(3)).items() if name != "ignored"}
 
-    def finish_and_look() -> None:  # BigQuery reads the counts when it brings the rows in
+    def finish_and_list() -> None:  # BigQuery reads the counts when it brings the rows in
         kit.finish("a1", json.dumps(counts))
         kit.port.staging.list_staged(STAGED, TABLE)
 
     with pytest.raises(GiveUp, match="attempt=a1: what its job left behind cannot be read: 'ignored' is missing; no"):
-        finish_and_look()
+        finish_and_list()
 
 
 def test_attempt_that_is_never_merged_leaves_its_number_free_and_goes_with_the_next_clean_up(kit: Kit) -> None:
@@ -992,11 +992,11 @@ def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
     kit.remember({"a": 1_000, "b": 9_000})
     commit = remembered_deletes.commit
 
-    def late(*given: Any) -> None:
+    def commit_late(*given: Any) -> None:
         kit.remember({"c": 2_000})
         commit(*given)
 
-    monkeypatch.setattr(remembered_deletes, "commit", late)
+    monkeypatch.setattr(remembered_deletes, "commit", commit_late)
     with pytest.raises(CommitRefused):
         kit.port.tables.forget_deletes(DELETES, 5_000)
     assert sorted(row["id"] for row in kit.read_rows(DELETES)) == ["a", "b", "c"]

@@ -58,12 +58,12 @@ class Trial:
         dwh.bench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=tables)
 
     def flush_batch(self, number: int) -> None:
-        """A batch that nothing happens to."""
+        """Flush a batch that meets no fault."""
         self._produce(number)
         self._check()
 
     def flush_with_fault(self, number: int, point: str, kind: str) -> None:
-        """A batch that meets a fault, which the next runs make good."""
+        """Flush a batch that meets a fault; the next runs recover it."""
         self._produce(number)
         environment = self.dwh.bench.build_environment()
         outcome = self.runners.run(environment, "flush", self.name, at=Point.parse(point), kind=kind)

@@ -166,7 +166,7 @@ def choose_cases(points: list[Point], turn: int) -> list[tuple[Point, str]]:
 def build_fault(kind: str, at: Point, die: Callable[[], None]) -> Callable[[Point], None]:
     """What happens once, at that point; `die` ends the process."""
 
-    def meet(point: Point) -> None:
+    def meet_fault(point: Point) -> None:
         if point != at:
             return
         if kind == "killed":
@@ -176,7 +176,7 @@ def build_fault(kind: str, at: Point, die: Callable[[], None]) -> Callable[[Poin
         else:
             raise (_build_lost_answer if kind == "lost" else _build_refusal)(point)
 
-    return meet
+    return meet_fault
 
 
 def _build_refusal(point: Point) -> Exception:

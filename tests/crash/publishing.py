@@ -54,7 +54,7 @@ class Counted:
         if name not in CALLS:
             return call
 
-        def counted(*arguments: Any, **options: Any) -> Any:
+        def count_call(*arguments: Any, **options: Any) -> Any:
             number = len(Counted.passed)
             Counted.passed.append(name)
             if (number, "before") == (Counted.at, Counted.when):
@@ -65,7 +65,7 @@ class Counted:
                 os.kill(os.getpid(), Counted.fault)
             return answer
 
-        return counted
+        return count_call
 
 
 REAL = confluent_kafka.Producer
@@ -107,7 +107,7 @@ def build_ports(request: dict[str, Any], snapshot: int) -> PublicationPorts:
     return PublicationPorts(publication, KafkaTopics(settings), table, engine, lambda: 0, lambda: os.urandom(8).hex())
 
 
-def become(request: dict[str, Any], snapshot: int, at: int, moment: str, fault: signal.Signals) -> NoReturn:
+def become_run(request: dict[str, Any], snapshot: int, at: int, moment: str, fault: signal.Signals) -> NoReturn:
     """In a new process: one run; its exit code says that it ended by itself, and how many calls it passed is told."""
     Counted.at, Counted.when, Counted.fault = at, moment, fault
     producer.kafka.Producer = Counted  # type: ignore[attr-defined]
@@ -125,7 +125,7 @@ def become(request: dict[str, Any], snapshot: int, at: int, moment: str, fault: 
 def run(request: dict[str, Any], snapshot: int, at: int = -1, moment: str = "", fault: Any = signal.SIGKILL) -> int:
     pid = os.fork()
     if not pid:
-        become(request, snapshot, at, moment, fault)
+        become_run(request, snapshot, at, moment, fault)
     if fault == signal.SIGSTOP:
         return pid
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -135,7 +135,7 @@ def walk(request: dict[str, Any]) -> list[str]:
     """Have the fault at every call of a run; return a sentence for each unexpected result."""
     problems: list[str] = []
     assert run(request, 0, SECOND_PART) == -signal.SIGKILL, "a first run dies between two of its parts"
-    assert finish(request, 1) == 0
+    assert finish_runs(request, 1) == 0
     snapshot = 3 if request["fault"] == OVERTAKEN else 2
     assert run(request, snapshot) == 0
     calls = json.loads(Path(request["told"]).read_text())
@@ -147,24 +147,24 @@ def walk(request: dict[str, Any]) -> list[str]:
     ]
     for at, moment in cases:
         label = f"{calls[at]} {at} {moment}"
-        actual_code, expected = meet(request, snapshot + 1, at, moment)
+        actual_code, expected = run_with_fault(request, snapshot + 1, at, moment)
         snapshot += 2
         if actual_code != expected:
             problems.append(f"{label}: met no fault: {actual_code}")
-        if finish(request, snapshot):
+        if finish_runs(request, snapshot):
             problems.append(f"{label}: a run after it failed, or the topic is not the table")
     Path(request["told"]).write_text(json.dumps({"snapshots": snapshot + 1, "cases": len(cases)}))
     return problems
 
 
-def meet(request: dict[str, Any], snapshot: int, at: int, call_moment: str) -> tuple[int, int]:
+def run_with_fault(request: dict[str, Any], snapshot: int, at: int, call_moment: str) -> tuple[int, int]:
     """Run to `snapshot` with the fault; return the exit code of the next run and the expected one."""
     if request["fault"] == "SIGKILL":
         return run(request, snapshot, at, call_moment), -signal.SIGKILL
     is_overtaken = request["fault"] == OVERTAKEN  # it was planned first, and goes on behind a later run that died
     first = run(request, snapshot, 0 if is_overtaken else at, "before" if is_overtaken else call_moment, signal.SIGSTOP)
     wait_until_stopped(first)
-    actual_code = run(request, snapshot + 1, at, call_moment) if is_overtaken else finish(request, snapshot + 1)
+    actual_code = run(request, snapshot + 1, at, call_moment) if is_overtaken else finish_runs(request, snapshot + 1)
     os.kill(first, signal.SIGCONT)
     end_code = os.waitstatus_to_exitcode(os.waitpid(first, 0)[1])
     if is_overtaken:
@@ -172,9 +172,9 @@ def meet(request: dict[str, Any], snapshot: int, at: int, call_moment: str) -> t
     return actual_code, 0 if end_code in (0, 1) else end_code  # however it ends, it must have changed nothing
 
 
-def finish(request: dict[str, Any], snapshot: int) -> int:
+def finish_runs(request: dict[str, Any], snapshot: int) -> int:
     """Runs until one finds nothing to do, and the topic must be the table then; 0 for good."""
-    return fork(lambda: int(not is_equal_to_table(request, snapshot)))
+    return run_forked(lambda: int(not is_equal_to_table(request, snapshot)))
 
 
 def is_equal_to_table(request: dict[str, Any], snapshot: int) -> bool:
@@ -188,7 +188,7 @@ def is_equal_to_table(request: dict[str, Any], snapshot: int) -> bool:
     ).read_latest()
 
 
-def fork(work: Callable[[], int]) -> int:
+def run_forked(work: Callable[[], int]) -> int:
     pid = os.fork()
     if not pid:
         code = 1

@@ -120,7 +120,7 @@ def _serve() -> None:
             answer = _wait_for_exit(request["wait"])
             running_pids.discard(request["wait"])
         else:
-            answer = os.fork() or _become(request)
+            answer = os.fork() or _run_request(request)
             running_pids.add(answer)
         print(json.dumps(answer), flush=True)
     for pid in running_pids:
@@ -138,11 +138,11 @@ def _wait_for_exit(pid: int) -> int | None:
     return None
 
 
-def _become(request: dict[str, Any]) -> NoReturn:
+def _run_request(request: dict[str, Any]) -> NoReturn:
     """In the new process: run the command and end."""
     code, folder = 1, Path(request["folder"])
     try:
-        _redirect(folder / "output")
+        _redirect_output(folder / "output")
         os.environ.clear()
         os.environ.update(request["environment"])
         code = _run(request, folder)
@@ -154,7 +154,7 @@ def _become(request: dict[str, Any]) -> NoReturn:
         os._exit(code)
 
 
-def _redirect(path: Path) -> None:
+def _redirect_output(path: Path) -> None:
     null_input, output = os.open(os.devnull, os.O_RDONLY), os.open(path, os.O_WRONLY | os.O_CREAT)
     for target, source in ((0, null_input), (1, output), (2, output)):
         os.dup2(source, target)
@@ -169,7 +169,7 @@ def _run(request: dict[str, Any], folder: Path) -> int:
             (folder / "met").touch()
             act(point)
 
-    act = build_fault(request["kind"], Point.parse(request["at"]), _die) if request["at"] else lambda _: None
+    act = build_fault(request["kind"], Point.parse(request["at"]), _end_process) if request["at"] else lambda _: None
     journey, assembled = Journey(act_at_point), flush.assemble_checked_pipeline
     for module in (flush, maintain, progress, rebase):
         module.assemble_checked_pipeline = lambda *words: journey.build_ports(assembled(*words))
@@ -179,7 +179,7 @@ def _run(request: dict[str, Any], folder: Path) -> int:
     return code
 
 
-def _die() -> None:
+def _end_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 

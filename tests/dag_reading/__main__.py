@@ -58,11 +58,11 @@ def main() -> None:
     """Print what was seen."""
     connect = socket.socket.connect
 
-    def counted(self: socket.socket, address: Any) -> Any:
+    def note_connection(self: socket.socket, address: Any) -> Any:
         opened.append(str(address))
         return connect(self, address)
 
-    socket.socket.connect = counted  # type: ignore[method-assign]
+    socket.socket.connect = note_connection  # type: ignore[method-assign]
     before = set(sys.modules)
     dags = read()
     imported = sorted(name for name in HEAVY if name in sys.modules and name not in before)

@@ -192,7 +192,7 @@ def test_one_table_that_fails_leaves_the_run_red_and_the_others_published(scene:
     scene.airflow.unpause("tidegate_fan", paused=True)
 
 
-def test_kill_of_the_spark_server_during_a_merge_is_healed_by_the_retry(scene: Scene) -> None:
+def test_kill_of_the_spark_server_during_a_merge_is_recovered_by_the_retry(scene: Scene) -> None:
     dag = "tidegate_solo"
     scene.airflow.unpause(dag)
     assert any(_kill_and_await_retry(scene, dag, attempt) for attempt in range(10)), "no merge was killed in its middle"
@@ -220,11 +220,11 @@ def _kill_during_merge(scene: Scene, attempt: int) -> dict[int, str | None] | No
     scene.produce("solo", rows)
     branches: list[str] = []
 
-    def merging_or_over() -> bool:
+    def is_merging_or_over() -> bool:
         branches.extend(_list_branches(scene))
         return bool(branches) or rows.items() <= scene.read_rows("e2e.solo").items()
 
-    wait_until(merging_or_over, "a merge", pause=0.02)
+    wait_until(is_merging_or_over, "a merge", pause=0.02)
     if not branches:
         return None
     os.kill(int(scene.stack.variables["SPARK_PID"]), signal.SIGKILL)

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page
 
 
-def indent(page: Page, text: str) -> Any:
+def indent_json(page: Page, text: str) -> Any:
     script = "(text) => import('/json_text.js').then((one) => one.indentJson(text)).catch((problem) => problem.name)"
     return page.evaluate(script, text)
 
@@ -25,7 +25,7 @@ def indent(page: Page, text: str) -> Any:
     ],
 )
 def test_json_is_indented_and_says_what_the_record_says(page: Page, text: str) -> None:
-    indented = indent(page, text)
+    indented = indent_json(page, text)
     words = {"parse_int": str, "parse_float": str, "object_pairs_hook": list}
     assert json.loads(indented, **words) == json.loads(text, **words)
     assert "".join(indented.split()) == "".join(text.split()), "nothing is written in another way"
@@ -33,9 +33,9 @@ def test_json_is_indented_and_says_what_the_record_says(page: Page, text: str) -
 
 def test_json_is_laid_out_as_people_read_it(page: Page) -> None:
     data = {"a": [1, {"b": None}, []], "c": {}, "d": "x"}
-    assert indent(page, json.dumps(data)) == json.dumps(data, indent=2)
+    assert indent_json(page, json.dumps(data)) == json.dumps(data, indent=2)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1', "", "a", '{"a": NaN}', '{"a": 1} x'])
 def test_text_that_is_no_json_is_told(page: Page, text: str) -> None:
-    assert indent(page, text) == "SyntaxError"
+    assert indent_json(page, text) == "SyntaxError"

@@ -139,7 +139,7 @@ def opened(chromium: Browser, address: tuple[str, Any]) -> Iterator[Callable[...
     url, manager = address
     windows, complaints = [], []
 
-    def goto(path: str = "", theme: Any = "light", role: str = "admin") -> Page:
+    def open_page(path: str = "", theme: Any = "light", role: str = "admin") -> Page:
         window = chromium.new_context(viewport={"width": 1440, "height": 900}, color_scheme=theme)
         windows.append(window)
         window.add_cookies([{"name": "_token", "value": make_token(manager, role), "url": url}])
@@ -152,7 +152,7 @@ def opened(chromium: Browser, address: tuple[str, Any]) -> Iterator[Callable[...
         page.goto(f"{url}/tidegate/{path}")
         return page
 
-    yield goto
+    yield open_page
     for window in windows:
         window.close()
     assert complaints == []

@@ -14,12 +14,14 @@ def test_batch_that_breaks_an_audit_waits_until_the_audit_or_the_data_is_correct
     audits = [RIGHT, UNIQUE, "SELECT sum(amount) < 100 FROM {table}"]
     workbench.pipeline("audited", [topic], key=KEY, value=VALUE, table={"audits": audits})
 
-    def change(id, amount):
+    def build_change(id, amount):
         return {"id": id}, {"id": id, "amount": amount}
 
-    workbench.produce(topic, change(1, -1), change(1, 1), change(2, 2))
+    workbench.produce(topic, build_change(1, -1), build_change(1, 1), build_change(2, 2))
     workbench.flush("audited")
-    workbench.produce(topic, change(1, None), change(2, -5), change(3, 99.5), change(4, 5), ({"id": 5}, None))
+    workbench.produce(
+        topic, build_change(1, None), build_change(2, -5), build_change(3, 99.5), build_change(4, 5), ({"id": 5}, None)
+    )
     with pytest.raises(AuditFailed) as failed:
         workbench.flush("audited")
     assert "audit=amount >= 0 -- and not null does not hold: rows=2" in str(failed.value)

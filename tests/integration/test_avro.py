@@ -252,12 +252,14 @@ def test_fixed_schema_reads_bare_avro_without_a_registry(workbench) -> None:
         value={"format": "avro", "avro": {"schema": json.dumps(schema)}},
     )  # fmt: skip
 
-    def bare(of: Any, data: Any) -> bytes:
+    def encode_bare(of: Any, data: Any) -> bytes:
         out = BytesIO()
         fastavro.schemaless_writer(out, of, data)
         return out.getvalue()
 
-    workbench.produce(topic, (bare("long", 1), bare(schema, {"id": 1, "name": "a"})), (bare("long", 2), None))
+    workbench.produce(
+        topic, (encode_bare("long", 1), encode_bare(schema, {"id": 1, "name": "a"})), (encode_bare("long", 2), None)
+    )
     workbench.flush("bare")
     assert workbench.read_rows("shop.bare") == [{"id": 1, "name": "a"}]
 
@@ -282,17 +284,17 @@ def test_debezium_envelope_in_avro_upserts_and_deletes_with_microseconds(workben
         value={"format": "debezium-avro", "avro": {"registry": registry.url}},
     )  # fmt: skip
 
-    def change(op: str, before: Any, after: Any) -> bytes:
+    def build_change(op: str, before: Any, after: Any) -> bytes:
         return write(event, {"before": before, "after": after, "op": op})
 
     first = {"id": 1, "at": 1_767_225_600_123_456, "zoned": "2026-01-01T02:00:00.654321+02:00"}
     second = {"id": 2, "at": None, "zoned": None}
     workbench.produce(
         topic,
-        (write.key(1), change("c", None, first)),
-        (write.key(2), change("r", None, second)),
-        (write.key(3), change("c", None, {**second, "id": 3})),
-        (write.key(2), change("d", second, None)),
+        (write.key(1), build_change("c", None, first)),
+        (write.key(2), build_change("r", None, second)),
+        (write.key(3), build_change("c", None, {**second, "id": 3})),
+        (write.key(2), build_change("d", second, None)),
         (write.key(3), None),
     )
     workbench.flush("events")
@@ -303,7 +305,7 @@ def test_debezium_envelope_in_avro_upserts_and_deletes_with_microseconds(workben
             "zoned": datetime(2026, 1, 1, 0, 0, 0, 654321, tzinfo=UTC),
         }
     ]
-    workbench.produce(topic, (write.key(1), change("x", None, first)))
+    workbench.produce(topic, (write.key(1), build_change("x", None, first)))
     with pytest.raises(BadRecord, match="unknown op=x"):
         workbench.flush("events")
 

@@ -263,16 +263,16 @@ def test_number_of_its_own_scale_is_a_decimal_or_its_text_where_that_is_declared
     described_table = RegistrySchemas(lambda _: None).describe_table(source)
     assert described_table.value.columns == declared
 
-    def sent(unscaled: int, scale: int) -> dict[str, Any]:
+    def build_decimal(unscaled: int, scale: int) -> dict[str, Any]:
         return {"scale": scale, "value": unscaled.to_bytes((unscaled.bit_length() + 8) // 8, "big", signed=True)}
 
     rows = [
-        ({"a": sent(12345, 2), "b": sent(-5, 3)}, ("123.45", "-0.005")),
-        ({"a": sent(-2, -2), "b": sent(10**38 - 1, 0)}, ("-200.00", "9" * 38)),
+        ({"a": build_decimal(12345, 2), "b": build_decimal(-5, 3)}, ("123.45", "-0.005")),
+        ({"a": build_decimal(-2, -2), "b": build_decimal(10**38 - 1, 0)}, ("-200.00", "9" * 38)),
         ({"a": None, "b": None}, (None, None)),
-        ({"a": sent(1, 3), "b": None}, "a"),
-        ({"a": sent(100_000, 2), "b": None}, "a"),
-        ({"a": None, "b": sent(10**38, 2)}, "b"),
+        ({"a": build_decimal(1, 3), "b": None}, "a"),
+        ({"a": build_decimal(100_000, 2), "b": None}, "a"),
+        ({"a": None, "b": build_decimal(10**38, 2)}, "b"),
     ]
     results = decode_values(
         spark, build_stage_table(described_table.value, declared), [encode_avro(schema, **row) for row, _ in rows]

@@ -16,7 +16,7 @@ VALUE = {"schema": "id BIGINT, part STRING, name STRING"}
 SMALL = {"max_records": 4}
 
 
-def change(id: int, name: str | None, part: str | None = None, **more):
+def build_change(id: int, name: str | None, part: str | None = None, **more):
     key = {"id": id, "part": part}
     return (key, None if name is None else {**key, "name": name}, more)
 
@@ -37,11 +37,19 @@ def fill_table(workbench, name: str, batches: int = 2, **sections) -> str:
     """Two partitions; 1 was changed, 2 deleted, 3 has a NULL in its key; in one batch or two."""
     topic = workbench.topic(2)
     workbench.pipeline(name, [topic], key=KEY, value=VALUE, **sections)
-    workbench.produce(topic, change(1, "old", "a"), change(2, "gone", "a"), change(3, "null part"), change(4, "x", "b"))
-    workbench.produce(topic, *(change(id, "p1", "c", partition=1) for id in range(10, 13)))
+    workbench.produce(
+        topic,
+        build_change(1, "old", "a"),
+        build_change(2, "gone", "a"),
+        build_change(3, "null part"),
+        build_change(4, "x", "b"),
+    )
+    workbench.produce(topic, *(build_change(id, "p1", "c", partition=1) for id in range(10, 13)))
     if batches > 1:
         workbench.drain(name)
-    workbench.produce(topic, change(1, "new", "a"), change(2, None, "a"), change(10, "newer", "c", partition=1))
+    workbench.produce(
+        topic, build_change(1, "new", "a"), build_change(2, None, "a"), build_change(10, "newer", "c", partition=1)
+    )
     workbench.drain(name)
     return topic
 
@@ -92,13 +100,15 @@ def test_flush_that_publishes_between_cut_and_publish_is_not_overwritten(workben
     ports = workbench.build_ports("raced")
     publish = ports.commits.publish
 
-    def after_a_flush(publication) -> None:
+    def flush_before_publish(publication) -> None:
         ports.commits.publish = publish
-        workbench.produce(topic, change(4, "newest", "b"), change(3, None), change(11, None, "c", partition=1))
+        workbench.produce(
+            topic, build_change(4, "newest", "b"), build_change(3, None), build_change(11, None, "c", partition=1)
+        )
         workbench.flush("raced")
         publish(publication)
 
-    ports.commits.publish = after_a_flush
+    ports.commits.publish = flush_before_publish
     request = parse_request({topic: {"0": [0, 6], "1": [0, 4]}}, None, None)
     apply_backfill(ports, propose_backfill(ports, request).backfill, print)
     assert read_names(workbench, "shop.raced") == {
@@ -117,7 +127,7 @@ def test_backfill_killed_by_the_operating_system_goes_on_where_it_stopped(workbe
         stderr=subprocess.DEVNULL,
     )
 
-    def applied() -> bool:
+    def is_slice_applied() -> bool:
         """Whether the backfill's own table says that a slice is applied."""
         folders = (path.name for path in (workbench.warehouse / "shop").iterdir() if "killed_backfill" in path.name)
         there = [f"shop.{name}" for name in folders if workbench.exists(f"shop.{name}")]
@@ -126,12 +136,12 @@ def test_backfill_killed_by_the_operating_system_goes_on_where_it_stopped(workbe
         return False
 
     try:
-        wait_until(lambda: applied() or runner.poll() is not None, "a slice")
+        wait_until(lambda: is_slice_applied() or runner.poll() is not None, "a slice")
     finally:
         runner.kill()
         runner.wait(30)
-    assert applied()
-    workbench.produce(topic, change(12, "flushed meanwhile", "c", partition=1))
+    assert is_slice_applied()
+    workbench.produce(topic, build_change(12, "flushed meanwhile", "c", partition=1))
     workbench.flush("killed")
     again = workbench.run_cli(*words)
     assert again.returncode == 0, again.stderr
@@ -222,9 +232,9 @@ def test_range_of_times_takes_the_records_of_that_time_up_to_the_position(workbe
     topic = workbench.topic(1)
     workbench.pipeline("timed", [topic], key=KEY, value=VALUE)
     at = 1_767_225_600_000  # 2026-01-01T00:00:00Z
-    workbench.produce(topic, *(change(n, "x", "a", timestamp=at + n * 60_000) for n in range(6)))
+    workbench.produce(topic, *(build_change(n, "x", "a", timestamp=at + n * 60_000) for n in range(6)))
     workbench.flush("timed")
-    workbench.produce(topic, change(9, "not flushed", "a", timestamp=at + 9 * 60_000))
+    workbench.produce(topic, build_change(9, "not flushed", "a", timestamp=at + 9 * 60_000))
     workbench.run_spark_sql("DELETE FROM lake.shop.timed")
     times = ("--from", "2026-01-01T00:02:00Z", "--to", "2026-01-01T01:00:00+00:00")
     process = workbench.run_cli("backfill", "timed", *times)
@@ -258,14 +268,14 @@ def test_later_records_that_the_topic_lost_are_named_and_nothing_is_written(work
     planned = propose_backfill(ports, parse_request({topic: {"0": [0, 4]}}, None, None)).backfill
     cut = ports.commits.start_branch
 
-    def after_a_flush(*given) -> None:
+    def flush_before_branch(*given) -> None:
         ports.commits.start_branch = cut
-        workbench.produce(topic, change(1, "newest", "a"), change(3, "newest"))
+        workbench.produce(topic, build_change(1, "newest", "a"), build_change(3, "newest"))
         workbench.flush("lost")
         workbench.retain_from(topic, 7)
         cut(*given)
 
-    ports.commits.start_branch = after_a_flush
+    ports.commits.start_branch = flush_before_branch
     with pytest.raises(PositionLost, match=r"later offsets, which decide .* 1 offsets \[6, 7\)"):
         apply_backfill(ports, planned, print)
     assert read_names(workbench, "shop.lost") == {(1, "a"): "newest", (3, None): "newest"}

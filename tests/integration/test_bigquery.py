@@ -150,13 +150,13 @@ def test_select_makes_the_columns_and_joins_iceberg_tables(dwh: Any) -> None:
     topic = bench.topic(1)
     dwh.pipeline("chosen", [topic], key=KEY, value=value, table={"select": select, "create": create})
 
-    def bought(id: int, customer: int, month: int, *tags: str | None) -> tuple[Any, Any]:
+    def build_purchase(id: int, customer: int, month: int, *tags: str | None) -> tuple[Any, Any]:
         at = f"2026-{month:02}-05T00:00:00Z"
         return {"id": id}, {"id": id, "customer": customer, "at": at, "tags": tags}
 
-    bench.produce(topic, bought(1, 7, 1, "a", None, "b"), bought(2, 9, 1), bought(3, 7, 2))
+    bench.produce(topic, build_purchase(1, 7, 1, "a", None, "b"), build_purchase(2, 9, 1), build_purchase(3, 7, 2))
     bench.flush("chosen")
-    bench.produce(topic, bought(2, 7, 3, None), ({"id": 3}, None))
+    bench.produce(topic, build_purchase(2, 7, 3, None), ({"id": 3}, None))
     bench.flush("chosen")
     rows = [{**row, "at": row["at"].month} for row in dwh.read_rows("chosen")]
     assert rows == [
@@ -190,17 +190,17 @@ def test_records_name_their_tables_which_are_made_at_first_sight(dwh: Any) -> No
     value = {"schema": "id BIGINT, name STRING, kind STRING"}
     dwh.pipeline("named", [topic], key=KEY, value=value, table={"name": dwh.table("of_{kind}")})
 
-    def of(kind: str, id: int, name: str) -> tuple[Any, Any]:
+    def build_record(kind: str, id: int, name: str) -> tuple[Any, Any]:
         return {"id": id}, {"id": id, "name": name, "kind": kind}
 
-    bench.produce(topic, of("One", 1, "a"), of("two", 2, "b"))
+    bench.produce(topic, build_record("One", 1, "a"), build_record("two", 2, "b"))
     assert {batch.table.rsplit("_")[-1] for batch in bench.flush("named").published if batch.inserted} == {"one", "two"}
-    bench.produce(topic, of("one", 1, "a2"), of("three", 3, "c"), ({"id": 2}, None))
+    bench.produce(topic, build_record("one", 1, "a2"), build_record("three", 3, "c"), ({"id": 2}, None))
     bench.flush("named")
     assert [read_pairs(dwh, f"of_{kind}") for kind in ("one", "two", "three")] == [[(1, "a2")], [], [(3, "c")]]
     assert bench.committed("named") == {topic: {0: 5}}
     assert dwh.list_staging_files() == []
-    bench.produce(topic, of("no.table", 4, "d"))
+    bench.produce(topic, build_record("no.table", 4, "d"))
     with pytest.raises(SomeTablesFailed, match=r"offset=5 reason=its values make no table name"):
         bench.flush("named")
     assert [name for name in dwh.tables() if not name.endswith(("_tmp", "_tidegate_position"))] == [
@@ -214,14 +214,16 @@ def test_late_records_lose_and_a_deleted_row_does_not_come_back(dwh: Any) -> Non
     value = {"schema": "id BIGINT, name STRING, v BIGINT"}
     dwh.pipeline("late", [topic], key=KEY, value=value, table={"sequence_by": ["v"], "delete_when": "name = 'x'"})
 
-    def at(id: int, name: str, v: int) -> tuple[Any, Any]:
+    def build_record(id: int, name: str, v: int) -> tuple[Any, Any]:
         return {"id": id}, {"id": id, "name": name, "v": v}
 
-    bench.produce(topic, at(1, "new", 5), at(1, "old", 3), at(2, "b", 1), at(3, "c", 1))
+    bench.produce(
+        topic, build_record(1, "new", 5), build_record(1, "old", 3), build_record(2, "b", 1), build_record(3, "c", 1)
+    )
     bench.flush("late")
-    bench.produce(topic, at(1, "older", 4), at(2, "x", 5), at(3, "c2", 2))
+    bench.produce(topic, build_record(1, "older", 4), build_record(2, "x", 5), build_record(3, "c2", 2))
     bench.flush("late")
-    bench.produce(topic, at(2, "ghost", 4), at(2, "ghost", 3))
+    bench.produce(topic, build_record(2, "ghost", 4), build_record(2, "ghost", 3))
     bench.flush("late")
     assert read_pairs(dwh, "late") == [(1, "new"), (3, "c2")]
 
@@ -248,7 +250,7 @@ SITUATIONS = ("the first position was sent", "counts are there and nothing is lo
               "staged rows are gone and their files are not")  # fmt: skip
 
 
-def test_fault_at_a_point_of_bigquerys_is_made_good_by_the_next_run(dwh: Any, runners: Any) -> None:
+def test_fault_at_a_point_of_bigquerys_is_recovered_by_the_next_run(dwh: Any, runners: Any) -> None:
     walk(dwh, runners, SITUATIONS)
 
 

@@ -117,7 +117,7 @@ def sort_rows(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True, default=str) for row in rows)
 
 
-def cut(records: list[Any], chance: random.Random, batches: int) -> list[list[Any]]:
+def cut_batches(records: list[Any], chance: random.Random, batches: int) -> list[list[Any]]:
     at = sorted(chance.sample(range(1, len(records)), batches - 1))
     return [records[low:high] for low, high in itertools.pairwise([0, *at, len(records)])]
 
@@ -130,7 +130,7 @@ def test_table_equals_the_model_after_batches_of_any_records(mode: str, bigquery
     bench = Bench(table, bigquery, tmp_path)
     keys = [(id, part) for id in range(3) for part in (None, "a")]
     changes = [(chance.choice(keys), chance.choice([None, n, n])) for n in range(24)]
-    for batch in cut(changes, chance, 2):
+    for batch in cut_batches(changes, chance, 2):
         records = [
             Record({"id": key[0], "part": key[1]}, None if n is None else {"id": key[0], "part": key[1], "n": n},
                    "d" if n is None else "u")
@@ -153,7 +153,7 @@ def test_columns_keep_their_values_as_in_the_model(kind: str, soft: bool, bigque
         (chance.choice("kl"), chance.choice([None, *[tuple(chance.choices(values, k=2)) for _ in range(3)]]))
         for _ in range(24)
     ]
-    for batch in cut(changes, chance, 4):
+    for batch in cut_batches(changes, chance, 4):
         bench.flush([build_partial_record(kind, key, value) for key, value in batch])
     assert bench.read_rows() == sort_rows(test_partial_updates.compute_rows(kind, soft, changes))
 
@@ -179,7 +179,7 @@ def test_groups_have_the_values_of_their_highest_sequences_as_in_the_model(
         is_delete = shape[0] == "upsert_delete" and number > 4 and chance.random() < 0.2
         changes.append((chance.randrange(4), None if is_delete else values))
     flushed: list[grouped.Change] = []
-    for batch in cut(changes, chance, 4):
+    for batch in cut_batches(changes, chance, 4):
         bench.flush([build_grouped_record(key, values) for key, values in batch])
         flushed += batch
         assert bench.read_rows() == sort_rows(grouped.compute_rows(shape[1] == "soft", flushed))
@@ -204,7 +204,7 @@ def test_highest_sequence_stands_as_in_the_model(mode: str, deletes: str, bigque
         (chance.randrange(3), chance.choice(kinds), (chance.choice([0, 1, 2, 3, None]), chance.choice([None, 0])), n)
         for n in range(30)
     ]
-    for batch in cut(changes, chance, 2):
+    for batch in cut_batches(changes, chance, 2):
         bench.flush([build_sequenced_record(*change) for change in batch if change[1] == "upsert" or mode != "upsert"])
     assert bench.read_rows() == sort_rows(expected_by_sequence(mode, deletes, changes))
 

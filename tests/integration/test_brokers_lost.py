@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerCluster]
 
 @pytest.fixture
 def bench(cluster: BrokerCluster, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Workbench:
-    cluster.mend()
+    cluster.start_missing()
     stack = shared_servers.start_spark(cluster, shared_servers.find_folder(tmp_path_factory), shared_servers.SHARED)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "log_level": 0})
     return Workbench(stack, cluster.open_admin(), producer, tmp_path)

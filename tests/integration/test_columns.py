@@ -42,15 +42,15 @@ def test_column_names_that_need_quoting_work_in_every_statement(workbench) -> No
         value={"schema": ", ".join(f"{name} STRING" for name in quoted)},
     )
 
-    def record(mark):
+    def build_record(mark):
         row = {name: f"{name}-{mark}" for name in names} | {"order id": "o", "select": mark[0]}
         return {name: row[name] for name in names[:2]}, row
 
-    workbench.produce(topic, record("a1"), record("b1"), record("c1"))
+    workbench.produce(topic, build_record("a1"), build_record("b1"), build_record("c1"))
     workbench.flush("odd")
-    workbench.produce(topic, record("a2"), (record("b1")[0], None))
+    workbench.produce(topic, build_record("a2"), (build_record("b1")[0], None))
     workbench.flush("odd")
-    assert workbench.read_rows("shop.odd") == [record("a2")[1], record("c1")[1]]
+    assert workbench.read_rows("shop.odd") == [build_record("a2")[1], build_record("c1")[1]]
 
 
 def test_conditions_choose_rows_and_deletes(workbench) -> None:
@@ -63,12 +63,14 @@ def test_conditions_choose_rows_and_deletes(workbench) -> None:
         table={"when": "kind = 'keep'", "delete_when": "gone = 'true'"},
     )
 
-    def record(id, kind, gone="false"):
+    def build_record(id, kind, gone="false"):
         return {"id": id}, {"id": id, "kind": kind, "gone": gone}
 
-    workbench.produce(topic, record(1, "keep"), record(2, "drop"), record(3, "keep"), record(4, "keep"))
+    workbench.produce(
+        topic, build_record(1, "keep"), build_record(2, "drop"), build_record(3, "keep"), build_record(4, "keep")
+    )
     workbench.flush("chosen")
-    workbench.produce(topic, record(1, "keep", "true"), ({"id": 3}, None), record(5, None))
+    workbench.produce(topic, build_record(1, "keep", "true"), ({"id": 3}, None), build_record(5, None))
     (published,) = workbench.flush("chosen").published
     assert [r["id"] for r in workbench.read_rows("shop.chosen")] == [4]
     assert published.deleted == 2

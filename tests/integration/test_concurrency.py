@@ -61,14 +61,14 @@ def test_two_merges_at_once_of_two_attempts_publish_one(workbench) -> None:
     planned = plan(workbench.build_ports("twins"))
     batches = [stage(workbench.build_ports("twins"), planned)[0] for _ in range(2)]
 
-    def merged(batch) -> str:
+    def merge_batch(batch) -> str:
         try:
             return merge(workbench.build_ports("twins"), batch).outcome
         except TidegateError as error:
             return type(error).__name__
 
     with ThreadPoolExecutor(2) as pool:
-        outcomes = sorted(pool.map(merged, batches))
+        outcomes = sorted(pool.map(merge_batch, batches))
     assert outcomes == ["PublishedElsewhere", "published"]
     assert read_ids(workbench, "shop.twins") == list(range(40))
 
@@ -82,14 +82,14 @@ def test_foreign_compaction_between_cut_and_publish_is_survived(workbench) -> No
     ports = workbench.build_ports("compacted")
     publish = ports.commits.publish
 
-    def after_a_rewrite(publication) -> None:
+    def rewrite_before_publish(publication) -> None:
         ports.commits.publish = publish
         workbench.run_spark_sql(
             "CALL lake.system.rewrite_data_files(table => 'shop.compacted', options => map('rewrite-all', 'true'))"
         )
         publish(publication)
 
-    ports.commits.publish = after_a_rewrite
+    ports.commits.publish = rewrite_before_publish
     (published,) = flush(ports).published
     assert published.outcome == "published"
     assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.compacted")] == [
@@ -108,16 +108,16 @@ def test_rows_and_deletes_that_spark_wrote_are_put_onto_a_main_that_others_moved
     ports, foreign = workbench.build_ports("busy"), [100, 101]
     publish, run, jobs = ports.commits.publish, ports.engine.run, []
 
-    def after_an_insert(publication) -> None:
+    def insert_before_publish(publication) -> None:
         if foreign:
             workbench.run_spark_sql(f"INSERT INTO lake.shop.busy VALUES ({foreign.pop(0)}, 'foreign')")
         publish(publication)
 
-    def counted(job) -> None:
+    def count_job(job) -> None:
         jobs.append(type(job).__name__)
         run(job)
 
-    ports.commits.publish, ports.engine.run = after_an_insert, counted
+    ports.commits.publish, ports.engine.run = insert_before_publish, count_job
     (published,) = flush(ports).published
     assert (published.inserted, published.updated, published.deleted) == (1, 2, 1)
     assert jobs.count("MergeJob") == 1
@@ -190,7 +190,7 @@ def test_runner_that_sleeps_through_two_newer_batches_changes_nothing(sleepers: 
     sleepers.check()
 
 
-def test_offsets_that_a_runner_commits_late_are_healed_by_the_next_flush(sleepers: Trial) -> None:
+def test_offsets_that_a_runner_commits_late_are_recovered_by_the_next_flush(sleepers: Trial) -> None:
     """They are progress for people; no step reads them."""
     sleepers.produce_batch(100)
     sleeper = suspend_flush(sleepers, "heartbeat/broker.commit:before:1")

@@ -282,15 +282,17 @@ def test_plain_json_in_an_envelope_upserts_by_an_enveloped_key(workbench) -> Non
     ]
     schema = {"type": "struct", "fields": fields}
 
-    def record(id: int, name: str | None) -> tuple[Any, Any]:
+    def build_record(id: int, name: str | None) -> tuple[Any, Any]:
         data = {"id": encode_unscaled(id), "day": 1}
         value = None if name is None else {"schema": schema, "payload": {**data, "name": name}}
         return {"schema": schema, "payload": data}, value
 
-    workbench.produce(topic, record(150, "a"), record(250, "b"), record(150, "c"), record(250, None))
+    workbench.produce(
+        topic, build_record(150, "a"), build_record(250, "b"), build_record(150, "c"), build_record(250, None)
+    )
     workbench.flush("wrapped")
     assert workbench.read_rows("shop.wrapped") == [{"id": Decimal("1.50"), "day": date(1970, 1, 2), "name": "c"}]
-    workbench.produce(topic, (record(1, "x")[0], {"id": "1.00", "name": "bare"}))
+    workbench.produce(topic, (build_record(1, "x")[0], {"id": "1.00", "name": "bare"}))
     with pytest.raises(BadRecord, match="not in an envelope"):
         workbench.flush("wrapped")
 

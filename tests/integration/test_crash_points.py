@@ -43,7 +43,7 @@ def trials(workbenches, runners, tmp_path_factory):
 
 
 @pytest.mark.parametrize("situation", LATER)
-def test_fault_in_a_later_batch_is_made_good_by_the_next_run(trials: Trial, situation: str, record_property) -> None:
+def test_fault_in_a_later_batch_is_recovered_by_the_next_run(trials: Trial, situation: str, record_property) -> None:
     point, kind = LATER[situation]
     trials.produce_batch(2 + list(LATER).index(situation))
     trials.flush_with_fault(Point.parse(point), kind)
@@ -51,7 +51,7 @@ def test_fault_in_a_later_batch_is_made_good_by_the_next_run(trials: Trial, situ
 
 
 @pytest.mark.parametrize("situation", FIRST)
-def test_fault_in_the_first_batch_is_made_good_by_the_next_run(
+def test_fault_in_the_first_batch_is_recovered_by_the_next_run(
     workbench, runners, situation: str, record_property
 ) -> None:
     point, kind = FIRST[situation]

@@ -23,22 +23,24 @@ def test_inserts_updates_deletes_and_their_tombstones_over_several_batches(workb
     topic = workbench.topic()
     workbench.pipeline("events", [topic], key=KEY, value=VALUE)
 
-    def event(op, before, after):
+    def build_event(op, before, after):
         id = (after or before)["id"]
         key = {"id": id}
         return ({"schema": {}, "payload": key} if envelope else key), build_debezium_event(
             op, before, after, envelope=envelope
         )
 
-    def tombstone(id):
+    def build_tombstone(id):
         return ({"schema": {}, "payload": {"id": id}} if envelope else {"id": id}), None
 
     a, b, c = build_row(1, "a"), build_row(2, "b"), build_row(3, "c")
-    workbench.produce(topic, event("r", None, a), event("c", None, b), event("c", None, c))
+    workbench.produce(topic, build_event("r", None, a), build_event("c", None, b), build_event("c", None, c))
     workbench.flush("events")
     changed = build_row(1, "a2", "1234567890.12", "2026-03-01T12:34:56.123456Z")
-    workbench.produce(topic, event("u", a, changed), event("d", b, None), tombstone(2), tombstone(3))
-    workbench.produce(topic, event("c", None, build_row(2, "b again", None, None)))
+    workbench.produce(
+        topic, build_event("u", a, changed), build_event("d", b, None), build_tombstone(2), build_tombstone(3)
+    )
+    workbench.produce(topic, build_event("c", None, build_row(2, "b again", None, None)))
     workbench.flush("events")
     at = datetime(2026, 3, 1, 12, 34, 56, 123456, tzinfo=UTC)
     assert workbench.read_rows("shop.events") == [

@@ -107,19 +107,19 @@ def test_change_events_are_merged_directly_and_one_that_keeps_a_value_is_staged(
     value = {"format": "debezium-json", "schema": "id BIGINT, name STRING, note STRING"}
     workbench.pipeline("events", [topic], key=KEY, value=value, merge=DIRECT)
 
-    def event(op: str, before: Any, after: Any) -> tuple[Any, Any]:
+    def build_event(op: str, before: Any, after: Any) -> tuple[Any, Any]:
         return {"id": (after or before)["id"]}, build_debezium_event(op, before, after)
 
     rows = {id: {"id": id, "name": f"n{id}", "note": "long"} for id in (1, 2, 3)}
-    workbench.produce(topic, *(event("c", None, row) for row in rows.values()))
+    workbench.produce(topic, *(build_event("c", None, row) for row in rows.values()))
     workbench.produce(
-        topic, event("u", rows[1], {**rows[1], "name": "new"}), event("d", rows[2], None), ({"id": 2}, None)
+        topic, build_event("u", rows[1], {**rows[1], "name": "new"}), build_event("d", rows[2], None), ({"id": 2}, None)
     )
     workbench.flush("events")
     assert workbench.read_rows("shop.events") == [{**rows[1], "name": "new"}, rows[3]]
     assert not workbench.exists("shop.events_events_tmp")
     partial_row = {"id": 3, "name": "newer", "note": "__debezium_unavailable_value"}
-    workbench.produce(topic, event("u", None, partial_row), event("u", None, {**rows[1], "name": "last"}))
+    workbench.produce(topic, build_event("u", None, partial_row), build_event("u", None, {**rows[1], "name": "last"}))
     workbench.flush("events")
     assert workbench.read_rows("shop.events") == [{**rows[1], "name": "last"}, {**rows[3], "name": "newer"}]
     assert workbench.load_iceberg("shop.events").metadata.properties["tidegate.events.staged-instead"].startswith("2 ")
@@ -191,7 +191,7 @@ COVERING_FAULTS = (
 
 
 @pytest.mark.parametrize(("table", "faults"), [("last", tuple(FAULTS)), ("all", COVERING_FAULTS)], ids=["last", "all"])
-def test_fault_in_a_direct_batch_is_made_good_by_the_next_run(
+def test_fault_in_a_direct_batch_is_recovered_by_the_next_run(
     workbench, runners, table: str, faults: tuple[str, ...]
 ) -> None:
     """Each fault in a batch of its own, over two partitions; what only appends shows a record that came twice."""

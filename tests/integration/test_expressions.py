@@ -110,7 +110,9 @@ def test_table_without_deletes_ignores_them(spark) -> None:
     assert decoding.decode(spark, stage, build_records('{"n": 1}', '{"n": 0}'), "fate") == [("staged",), ("ignored",)]
 
 
-def change(word: str, kind: str, table: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> bytes:
+def build_change(
+    word: str, kind: str, table: str, before: dict[str, Any] | None, after: dict[str, Any] | None
+) -> bytes:
     """One change of a row in a table of the source; `kind` is a letter of Debezium's."""
     row = after or before
     old = [{k: v for k, v in before.items() if after[k] != v}] if before and after else None
@@ -145,7 +147,7 @@ def test_change_event_of_another_source_table_deletes_no_row_of_the_same_key(
     stage = replace(stage, key=key, metadata={"src": SHOWN.get(word, "value.table")}, **choice)
     five, six = {"id": "5", "v": "a"}, {"id": "6", "v": "a"}
     events = [("c", None, five), ("u", five, six), ("d", six, None)]
-    values = [change(word, kind, table, *rows) for table in ("orders", "customers") for kind, *rows in events]
+    values = [build_change(word, kind, table, *rows) for table in ("orders", "customers") for kind, *rows in events]
     results = decoding.decode(spark, stage, [(None, value) for value in values], "key_struct.id", "op", "fate")
     assert sorted((id, op) for id, op, fate in results if fate == "staged") == [
         ("5", "c"), ("5", "d"), ("6", "d"), ("6", "u"),
@@ -199,7 +201,7 @@ def test_old_row_of_an_event_that_changes_the_key_is_deleted_whatever_is_asked_o
     columns = (Column("v", "STRING"),)
     stage = decoding.build_stage_table(ValueFormat("debezium-json", columns), columns, (Column("id", "STRING"),))
     stage = replace(stage, key=KeyFormat(fields=("id",), from_value=True), when="id <> '5' AND v IS NOT NULL")
-    event = change("debezium-json", "u", "orders", {"id": "6", "v": "a"}, {"id": "5", "v": "a"})
+    event = build_change("debezium-json", "u", "orders", {"id": "6", "v": "a"}, {"id": "5", "v": "a"})
     results = decoding.decode(spark, stage, [(None, event)], "key_struct.id", "op", "fate")
     assert sorted(results) == [("5", "u", "filtered"), ("6", "d", "staged")]
 
@@ -234,13 +236,19 @@ def test_row_leaves_the_table_when_its_condition_no_longer_holds(workbench, more
     topic, table = workbench.topic(2), {"when": "state = 'open'", "when_false": "delete", **more}
     workbench.pipeline("open", [topic], key=KEY, value={"schema": "id BIGINT, state STRING, lsn INT"}, table=table)
 
-    def change(id: int, state: str | None, lsn: int) -> tuple[Any, ...]:
+    def build_change(id: int, state: str | None, lsn: int) -> tuple[Any, ...]:
         return {"id": id}, {"id": id, "state": state, "lsn": lsn}, {"partition": id % 2}
 
-    workbench.produce(topic, *(change(id, "open", 1) for id in range(6)), change(6, "shut", 1))
+    workbench.produce(topic, *(build_change(id, "open", 1) for id in range(6)), build_change(6, "shut", 1))
     workbench.flush("open")
-    workbench.produce(topic, change(0, "shut", 3), change(1, "shut", 3), change(2, None, 3), change(3, "open", 3))
-    workbench.produce(topic, *([change(0, "open", 2)] if more else []))
+    workbench.produce(
+        topic,
+        build_change(0, "shut", 3),
+        build_change(1, "shut", 3),
+        build_change(2, None, 3),
+        build_change(3, "open", 3),
+    )
+    workbench.produce(topic, *([build_change(0, "open", 2)] if more else []))
     workbench.flush("open")
     rows = workbench.read_rows("shop.open")
     if "history" not in more:
@@ -300,12 +308,14 @@ def test_column_that_select_makes_orders_the_records(workbench, history: str) ->
     }
     workbench.pipeline("made", [topic], key=KEY, value={"schema": "id BIGINT, n INT, at STRING"}, table=table)
 
-    def change(id: int, n: int, lsn: int) -> tuple[Any, ...]:
+    def build_change(id: int, n: int, lsn: int) -> tuple[Any, ...]:
         return {"id": id}, {"id": id, "n": n, "at": f"lsn-{lsn}"}, {"partition": id % 2}
 
-    workbench.produce(topic, change(1, 1, 5), change(2, 1, 5), change(3, -1, 9))
+    workbench.produce(topic, build_change(1, 1, 5), build_change(2, 1, 5), build_change(3, -1, 9))
     workbench.flush("made")
-    workbench.produce(topic, change(1, 2, 4), change(2, 2, 10), change(3, 3, 8), change(1, -1, 3))
+    workbench.produce(
+        topic, build_change(1, 2, 4), build_change(2, 2, 10), build_change(3, 3, 8), build_change(1, -1, 3)
+    )
     workbench.flush("made")
     rows = workbench.read_rows("shop.made")
     if history == "none":

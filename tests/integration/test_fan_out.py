@@ -58,7 +58,7 @@ def test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_ta
     assert read_ids(workbench, "route.both") == [20]
 
 
-def test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is_mended(workbench) -> None:
+def test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is_fixed(workbench) -> None:
     topic = workbench.topic(1)
     tables = [{"name": "lake.queue.good"}, {"name": "lake.queue.bad", "max_pending": 2}]
     workbench.pipeline("queue", [topic], key=KEY, value=VALUE, tables=tables)
@@ -100,16 +100,18 @@ def test_records_name_their_tables_and_awkward_values_never_become_names(workben
     tables = [{"name": "lake.{ns}.{the type}_v1", "namespaces": ["named", "archive"]}]
     workbench.pipeline("named", [topic], key=key, value=value, tables=tables)
 
-    def row(id, namespace, kind):
+    def build_row(id, namespace, kind):
         return {"id": id}, {"id": id, "ns": namespace, "the type": kind}
 
-    workbench.produce(topic, row(1, "named", "Order"), row(2, "archive", "order"), row(3, "named", "line"))
+    workbench.produce(
+        topic, build_row(1, "named", "Order"), build_row(2, "archive", "order"), build_row(3, "named", "line")
+    )
     engine = Counting(workbench.build_ports("named").engine)
     flush(workbench.build_ports("named", engine=engine))
     assert (read_ids(workbench, "named.order_v1"), read_ids(workbench, "archive.order_v1")) == ([1], [2])
     assert read_ids(workbench, "named.line_v1") == [3]
     again = ({"id": 3}, {"id": 33, "ns": "named", "the type": "line"})
-    workbench.produce(topic, row(4, "named", "line"), ({"id": 1}, None), again)
+    workbench.produce(topic, build_row(4, "named", "line"), ({"id": 1}, None), again)
     reads = engine.reads
     flush(workbench.build_ports("named", engine=engine))
     assert engine.reads == reads + 1
@@ -117,12 +119,12 @@ def test_records_name_their_tables_and_awkward_values_never_become_names(workben
     assert (read_ids(workbench, "named.order_v1"), read_ids(workbench, "named.line_v1")) == ([], [4, 33])
     assert lines == {3: 33, 4: 4}
     assert workbench.committed("named") == {topic: {0: 6}}
-    workbench.produce(topic, row(5, "elsewhere", "line"))
+    workbench.produce(topic, build_row(5, "elsewhere", "line"))
     with pytest.raises(SomeTablesFailed, match=r"offset=6 .*elsewhere"):
         workbench.flush("named")
 
 
-def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_mended(workbench) -> None:
+def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_fixed(workbench) -> None:
     topic, other = workbench.topic(1), workbench.topic(1)
     tables = [{"name": "lake.back.good", "topics": [topic]}, {"name": "lake.back.bad", "topics": [topic]}]
     tables.append({"name": "lake.back.gone", "topics": [other]})

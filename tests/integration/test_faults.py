@@ -68,12 +68,12 @@ def test_counts_that_a_busy_server_dropped_are_counted_again(workbench, monkeypa
     workbench.produce(topic, *(build_upsert(n, "x") for n in range(19)), ({"id": 19}, {"ID": 19, "name": "x"}))
     written, passes = stage_job._write_batch, []
 
-    def answered(*arguments, is_plain):
+    def drop_first_counts(*arguments, is_plain):
         counts = written(*arguments, is_plain=is_plain)
         passes.append(is_plain)
         return {} if passes.count(is_plain) == 1 else counts
 
-    monkeypatch.setattr(stage_job, "_write_batch", answered)
+    monkeypatch.setattr(stage_job, "_write_batch", drop_first_counts)
     workbench.drain("dropped")
     assert passes == [True, True, False, False]
     assert read_ids(workbench, "shop.dropped") == list(range(20))

@@ -27,13 +27,13 @@ def test_key_in_one_column_is_found_whatever_the_order_and_the_names_of_its_part
     key = {"fields": ["a", "b"], "schema": "a STRING, b STRING", "into": "k"}
     workbench.pipeline("parts", [topic], key=key, value={"schema": "name STRING"})
 
-    def change(number: int, name: str | None) -> tuple[Any, Any]:
+    def build_change(number: int, name: str | None) -> tuple[Any, Any]:
         return {"a": f"a{number}", "b": f"b{number}"}, name and {"name": name}
 
-    workbench.produce(topic, *(change(number, "x") for number in range(4)))
+    workbench.produce(topic, *(build_change(number, "x") for number in range(4)))
     workbench.flush("parts")
     workbench.run_spark_sql("ALTER TABLE lake.shop.parts RENAME COLUMN k.a TO first")
-    workbench.produce(topic, change(0, "z"), change(1, None), change(2, None), change(7, "new"))
+    workbench.produce(topic, build_change(0, "z"), build_change(1, None), build_change(2, None), build_change(7, "new"))
     workbench.flush("parts")
     assert workbench.read_rows("shop.parts") == [
         {"k": {"b": f"b{number}", "first": f"a{number}"}, "name": name}
@@ -53,15 +53,20 @@ def test_uuid_and_bytes_of_one_length_are_keys_and_values_or_bad(workbench, monk
     key, value = {"fields": ["n", "id"], "schema": "n BIGINT, id STRING"}, "n BIGINT, id STRING, f BINARY, name STRING"
     workbench.pipeline("held", [topic], key=key, value={"schema": value}, source={"errors": {"tolerance": "all"}})
 
-    def change(number: int, text: str, **row: Any) -> tuple[Any, Any]:
+    def build_change(number: int, text: str, **row: Any) -> tuple[Any, Any]:
         return {"n": number, "id": text}, {"n": number, "id": text, **row} if row else None
 
     workbench.produce(
-        topic, change(1, UPPER, name="x", f="AAECAw=="), change(2, LOWER, name="x"), change(3, LOWER, name="x")
+        topic,
+        build_change(1, UPPER, name="x", f="AAECAw=="),
+        build_change(2, LOWER, name="x"),
+        build_change(3, LOWER, name="x"),
     )
     workbench.flush("held")
-    workbench.produce(topic, change(1, UPPER, name="y"), change(2, LOWER.upper(), name="y"), change(3, LOWER))
-    workbench.produce(topic, change(4, "1-1-1-1-1", name="z"), change(5, LOWER, f="AAEC"))
+    workbench.produce(
+        topic, build_change(1, UPPER, name="y"), build_change(2, LOWER.upper(), name="y"), build_change(3, LOWER)
+    )
+    workbench.produce(topic, build_change(4, "1-1-1-1-1", name="z"), build_change(5, LOWER, f="AAEC"))
     workbench.flush("held")
     assert [(row["n"], str(row["id"]), row["name"]) for row in workbench.read_rows("shop.held")] == [
         (1, UPPER.lower(), "y"), (2, LOWER, "y")

@@ -38,12 +38,12 @@ class RunningSink(IcebergSink):
             jars.find_folder("connect"),
         )  # fmt: skip
 
-        def holds() -> bool:
+        def has_all_rows() -> bool:
             worker.check()
             return len(self.places()) >= count
 
         try:
-            wait_until(holds, f"the sink has written {count} rows")
+            wait_until(has_all_rows, f"the sink has written {count} rows")
         finally:
             worker.close()
 

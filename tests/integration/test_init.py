@@ -36,24 +36,24 @@ def dump(data: Any) -> bytes:
 
 
 def make_json_case() -> Case:
-    def row(n: int) -> dict[str, Any]:
+    def build_row(n: int) -> dict[str, Any]:
         return {
             "id": n, "name": f"Zoë {n}", "score": n + 0.5, "at": "2026-01-02T03:04:05.678901Z", "day": "2026-01-02",
             "part": {"a.b": n, "Order": None}, "tags": ["x", None], "none": None, "mixed": "x" if n % 2 else n,
             "big": 2**63 + n, "price": f"{n}.50", "on": n % 2 == 0, "seen_ms": 1767323045000,
         }  # fmt: skip
 
-    def stored(n: int) -> dict[str, Any]:
+    def build_stored_row(n: int) -> dict[str, Any]:
         more = {"at": AT, "day": date(2026, 1, 2), "big": Decimal(2**63 + n), "mixed": "x" if n % 2 else str(n)}
-        return {**row(n), **more}
+        return {**build_row(n), **more}
 
-    records = [({"id": n}, row(n), n % 2) for n in range(1, 7)] + [({"id": 2}, None, 0)]
+    records = [({"id": n}, build_row(n), n % 2) for n in range(1, 7)] + [({"id": 2}, None, 0)]
     messages = (
         "value.schema none: only null was seen",
         "value.schema mixed: integers and texts",
         "seen_ms: may be a time",
     )
-    return Case(records, [stored(n) for n in (1, 3, 4, 5, 6)], (*messages, "only 7 records"))
+    return Case(records, [build_stored_row(n) for n in (1, 3, 4, 5, 6)], (*messages, "only 7 records"))
 
 
 def build_event(op: str, n: int, **row: Any) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def make_debezium_schema_case() -> Case:
     ]}  # fmt: skip
     key_schema = {"type": "struct", "fields": [describe_field("id", "int64")]}
 
-    def record(op: str, n: int) -> tuple[Any, Any, int]:
+    def build_record(op: str, n: int) -> tuple[Any, Any, int]:
         values = {"day": 20455, "at": MICROS, "zoned": "2026-01-02T03:04:05.678901Z", "amount": "MDk="}
         return (
             {"schema": key_schema, "payload": {"id": n}},
@@ -94,43 +94,48 @@ def make_debezium_schema_case() -> Case:
         )
 
     stored = {"day": date(2026, 1, 2), "at": NTZ, "zoned": AT, "amount": Decimal("123.45")}
-    return Case([record("c", 1), record("r", 2), record("d", 1)], [{"id": 2, **stored}])
+    return Case([build_record("c", 1), build_record("r", 2), build_record("d", 1)], [{"id": 2, **stored}])
 
 
 def make_canal_case() -> Case:
     types = {"id": "bigint unsigned", "name": "varchar(9)", "amount": "decimal(12,2)", "at": "datetime(6)"}
 
-    def record(kind: str, *ids: int) -> tuple[Any, Any, int]:
+    def build_record(kind: str, *ids: int) -> tuple[Any, Any, int]:
         rows = [{"id": str(n), "name": f"n{n}", "amount": "7.50", "at": "2026-01-02 03:04:05.678901"} for n in ids]
         envelope = {"type": kind, "isDdl": False, "pkNames": ["id"], "mysqlType": types, "table": "t", "database": "d"}
         return None, {"data": rows, "old": None, "es": 1, "ts": 1, **envelope}, ids[0] % 2
 
     stored = {"name": "n1", "amount": Decimal("7.50"), "at": NTZ}
     large = {"id": Decimal(2**64 - 1), "name": f"n{2**64 - 1}", "amount": Decimal("7.50"), "at": NTZ}
-    records = [record("INSERT", 1, 3), record("INSERT", 2**64 - 1), record("DELETE", 3)]
+    records = [build_record("INSERT", 1, 3), build_record("INSERT", 2**64 - 1), build_record("DELETE", 3)]
     return Case(records, [{"id": Decimal(1), **stored}, large])
 
 
 def make_maxwell_case() -> Case:
-    def record(kind: str, n: int, name: str) -> tuple[Any, Any, int]:
+    def build_record(kind: str, n: int, name: str) -> tuple[Any, Any, int]:
         key = {"database": "d", "table": "t", "pk.id": n}
         envelope = {"database": "d", "table": "t", "type": kind, "ts": 1_700_000_000, "xid": 1, "commit": True}
         return key, {**envelope, "data": {"id": n, "name": name}}, n % 2
 
-    records = [record("insert", 1, "a"), record("insert", 2, "b"), record("update", 2, "c"), record("delete", 1, "a")]
+    records = [
+        build_record("insert", 1, "a"),
+        build_record("insert", 2, "b"),
+        build_record("update", 2, "c"),
+        build_record("delete", 1, "a"),
+    ]
     return Case(records, [{"id": 2, "name": "c"}])
 
 
 def make_golden_gate_case() -> Case:
     envelope = {"table": "S.T", "op_ts": "2026-01-02 03:04:05.678901", "pos": "1", "primary_keys": ["ID"]}
 
-    def record(op: str, n: int, before: Any, after: Any) -> tuple[Any, Any, int]:
+    def build_record(op: str, n: int, before: Any, after: Any) -> tuple[Any, Any, int]:
         return f"k{n}", {**envelope, "op_type": op, "before": before, "after": after}, n % 2
 
     row = {"ID": 1, "NAME": "a", "AT": "2026-01-02 03:04:05.678901"}
     records = [
-        record("I", 1, None, row), record("I", 2, None, {**row, "ID": 2}),
-        record("U", 1, row, {**row, "NAME": "b"}), record("D", 2, {"ID": 2}, None),
+        build_record("I", 1, None, row), build_record("I", 2, None, {**row, "ID": 2}),
+        build_record("U", 1, row, {**row, "NAME": "b"}), build_record("D", 2, {"ID": 2}, None),
     ]  # fmt: skip
     return Case(records, [{"ID": 1, "NAME": "b", "AT": NTZ}])
 
@@ -142,12 +147,12 @@ def make_csv_case() -> Case:
 
 
 def make_msgpack_case() -> Case:
-    def record(n: int) -> tuple[Any, Any, int]:
+    def build_record(n: int) -> tuple[Any, Any, int]:
         row = {"id": n, "at": msgpack.Timestamp(MICROS // 10**6, AT.microsecond * 1000), "raw": b"\x00\xff", "f": 0.1}
         return msgpack.packb({"id": n}), msgpack.packb(row), n % 2
 
     rows = [{"id": n, "at": AT, "raw": b"\x00\xff", "f": 0.1} for n in (1, 2)]
-    return Case([record(1), record(2)], rows)
+    return Case([build_record(1), build_record(2)], rows)
 
 
 def make_text_case() -> Case:

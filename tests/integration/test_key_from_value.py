@@ -178,28 +178,28 @@ def test_table_is_keyed_by_the_value_where_records_have_another_key(workbench) -
     value = {"format": "debezium-json", "schema": "id BIGINT, name STRING"}
     workbench.pipeline("others", [topic], key=key, value=value)
 
-    def change(customer: int, op: str, before: Any = None, after: Any = None) -> tuple[Any, Any]:
+    def build_change(customer: int, op: str, before: Any = None, after: Any = None) -> tuple[Any, Any]:
         return {"customer": customer}, build_debezium_event(op, before, after)
 
-    def named(id: int, name: str) -> dict[str, Any]:
+    def build_row(id: int, name: str) -> dict[str, Any]:
         return {"id": id, "name": name}
 
-    workbench.produce(topic, *(change(n % 2, "c", None, named(n, "a")) for n in range(1, 7)))
+    workbench.produce(topic, *(build_change(n % 2, "c", None, build_row(n, "a")) for n in range(1, 7)))
     workbench.flush("others")
     workbench.produce(
         topic,
-        change(1, "u", named(1, "a"), named(1, "b")),
-        change(0, "u", named(2, "a"), named(20, "moved")),
-        change(1, "d", named(3, "a")),
+        build_change(1, "u", build_row(1, "a"), build_row(1, "b")),
+        build_change(0, "u", build_row(2, "a"), build_row(20, "moved")),
+        build_change(1, "d", build_row(3, "a")),
         ({"customer": 1}, None),
-        change(0, "d", named(4, "a")),
-        change(0, "c", None, named(4, "again")),
+        build_change(0, "d", build_row(4, "a")),
+        build_change(0, "c", None, build_row(4, "again")),
     )
     workbench.flush("others")
     assert sorted((r["id"], r["name"]) for r in workbench.read_rows("shop.others")) == [
         (1, "b"), (4, "again"), (5, "a"), (6, "a"), (20, "moved"),
     ]  # fmt: skip
-    workbench.produce(topic, change(1, "d", {"id": None, "name": "a"}))
+    workbench.produce(topic, build_change(1, "d", {"id": None, "name": "a"}))
     with pytest.raises(BadRecord, match="field id is required and missing"):
         workbench.flush("others")
 

@@ -11,12 +11,18 @@ def test_null_in_a_composite_key_matches_itself_in_later_batches(workbench) -> N
     key = {"fields": ["id", "part"], "schema": "id BIGINT, part STRING"}
     workbench.pipeline("composite", [topic], key=key, value=VALUE)
 
-    def change(id, part, name):
+    def build_change(id, part, name):
         return {"id": id, "part": part}, name and {"id": id, "part": part, "name": name}
 
-    workbench.produce(topic, change(1, None, "a"), change(1, "x", "b"), change(None, None, "c"), change(2, None, "d"))
+    workbench.produce(
+        topic,
+        build_change(1, None, "a"),
+        build_change(1, "x", "b"),
+        build_change(None, None, "c"),
+        build_change(2, None, "d"),
+    )
     workbench.flush("composite")
-    workbench.produce(topic, change(1, None, "a2"), change(None, None, "c2"), change(2, None, None))
+    workbench.produce(topic, build_change(1, None, "a2"), build_change(None, None, "c2"), build_change(2, None, None))
     workbench.flush("composite")
     assert [(r["id"], r["part"], r["name"]) for r in workbench.read_rows("shop.composite")] == [
         (1, "x", "b"),
@@ -99,12 +105,12 @@ def test_whole_key_in_one_struct_column(workbench) -> None:
     value = {"schema": "id STRING, name STRING"}
     workbench.pipeline("held", [topic], key=key, value=value, table={"create": {"cluster_by": ["name"]}})
 
-    def change(id, part, name):
+    def build_change(id, part, name):
         return {"id": id, "part": part}, name and {"id": "of the value", "name": name}
 
-    workbench.produce(topic, change(1, None, "a"), change(1, "x", "b"), change(2, None, "c"))
+    workbench.produce(topic, build_change(1, None, "a"), build_change(1, "x", "b"), build_change(2, None, "c"))
     workbench.flush("held")
-    workbench.produce(topic, change(1, None, "a2"), change(2, None, None), change(None, None, "d"))
+    workbench.produce(topic, build_change(1, None, "a2"), build_change(2, None, None), build_change(None, None, "d"))
     workbench.flush("held")
     rows = {(r["the key"]["id"], r["the key"]["part"]): r["name"] for r in workbench.read_rows("shop.held")}
     assert rows == {(None, None): "d", (1, None): "a2", (1, "x"): "b"}

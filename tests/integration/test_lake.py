@@ -82,7 +82,7 @@ def list_orphans(bench: LakeBench) -> list[str]:
     return [path.name for path in bench.list_data_files("shop.latest") if path.name in ("old.parquet", "young.parquet")]
 
 
-def begin(lake: Lake) -> str:
+def flush_twice(lake: Lake) -> str:
     """A pipeline `p` of two tables behind its second flush, with a replaced and a deleted row; its topic."""
     bench = lake.bench
     topic = bench.topic()
@@ -96,7 +96,7 @@ def begin(lake: Lake) -> str:
 
 
 def test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance(lake: Lake) -> None:
-    topic, bench = begin(lake), lake.bench
+    topic, bench = flush_twice(lake), lake.bench
     table = bench.load_iceberg("shop.latest")
     before = table.snapshot_by_id(table.metadata.refs["tidegate_p"].snapshot_id)
     table.manage_snapshots().set_current_snapshot(before.parent_snapshot_id).commit()
@@ -120,7 +120,7 @@ def test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance(lake:
 
 
 def test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kill(lake: Lake, runners) -> None:
-    topic, bench = begin(lake), lake.bench
+    topic, bench = flush_twice(lake), lake.bench
     bench.run_spark_sql("DELETE FROM lake.shop.latest WHERE id IN (3, 5)")
     ends = {str(partition): [0, end] for partition, end in bench.read_ends(topic)[topic].items()}
     ports = bench.build_ports("p")

@@ -52,7 +52,7 @@ class Lake:
         return None
 
     def check(self) -> None:
-        """The next flush makes good what is to be made good, and finds nothing more to do."""
+        """Flush until nothing is left to do: rows, references and offsets are right again."""
         self.rest.revive()
         self.store.revive()
         self.bench.drain("f")
@@ -98,12 +98,12 @@ PUBLISH = match_commits("every", "remove-snapshot-ref")
 COMMITS = {"stage": STAGE, "merge": MERGE, "publish": PUBLISH}
 
 
-def cut(request: Request) -> bool:
+def is_cut(request: Request) -> bool:
     """The commit that makes an attempt's branch: it changes nothing else."""
     return request.path.endswith("/tables/every") and [u["action"] for u in request.updates] == ["set-snapshot-ref"]
 
 
-COMMITS["cut"] = cut
+COMMITS["cut"] = is_cut
 FAULTS: dict[str, Fault] = {
     "answer lost": LOST_ANSWER,
     "cut off": CUT_OFF,
@@ -120,7 +120,7 @@ FAULTS: dict[str, Fault] = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("commit", COMMITS)
-def test_fault_of_the_catalog_at_a_commit_is_made_good_by_the_next_flush(lake: Lake, commit: str, fault: str) -> None:
+def test_fault_of_the_catalog_at_a_commit_is_recovered_by_the_next_flush(lake: Lake, commit: str, fault: str) -> None:
     lake.produce()
     lake.rest.on(COMMITS[commit], FAULTS[fault])
     error = lake.flush()

@@ -184,12 +184,12 @@ def test_merge_that_meets_maintenance_between_cut_and_publish_cuts_again_and_suc
     ports = workbench.build_ports("m")
     publish = ports.commits.publish
 
-    def after_maintenance(publication) -> None:
+    def maintain_before_publish(publication) -> None:
         ports.commits.publish = publish
         maintain(workbench.build_ports("m"), TABLE)
         publish(publication)
 
-    ports.commits.publish = after_maintenance
+    ports.commits.publish = maintain_before_publish
     (published,) = flush(ports).published
     assert published.outcome == "published"
     assert (read_names(workbench), list_missing_files(workbench)) == ({1: "b"}, [])
@@ -204,13 +204,13 @@ def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runn
     (batch,) = stage(ports, plan(ports))
     publish = ports.commits.publish
 
-    def after_clean_up(publication) -> None:
+    def clean_up_before_publish(publication) -> None:
         ports.commits.publish = publish
         clean_up(workbench.build_ports("m"))
         maintain(workbench.build_ports("m"), "lake.shop.m_m_tmp")
         publish(publication)
 
-    ports.commits.publish = after_clean_up
+    ports.commits.publish = clean_up_before_publish
     assert merge(ports, batch).outcome == "published"
     assert (read_names(workbench), list_missing_files(workbench)) == ({1: "b", 2: "a"}, [])
 
@@ -219,7 +219,7 @@ def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runn
     (batch,) = stage(ports, plan(ports))
     publish = ports.commits.publish
 
-    def after_everything(publication) -> None:
+    def flush_and_maintain_before_publish(publication) -> None:
         ports.commits.publish = publish
         workbench.flush("m")
         put(workbench, topic, k2=None)
@@ -228,7 +228,7 @@ def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runn
             maintain(workbench.build_ports("m"), table)
         publish(publication)
 
-    ports.commits.publish = after_everything
+    ports.commits.publish = flush_and_maintain_before_publish
     with pytest.raises(PublishedElsewhere):
         merge(ports, batch)
     workbench.drain("m")

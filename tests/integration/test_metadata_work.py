@@ -49,11 +49,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     for verb in ("load_table", "commit_table", "list_tables", "list_namespaces"):
         original = getattr(SqlCatalog, verb)
 
-        def noted(self, *given, _verb=verb, _original=original, **named):
+        def note_call(self, *given, _verb=verb, _original=original, **named):
             counted.note(_verb)
             return _original(self, *given, **named)
 
-        monkeypatch.setattr(SqlCatalog, verb, noted)
+        monkeypatch.setattr(SqlCatalog, verb, note_call)
     return counted
 
 
@@ -100,11 +100,11 @@ def count_requests(monkeypatch: pytest.MonkeyPatch) -> Calls:
     for method, verb in REQUESTS.items():
         original = getattr(SparkConnectClient, method)
 
-        def noted(self, *given, _verb=verb, _original=original, **named):
+        def note_call(self, *given, _verb=verb, _original=original, **named):
             requests.note(_verb)
             return _original(self, *given, **named)
 
-        monkeypatch.setattr(SparkConnectClient, method, noted)
+        monkeypatch.setattr(SparkConnectClient, method, note_call)
     return requests
 
 

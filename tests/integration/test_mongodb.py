@@ -170,23 +170,23 @@ def test_documents_are_inserted_replaced_and_deleted_without_a_row_before(workbe
     metadata = {"collection": "value.source.table"}
     workbench.pipeline("documents", [topic], key=key, value=value, source={"metadata": metadata})
 
-    def change(oid: str, op: str, after: str | None = None) -> tuple[Any, Any]:
+    def build_change(oid: str, op: str, after: str | None = None) -> tuple[Any, Any]:
         source = {"connector": "mongodb", "collection": "orders", "ts_ms": MS}
         return {"id": f'{{"$oid": "{oid}"}}'}, build_debezium_event(op, None, after, source=source)
 
     third = OID[:-1] + "0"
-    workbench.produce(topic, *(change(oid, "r", build_document(oid, 1)) for oid in (OID, OTHER, third)))
+    workbench.produce(topic, *(build_change(oid, "r", build_document(oid, 1)) for oid in (OID, OTHER, third)))
     workbench.flush("documents")
     workbench.produce(
         topic,
-        change(OID, "u", build_document(OID, 2**60)),
-        change(OTHER, "d"),
+        build_change(OID, "u", build_document(OID, 2**60)),
+        build_change(OTHER, "d"),
         ({"id": f'{{"$oid": "{OTHER}"}}'}, None),
         ({"id": f'{{"$oid": "{third}"}}'}, None),
     )
     workbench.flush("documents")
     assert workbench.read_rows("shop.documents") == [build_expected_row(OID, 2**60)]
-    workbench.produce(topic, change(OID, "u"))
+    workbench.produce(topic, build_change(OID, "u"))
     with pytest.raises(BadRecord, match=r"has no after: op=u \(.*set capture\.mode=change_streams_update_full"):
         workbench.flush("documents")
     assert workbench.read_rows("shop.documents") == [build_expected_row(OID, 2**60)], "neither deleted nor emptied"

@@ -82,7 +82,7 @@ def compare(records: Any) -> tuple[set[int], set[int], list[Any]]:
     return set(parsed), parsed.keys() - judged.keys(), wrong
 
 
-def _spell(name: str, token: str) -> bytes:
+def _build_record_with(name: str, token: str) -> bytes:
     parts = (f'"{column}": {token if column == name else json.dumps(value)}' for column, value in ROW.items())
     return f"{{{', '.join(parts)}}}".encode()
 
@@ -104,7 +104,7 @@ def test_usual_records_are_read_plainly_and_others_are_not_judged(spark: Any) ->
     groups = {
         "usual": usual,
         "spelled": [(b"7", text.encode()) for text in SPELLED],
-        "tokens": [(b"7", _spell(column.name, token)) for column in COLUMNS for token in TOKENS],
+        "tokens": [(b"7", _build_record_with(column.name, token)) for column in COLUMNS for token in TOKENS],
         "keys": [(key, json.dumps(ROW).encode()) for key in KEYS] + [(None, json.dumps(ROW).encode()), (None, None)],
     }
     offsets, unusual, wrong = compare(build_frame(spark, [record for group in groups.values() for record in group]))

@@ -301,7 +301,7 @@ def test_route_on_a_text_is_judged_record_by_record(spark) -> None:
     assert results == [("staged",), ("filtered",), ("staged",)]
 
 
-def nest(struct: str, payload: str) -> bytes:
+def render_event(struct: str, payload: str) -> bytes:
     """A change event behind a schema, in which the struct `s` is described as `struct` says."""
     fields = f'[{{"field": "after", "fields": [{{"field": "s", "type": "struct"{struct}}}]}}]'
     return f'{{"schema": {{"fields": {fields}}}, "payload": {payload}}}'.encode()
@@ -313,7 +313,7 @@ def test_number_inside_of_a_struct_is_the_time_that_its_schema_names_else_the_fi
     event = '{"op": "c", "after": {"s": {"at": 1000000, "day": 1}}}'
     named = ', "fields": [{"field": "at", "type": "int64", "name": "io.debezium.time.Timestamp"}]'
     plain = ', "fields": [{"field": "at", "type": "int64"}]'
-    texts = [event.encode(), nest("", event), nest(plain, event), nest(named, event)]
+    texts = [event.encode(), render_event("", event), render_event(plain, event), render_event(named, event)]
     micros, millis = datetime(1970, 1, 1, 0, 0, 1), datetime(1970, 1, 1, 0, 16, 40)
     value_format = ValueFormat("debezium-json", timestamp_unit={"s": "micros"})
     rows = decoding.decode_values(spark, decoding.build_stage_table(value_format, columns), texts)

@@ -67,14 +67,14 @@ def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench
 
 
 def test_constants_of_any_year_are_what_spark_reads(spark) -> None:
-    def constants(kind: PrimitiveType, values: list[int]) -> str:
+    def render_constants(kind: PrimitiveType, values: list[int]) -> str:
         return ", ".join(KeyRange(("at",), kind, value, value, False).bound.ranges[0][0] for value in values)
 
     micros = [-(2**63), -62_135_596_800_000_001, -30_610_224_000_000_001, 253_402_300_800_000_000, 2**63 - 1]
     days = [-(2**31), -719_529, -354_286, 2_932_897, 2**31 - 1]
     instants, local, dates = spark.sql(
-        f"SELECT transform(array({constants(TimestamptzType(), micros)}), t -> unix_micros(t)),"
-        f" transform(array({constants(TimestampType(), micros)}), t -> unix_micros(CAST(t AS TIMESTAMP))),"
-        f" transform(array({constants(DateType(), days)}), d -> unix_date(d))"
+        f"SELECT transform(array({render_constants(TimestamptzType(), micros)}), t -> unix_micros(t)),"
+        f" transform(array({render_constants(TimestampType(), micros)}), t -> unix_micros(CAST(t AS TIMESTAMP))),"
+        f" transform(array({render_constants(DateType(), days)}), d -> unix_date(d))"
     ).head()
     assert (instants, local, dates) == (micros, micros, days)

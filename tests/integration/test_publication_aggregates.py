@@ -12,17 +12,17 @@ def test_word_count_over_an_upsert_topic_follows_each_change_with_retractions(wo
     sql = "SELECT name AS word, count(*) AS frequency FROM {table} GROUP BY name"
     way = Way(workbench, "wordcount", sql=sql, key={"fields": ["word"]}, create={"partitions": 1}, parallelism=1)
 
-    def step(**rows: str | None) -> dict[str, Any]:
+    def flush_and_publish(**rows: str | None) -> dict[str, Any]:
         before = len(way.records())
         way.flush(**rows)
         way.publish()
         return {json.loads(k)["word"]: v and v["frequency"] for k, v in way.records()[before:]}
 
-    assert step(k1="hello", k2="world", k3="hello") == {"hello": 2, "world": 1}
-    assert step(k4="world", k5="flink") == {"world": 2, "flink": 1}
-    assert step(k1="world") == {"hello": 1, "world": 3}, "an update leaves one group and joins another"
-    assert step(k5=None) == {"flink": None}, "a vanished group is a tombstone"
-    assert step(k3=None, k4="hello") == {"world": 2}, "hello lost one and won one: its result is the same"
+    assert flush_and_publish(k1="hello", k2="world", k3="hello") == {"hello": 2, "world": 1}
+    assert flush_and_publish(k4="world", k5="flink") == {"world": 2, "flink": 1}
+    assert flush_and_publish(k1="world") == {"hello": 1, "world": 3}, "an update leaves one group and joins another"
+    assert flush_and_publish(k5=None) == {"flink": None}, "a vanished group is a tombstone"
+    assert flush_and_publish(k3=None, k4="hello") == {"world": 2}, "hello lost one and won one: its result is the same"
 
 
 GROUPED = {

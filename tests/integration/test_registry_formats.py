@@ -57,17 +57,17 @@ def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(w
     written = Writer(registry, topic)
     before, after = (build_classes(build_file(order, MONEY))["shop.Order"] for order in (OLD, NEW))
 
-    def record(id: int, message_value: Any) -> tuple[bytes, Any]:
+    def build_record(id: int, message_value: Any) -> tuple[bytes, Any]:
         return written.message(KEY(id=id), "key"), None if message_value is None else written.message(message_value)
 
     large = 2**64 - 1
     full = {"id": large, "title": "full", "at": AT, "lines": [{"cents": -5}, {}], "marks": {"a": 1}, "note": ""}
     records = [
-        record(1, before(id=1, name="gone")),
-        record(2, before(id=2, name="old")),
-        record(large, after(**full)),
-        record(3, after(id=3)),
-        record(1, None),
+        build_record(1, before(id=1, name="gone")),
+        build_record(2, before(id=2, name="old")),
+        build_record(large, after(**full)),
+        build_record(3, after(id=3)),
+        build_record(1, None),
         (None, written.message(after(id=4, title="keyless"))),
     ]
     workbench.produce(topic, *records)
@@ -84,8 +84,8 @@ def test_messages_of_two_versions_upsert_and_delete_and_bad_ones_are_set_aside(w
         large: {**full, "id": Decimal(large), "marks": [("a", 1)], "lines": [{"cents": -5}, {"cents": 0}]},
     }
     assert [row.id for row in workbench.run_spark_sql("SELECT id FROM lake.shop.messages WHERE lines IS NULL")] == [2]
-    good = record(5, after(id=5, title="good"))
-    key = record(6, None)[0]
+    good = build_record(5, after(id=5, title="good"))
+    key = build_record(6, None)[0]
     workbench.produce(topic, (key, good[1][:6] + b"\x12\x02\xff\xfe"), (b"\x00\x00", good[1]), good)
     with pytest.raises(BadRecord, match=r"offset=6 reason=the value is not a Protobuf message of its schema"):
         workbench.flush("messages")
@@ -110,12 +110,12 @@ def test_json_behind_a_schema_id_takes_its_columns_from_the_registry(workbench, 
     old = {"title": "Order", "type": "object", "properties": {**key["properties"], "tags": properties["tags"]}}
     new = {"title": "Order", "type": "object", "properties": properties}
 
-    def record(id: int, schema: Any, **more: Any) -> tuple[bytes, Any]:
+    def build_record(id: int, schema: Any, **more: Any) -> tuple[bytes, Any]:
         value = None if schema is None else written.object(schema, {"id": id, **more})
         return written.object(key, {"id": id}, "key"), value
 
-    first, second = record(1, old, tags=["a"]), record(2, new, at="2026-01-01T01:02:03.456789Z", tags=[])
-    workbench.produce(topic, first, second, record(3, new, at=None, tags=[]), record(3, None))
+    first, second = build_record(1, old, tags=["a"]), build_record(2, new, at="2026-01-01T01:02:03.456789Z", tags=[])
+    workbench.produce(topic, first, second, build_record(3, new, at=None, tags=[]), build_record(3, None))
     given = {"format": "json", "json": {"registry": registry.url}}
     workbench.pipeline("objects", [topic], key={**given, "fields": ["id"]}, value=given)
     workbench.flush("objects")

@@ -169,14 +169,14 @@ def test_key_is_not_taken_from_a_value_whose_version_lacks_its_field(spark, regi
     keyed = decoding.decode(spark, table, [(b"5", value) for value in values], "reason", "key_struct.id")
     assert keyed == [(None, 5)] * 4  # they have a key of their own
 
-    def event(row: Any) -> Any:
+    def build_event(row: Any) -> Any:
         return build_record(
             ("before", ["null", row]), ("after", ["null", "shop.Order"]), ("op", "string"), name="Event"
         )
 
-    values = [encode_avro(registry, "e-value", event(old), {"before": None, "after": {"name": "a"}, "op": "c"})]
+    values = [encode_avro(registry, "e-value", build_event(old), {"before": None, "after": {"name": "a"}, "op": "c"})]
     after = {"before": None, "after": {"name": "c", "id": 3}, "op": "c"}
-    values += [encode_avro(registry, "e-value", event(new), after)]
+    values += [encode_avro(registry, "e-value", build_event(new), after)]
     options = {"registry": registry.url, "subject": "e-value"}
     table = describe(KeyFormat("json", ("id",)), ValueFormat("debezium-avro", columns, options=options))
     assert decode_values(spark, table, values) == [(lacks.replace("id=1", "id=3"),), (("c", 3),)]

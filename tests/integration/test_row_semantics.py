@@ -45,12 +45,12 @@ def test_row_that_moves_to_another_partition_is_found_and_its_soft_delete_is_rea
     tables = [{"name": "lake.shop.moved", "create": create}, {"name": "lake.shop.marked", **soft}]
     workbench.pipeline("moved", [topic], key=KEY, value=value, tables=tables)
 
-    def row(id, region, day):
+    def build_row(id, region, day):
         return {"id": id}, {"id": id, "region": region, "at": f"2026-01-0{day}T00:00:00Z"}
 
-    workbench.produce(topic, row(1, "north", 1), row(2, "north", 1), row(3, None, 2))
+    workbench.produce(topic, build_row(1, "north", 1), build_row(2, "north", 1), build_row(3, None, 2))
     workbench.flush("moved")
-    workbench.produce(topic, row(1, "south", 2), ({"id": 2}, None), row(3, "east", 3))
+    workbench.produce(topic, build_row(1, "south", 2), ({"id": 2}, None), build_row(3, "east", 3))
     workbench.flush("moved")
     assert [(r["id"], r["region"], r["at"].day) for r in workbench.read_rows("shop.moved")] == [
         (1, "south", 2),
@@ -111,18 +111,18 @@ def test_names_that_need_quoting_work_in_every_statement_of_every_mode(workbench
     key = {"fields": list(KEYS), "schema": render_ddl(KEYS)}
     workbench.pipeline("odd", [topic], tables=tables, key=key, value={"schema": render_ddl((*KEYS, *VALUES))})
 
-    def row(id, mark):
+    def build_row(id, mark):
         return {KEYS[0]: id, KEYS[1]: None, **{name: f"{mark}{name}" for name in VALUES}}
 
-    def record(id, mark):
-        return {name: row(id, mark)[name] for name in KEYS}, mark and row(id, mark)
+    def build_record(id, mark):
+        return {name: build_row(id, mark)[name] for name in KEYS}, mark and build_row(id, mark)
 
-    workbench.produce(topic, *(record(id, "5") for id in "abc"), record("d", None))
+    workbench.produce(topic, *(build_record(id, "5") for id in "abc"), build_record("d", None))
     workbench.flush("odd")
-    workbench.produce(topic, record("a", "7"), record("b", None), record("c", "4"))
+    workbench.produce(topic, build_record("a", "7"), build_record("b", None), build_record("c", "4"))
     workbench.flush("odd")
-    a, b, c, late, flag = row("a", "7"), row("b", "5"), row("c", "5"), row("c", "4"), "_deleted"
-    first, on, off = row("a", "5"), {flag: True}, {flag: False}
+    a, b, c, late, flag = build_row("a", "7"), build_row("b", "5"), build_row("c", "5"), build_row("c", "4"), "_deleted"
+    first, on, off = build_row("a", "5"), {flag: True}, {flag: False}
     expected = {
         "hard": [a, late],
         "upserts": [a, b, late],

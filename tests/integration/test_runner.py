@@ -157,7 +157,7 @@ def test_files_that_come_change_and_go_are_followed(workbench: Any, started: lis
     wait_until(lambda: run.events("failed", "pipeline=first"), "a broken file is told", DEADLINE_SECONDS)
     produce(workbench, first, k4="d")
     file.write_text(text)
-    wait_until(lambda: len(read_table(workbench, "first")) == 4, "the mended file goes on", DEADLINE_SECONDS)
+    wait_until(lambda: len(read_table(workbench, "first")) == 4, "the fixed file goes on", DEADLINE_SECONDS)
     file.unlink()
     produce(workbench, later, k3="z")
     wait_until(lambda: len(read_table(workbench, "later")) == 3, "the other goes on", DEADLINE_SECONDS)

@@ -20,7 +20,7 @@ def build_upsert(id, n, lsn, sub=None, **more):
     return {"id": id}, {"id": id, "n": n, "lsn": lsn, "sub": sub}, more
 
 
-def delete(id, lsn, sub=None):
+def build_delete(id, lsn, sub=None):
     return build_upsert(id, -1, lsn, sub)
 
 
@@ -70,22 +70,22 @@ def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offs
     value = {"format": "debezium-json", "schema": "id BIGINT, name STRING, lsn INT"}
     workbench.pipeline("cdc", [topic], key=KEY, value=value, table={"sequence_by": ["lsn"]})
 
-    def event(op, id, before=None, after=None, **more):
+    def build_event(op, id, before=None, after=None, **more):
         rows = [part and {"id": id, "name": part[0], "lsn": part[1]} for part in (before, after)]
         return {"id": id}, build_debezium_event(op, *rows, **more)
 
     workbench.produce(
         topic,
-        *(event("c", id, after=("a", 5)) for id in (1, 2, 3)),
-        event("u", 3, ("a", 5), ("late", 4), envelope=True),
+        *(build_event("c", id, after=("a", 5)) for id in (1, 2, 3)),
+        build_event("u", 3, ("a", 5), ("late", 4), envelope=True),
     )
     workbench.flush("cdc")
     workbench.produce(
         topic,
-        event("d", 1, before=("a", 9), envelope=True),
-        event("d", 2, before=(None, None)),  # REPLICA IDENTITY DEFAULT: the key alone
+        build_event("d", 1, before=("a", 9), envelope=True),
+        build_event("d", 2, before=(None, None)),  # REPLICA IDENTITY DEFAULT: the key alone
         build_tombstone(2),
-        event("d", 3, before=("a", 4)),
+        build_event("d", 3, before=("a", 4)),
     )
     workbench.flush("cdc")
     assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.cdc")] == [(3, "a")]
@@ -93,8 +93,8 @@ def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offs
     assert remembered == {1: (9, 4), 2: (5, 6), 3: (4, 7)}
     wider = {"format": "debezium-json", "schema": "id BIGINT, name STRING, lsn BIGINT"}
     workbench.pipeline("cdc", [topic], key=KEY, value=wider, table={"sequence_by": ["lsn"]})
-    workbench.produce(topic, event("u", 1, after=("late", 8)), event("u", 2, after=("late", 4)))
-    workbench.produce(topic, event("c", 2, after=("new", 6)), event("c", 1, after=("newer", 2**40)))
+    workbench.produce(topic, build_event("u", 1, after=("late", 8)), build_event("u", 2, after=("late", 4)))
+    workbench.produce(topic, build_event("c", 2, after=("new", 6)), build_event("c", 1, after=("newer", 2**40)))
     workbench.flush("cdc")
     assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.cdc")] == [(1, "newer"), (2, "new"), (3, "a")]
 

@@ -79,7 +79,7 @@ def relay(stack: Any) -> Iterator[Relay]:
         relay_server.close()
 
 
-def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_makes_good(
+def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_recovers(
     workbench: Any, relay: Relay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_retries, "MAX_DOWN_SECONDS", 3.0)
@@ -165,7 +165,7 @@ FROZEN = r"Spark connection=spark_default address=127\.0\.0\.1:\d+ has answered 
 
 
 @pytest.mark.parametrize("job", ["stage", "merge"])
-def test_spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_makes_good(
+def test_spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_recovers(
     own_workbench: Any, frozen: Frozen, job: str
 ) -> None:
     """The server takes connections and requests as before: the kernel does. It goes on when the flush has ended."""

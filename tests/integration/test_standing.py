@@ -209,7 +209,7 @@ def test_table_replaced_by_another_of_its_name_is_told_and_starts_as_a_new_one(t
     assert table.ids == [1, 2]
 
 
-def test_what_others_remove_by_hand_is_told_or_healed(table) -> None:
+def test_what_others_remove_by_hand_is_reported_or_recovered(table) -> None:
     table.flush(1)
     table.sql(f"ALTER TABLE lake.shop.p UNSET TBLPROPERTIES ({', '.join(_list_position_properties(table))})")
     table.flush(2)

@@ -205,10 +205,10 @@ def test_bad_record_fails_the_flush_with_its_place_and_publishes_nothing(workben
     topic = workbench.topic(2)
     workbench.pipeline("strict", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(5,2)"})
 
-    def record(id: int, amount: Any, partition: int = 0):
+    def build_record(id: int, amount: Any, partition: int = 0):
         return {"id": id}, json.dumps({"id": id, "amount": amount}), {"partition": partition}
 
-    workbench.produce(topic, record(1, 1.5), record(2, 2.5, 1), record(3, 3.14159, 1))
+    workbench.produce(topic, build_record(1, 1.5), build_record(2, 2.5, 1), build_record(3, 3.14159, 1))
     with pytest.raises(BadRecord) as caught:
         workbench.flush("strict")
     for part in (f"topic={topic}", "partition=1", "offset=1", "amount", "DECIMAL(5,2)", "nothing was merged"):
@@ -221,13 +221,13 @@ def test_bad_record_fails_the_flush_with_its_place_and_publishes_nothing(workben
 
 def test_schema_corrected_after_a_bad_record_loses_nothing(workbench) -> None:
     topic = workbench.topic()
-    workbench.pipeline("mended", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(5,2)"})
+    workbench.pipeline("fixed", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(5,2)"})
     workbench.produce(topic, ({"id": 1}, {"id": 1, "amount": 1.5}), ({"id": 2}, {"id": 2, "amount": 3.14159}))
     with pytest.raises(BadRecord):
-        workbench.flush("mended")
-    workbench.pipeline("mended", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(10,5)"})
-    workbench.flush("mended")
-    assert [(r["id"], str(r["amount"])) for r in workbench.read_rows("shop.mended")] == [(1, "1.50000"), (2, "3.14159")]
+        workbench.flush("fixed")
+    workbench.pipeline("fixed", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(10,5)"})
+    workbench.flush("fixed")
+    assert [(r["id"], str(r["amount"])) for r in workbench.read_rows("shop.fixed")] == [(1, "1.50000"), (2, "3.14159")]
 
 
 def test_files_for_bigquery_hold_what_was_read_on_a_server_that_writes_for_hive(stack: Any, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ PARTITIONED = {"create": {"partition_by": ["day"]}}
 TRUNCATE = (None, {"before": None, "after": None, "op": "t", "source": {"table": "orders"}, "ts_ms": 1})
 
 
-def put(id: int, name: str) -> tuple[Any, Any]:
+def build_upsert(id: int, name: str) -> tuple[Any, Any]:
     return {"id": id}, build_debezium_event("u", None, {"id": id, "name": name, "day": DAYS[id % 2]})
 
 
@@ -35,15 +35,34 @@ def collect_names(rows: list[dict[str, Any]]) -> dict[int, str]:
 # batches of records, and the rows after the last one; the table holds 1, 2 and 3 before the first
 CASES: dict[str, tuple[list[list[Any]], dict[int, str]]] = {
     "rows before and after it in one batch": (
-        [[put(1, "b"), put(4, "before"), TRUNCATE, put(2, "after"), put(5, "x"), put(5, "y"), build_delete(1)]],
+        [
+            [
+                build_upsert(1, "b"),
+                build_upsert(4, "before"),
+                TRUNCATE,
+                build_upsert(2, "after"),
+                build_upsert(5, "x"),
+                build_upsert(5, "y"),
+                build_delete(1),
+            ]
+        ],
         {2: "after", 5: "y"},
     ),
     "alone": ([[TRUNCATE]], {}),
-    "first of a batch": ([[TRUNCATE, put(1, "new"), put(6, "z"), build_delete(6)]], {1: "new"}),
-    "last of a batch": ([[put(1, "b"), put(7, "z"), build_delete(2), TRUNCATE]], {}),
-    "twice, with rows between them": ([[TRUNCATE, put(8, "between"), TRUNCATE, put(9, "behind")]], {9: "behind"}),
-    "and rows in the batch behind it": ([[put(1, "b"), TRUNCATE], [put(3, "again")]], {3: "again"}),
-    "in two batches": ([[TRUNCATE, put(1, "b"), put(2, "c")], [put(3, "d"), TRUNCATE, put(1, "e")]], {1: "e"}),
+    "first of a batch": ([[TRUNCATE, build_upsert(1, "new"), build_upsert(6, "z"), build_delete(6)]], {1: "new"}),
+    "last of a batch": ([[build_upsert(1, "b"), build_upsert(7, "z"), build_delete(2), TRUNCATE]], {}),
+    "twice, with rows between them": (
+        [[TRUNCATE, build_upsert(8, "between"), TRUNCATE, build_upsert(9, "behind")]],
+        {9: "behind"},
+    ),
+    "and rows in the batch behind it": ([[build_upsert(1, "b"), TRUNCATE], [build_upsert(3, "again")]], {3: "again"}),
+    "in two batches": (
+        [
+            [TRUNCATE, build_upsert(1, "b"), build_upsert(2, "c")],
+            [build_upsert(3, "d"), TRUNCATE, build_upsert(1, "e")],
+        ],
+        {1: "e"},
+    ),
 }
 
 
@@ -52,7 +71,7 @@ def test_truncate_empties_the_table_as_of_its_offset(workbench, case: str) -> No
     batches, expected = CASES[case]
     topic = workbench.topic(1)
     workbench.pipeline("cut", [topic], key=KEY, value=VALUE, table=PARTITIONED)
-    workbench.produce(topic, put(1, "a"), put(2, "a"), put(3, "a"))
+    workbench.produce(topic, build_upsert(1, "a"), build_upsert(2, "a"), build_upsert(3, "a"))
     workbench.flush("cut")
     for batch in batches:
         workbench.produce(topic, *batch)
@@ -64,11 +83,11 @@ def test_truncate_empties_the_table_as_of_its_offset(workbench, case: str) -> No
 def test_truncate_is_told_in_the_result_the_snapshot_and_history(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("told", [topic], key=KEY, value=VALUE, table=PARTITIONED)
-    workbench.produce(topic, put(1, "a"), put(2, "a"), put(3, "a"))
+    workbench.produce(topic, build_upsert(1, "a"), build_upsert(2, "a"), build_upsert(3, "a"))
     workbench.flush("told")
     workbench.produce(topic, build_delete(3))
     workbench.flush("told")
-    workbench.produce(topic, put(4, "b"), TRUNCATE, put(2, "c"))
+    workbench.produce(topic, build_upsert(4, "b"), TRUNCATE, build_upsert(2, "c"))
     (batch,) = workbench.flush("told").published
     assert (batch.written_as, batch.inserted, batch.updated, batch.deleted) == ("truncate", 1, 0, 2)
     assert batch.staged == 3
@@ -85,7 +104,7 @@ def test_truncate_empties_a_table_of_bigquery_too(dwh: Any, case: str) -> None:
     bench = dwh.bench
     topic = bench.topic(1)
     dwh.pipeline("cut", [topic], key=KEY, value=VALUE)
-    bench.produce(topic, put(1, "a"), put(2, "a"), put(3, "a"))
+    bench.produce(topic, build_upsert(1, "a"), build_upsert(2, "a"), build_upsert(3, "a"))
     bench.flush("cut")
     for batch in batches:
         bench.produce(topic, *batch)
@@ -110,13 +129,15 @@ FAULTS = {
 def test_truncate_is_applied_once_whatever_befalls_its_run(workbench, runners) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("trial", [topic], key=KEY, value=VALUE, table=PARTITIONED)
-    workbench.produce(topic, put(1, "a"), put(2, "a"))
+    workbench.produce(topic, build_upsert(1, "a"), build_upsert(2, "a"))
     workbench.flush("trial")
     for number, (point, kind) in enumerate(FAULTS.values()):
-        workbench.produce(topic, put(1, "before"), TRUNCATE, put(2, f"{number}"), put(3 + number, "new"))
+        workbench.produce(
+            topic, build_upsert(1, "before"), TRUNCATE, build_upsert(2, f"{number}"), build_upsert(3 + number, "new")
+        )
         ended = runners.run(workbench.build_environment(), "flush", "trial", at=Point.parse(point), kind=kind)
         assert ended.fault_happened, ended.output
-        workbench.produce(topic, put(1, f"behind {number}"))  # a truncate that came twice would take this row
+        workbench.produce(topic, build_upsert(1, f"behind {number}"))  # a truncate that came twice would take this row
         workbench.drain("trial")
         rows = {1: f"behind {number}", 2: f"{number}", 3 + number: "new"}
         assert collect_names(workbench.read_rows("shop.trial")) == rows
@@ -129,18 +150,18 @@ def test_update_that_leaves_columns_out_keeps_them_of_a_row_behind_the_truncate_
     value = {"format": "ogg-json", "schema": "ID BIGINT, NAME STRING, N INT", "truncate": "apply"}
     workbench.pipeline("ogg", [topic], key={"fields": ["ID"], "schema": "ID BIGINT"}, value=value)
 
-    def operation(kind: str, **row: Any) -> tuple[Any, Any]:
+    def build_operation(kind: str, **row: Any) -> tuple[Any, Any]:
         return None, {"table": "A.B", "op_type": kind, "pos": "1", **({"after": row} if row else {})}
 
-    workbench.produce(topic, operation("I", ID=1, NAME="old", N=1), operation("I", ID=2, NAME="old", N=2))
+    workbench.produce(topic, build_operation("I", ID=1, NAME="old", N=1), build_operation("I", ID=2, NAME="old", N=2))
     workbench.flush("ogg")
     workbench.produce(
         topic,
-        operation("U", ID=2, N=3),
-        operation("T"),
-        operation("I", ID=1, NAME="new", N=4),
-        operation("U", ID=1, N=5),
-        operation("I", ID=3, NAME="other", N=6),
+        build_operation("U", ID=2, N=3),
+        build_operation("T"),
+        build_operation("I", ID=1, NAME="new", N=4),
+        build_operation("U", ID=1, N=5),
+        build_operation("I", ID=3, NAME="other", N=6),
     )
     workbench.flush("ogg")
     assert sorted(tuple(row.values()) for row in workbench.read_rows("shop.ogg")) == [(1, "new", 5), (3, "other", 6)]
@@ -149,10 +170,10 @@ def test_update_that_leaves_columns_out_keeps_them_of_a_row_behind_the_truncate_
 def test_publication_of_a_truncated_table_deletes_the_keys_that_went(workbench) -> None:
     way, source = Way(workbench, "trip"), workbench.topic(1)
     workbench.pipeline("trip", [source], key=KEY, value=VALUE)
-    workbench.produce(source, put(1, "a"), put(2, "a"), put(3, "a"))
+    workbench.produce(source, build_upsert(1, "a"), build_upsert(2, "a"), build_upsert(3, "a"))
     workbench.flush("trip")
     way.publish()
-    workbench.produce(source, put(4, "b"), TRUNCATE, put(2, "c"), put(5, "c"))
+    workbench.produce(source, build_upsert(4, "b"), TRUNCATE, build_upsert(2, "c"), build_upsert(5, "c"))
     workbench.flush("trip")
     result = way.publish()
     assert (result.inserted, result.updated, result.deleted) == (1, 1, 2)

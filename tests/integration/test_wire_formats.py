@@ -132,15 +132,21 @@ def test_keys_and_values_with_headers_upsert_and_delete_and_dead_letters_keep_bo
     written = Writer(registry, topic, schema_id_serializer=header_schema_id_serializer)
     keyed = {**OLD, "name": "Key"}
 
-    def sent(id: int, note: str | None) -> tuple[bytes, bytes | None, dict[str, Any]]:
+    def encode_record(id: int, note: str | None) -> tuple[bytes, bytes | None, dict[str, Any]]:
         key, headers = written.avro(keyed, {"id": id}, "key")
         value, more = written.avro(NEW, {"id": id, "note": note}) if note else (None, [])
         return key, value, {"headers": [*headers, *more]}
 
-    key, value, options = sent(4, "bad")
+    key, value, options = encode_record(4, "bad")
     strange = {"headers": [(name, b"\x01" + bytes(16)) for name, _ in options["headers"]]}
     workbench.produce(
-        topic, sent(1, "a"), sent(2, "b"), sent(1, "c"), sent(2, None), (key, value, strange), sent(3, "d")
+        topic,
+        encode_record(1, "a"),
+        encode_record(2, "b"),
+        encode_record(1, "c"),
+        encode_record(2, None),
+        (key, value, strange),
+        encode_record(3, "d"),
     )
     given = {"format": "avro", "avro": {"registry": registry.url, "wire_format": "confluent-header"}}
     tolerant = {"errors": {"tolerance": "all"}}
@@ -221,23 +227,31 @@ def test_record_types_of_one_topic_are_read_each_into_its_table(workbench, spark
     named = names.topic_record_subject_name_strategy if is_topic else names.record_subject_name_strategy
     written = Writer(registry, topic, subject_name_strategy=named)
 
-    def sent(id: int, schema: Any, **more: Any) -> tuple[str, bytes]:
+    def encode_record(id: int, schema: Any, **more: Any) -> tuple[str, bytes]:
         return json.dumps({"id": id}), written.avro(schema, {"id": id, **more} if schema is not AUDIT else more)[0]
 
-    def value(*records: str, ignored: tuple[str, ...] = ()) -> dict[str, Any]:
+    def build_value(*records: str, ignored: tuple[str, ...] = ()) -> dict[str, Any]:
         avro = {"registry": registry.url, "subject_name_strategy": strategy, "records": list(records)}
         return {"format": "avro", "avro": {**avro, **({"ignored_records": list(ignored)} if ignored else {})}}
 
     workbench.produce(
-        topic, sent(1, OLD), sent(2, REFUND, cents=5), sent(3, NEW, note="c"), sent(1, REFUND, cents=7),
-        sent(9, AUDIT, who="x"),
+        topic, encode_record(1, OLD), encode_record(2, REFUND, cents=5), encode_record(3, NEW, note="c"),
+        encode_record(1, REFUND, cents=7), encode_record(9, AUDIT, who="x"),
     )  # fmt: skip
     key = {"fields": ["id"], "schema": "id BIGINT"}
     tables = [
-        {"name": "lake.shop.orders", "key": key, "value": value("shop.Order", ignored=("shop.Refund", "shop.Audit"))},
-        {"name": "lake.shop.both", "key": key, "value": value("shop.Order", "shop.Refund", ignored=("shop.Audit",))},
+        {
+            "name": "lake.shop.orders",
+            "key": key,
+            "value": build_value("shop.Order", ignored=("shop.Refund", "shop.Audit")),
+        },
+        {
+            "name": "lake.shop.both",
+            "key": key,
+            "value": build_value("shop.Order", "shop.Refund", ignored=("shop.Audit",)),
+        },
     ]
-    workbench.pipeline("types", [topic], key=key, value=value("shop.Order"), tables=tables)
+    workbench.pipeline("types", [topic], key=key, value=build_value("shop.Order"), tables=tables)
     assert not any(
         can_keep_last_per_key(p, table) for p in [workbench.build_ports("types").pipeline] for table in p.tables
     )
@@ -249,7 +263,7 @@ def test_record_types_of_one_topic_are_read_each_into_its_table(workbench, spark
         {"id": 3, "note": "c", "cents": None},
     ]
     assert sorted(workbench.read_rows("shop.both"), key=lambda row: row["id"]) == both
-    strict = value("shop.Order", ignored=("shop.Refund",))["avro"]
+    strict = build_value("shop.Order", ignored=("shop.Refund",))["avro"]
     audit, _ = written.avro(AUDIT, {"who": "x"})
     (reason,) = decode_values(spark, build_table(strict, topics=(topic,)), [audit])
     assert re.fullmatch(rf"the value has schema id=\d+, {UNKNOWN}", reason)

@@ -59,7 +59,7 @@ def test_database_that_goes_away_under_running_flushes_loses_no_row(land: Land, 
 
 
 def test_database_that_is_away_for_minutes_under_running_flushes_loses_no_row(land: Land) -> None:
-    """Nobody starts anything again but what keeps the services: what the run does is the next one's to mend."""
+    """Only the services are started again. The next run recovers what this one could not do."""
     with land.keep_producing():
         with ExitStack() as outage:
             with land.catch_task("orders", "merge") as task:

@@ -42,8 +42,8 @@ def test_newer_airflow_goes_on_with_all_that_the_one_before_left_under_way(land:
     migrate(land)
     land.install(ROOT)
     assert land.airflow.get("version")["version"] == NEWER
-    runs.finish(land, under_way)
-    runs.mend_the_failed_one(land)
+    runs.finish_runs(land, under_way)
+    runs.fix_the_failed_pipeline(land)
     wait_until(
         lambda: land.list_triggers() == {runs.NEW_BACKLOG}, "the trigger that waits for records", DEADLINE_SECONDS
     )

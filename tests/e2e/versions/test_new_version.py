@@ -31,8 +31,8 @@ def test_new_version_goes_on_with_all_that_the_one_before_left_under_way(land: L
     assert land.list_triggers() == OLD_TRIGGERS
 
     land.install(ROOT)
-    finish(land, under_way)
-    mend_the_failed_one(land)
+    finish_runs(land, under_way)
+    fix_the_failed_pipeline(land)
     wait_until(lambda: land.list_triggers() == {NEW_BACKLOG}, "the new trigger alone", DEADLINE_SECONDS)
     flush_changes(land, 3)
     move_into_fleet(land)
@@ -113,7 +113,7 @@ def stop_in_the_middle(land: Land) -> dict[str, str]:
     return runs
 
 
-def finish(land: Land, under_way: dict[str, str]) -> None:
+def finish_runs(land: Land, under_way: dict[str, str]) -> None:
     """All that was under way goes on behind the start of another version, but for the run that had failed."""
     land.airflow.resize_pool(POOL, LAKE_SLOTS)
     for name in ("orders", "pairs"):
@@ -129,7 +129,7 @@ def finish(land: Land, under_way: dict[str, str]) -> None:
     expect_rows(land, "what was under way, but for the pipeline that failed", but_for=("odd",))
 
 
-def mend_the_failed_one(land: Land) -> None:
+def fix_the_failed_pipeline(land: Land) -> None:
     """It fails for the same reason, in one sentence, until its file says what becomes of bad records."""
     again = land.airflow.trigger(find_dag("odd"))
     assert land.airflow.await_run(find_dag("odd"), again, DEADLINE_SECONDS) == "failed"
