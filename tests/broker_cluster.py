@@ -144,7 +144,9 @@ class BrokerCluster:
         new = NewTopic(name, num_partitions=len(replicas), replica_assignment=list(replicas), config=config)
         admin = self.open_admin()
         admin.create_topics([new])[name].result(30)
-        wait_until(lambda: self.leaders(name) == [replica[0] for replica in replicas], f"topic={name} has its leaders")
+        wait_until(
+            lambda: self.list_leaders(name) == [replica[0] for replica in replicas], f"topic={name} has its leaders"
+        )
         return name
 
     def configure(self, topic: str, **config: str) -> None:
@@ -154,21 +156,21 @@ class BrokerCluster:
         admin = self.open_admin()
         admin.incremental_alter_configs([resource])[resource].result(30)
 
-    def leaders(self, topic: str) -> list[int]:
+    def list_leaders(self, topic: str) -> list[int]:
         """The broker that leads each partition; -1 for none."""
-        return [partition.leader for partition in self._partitions(topic)]
+        return [partition.leader for partition in self._list_partitions(topic)]
 
-    def in_sync(self, topic: str) -> list[list[int]]:
+    def list_in_sync(self, topic: str) -> list[list[int]]:
         """The replicas of each partition that have all of its records."""
-        return [sorted(partition.isrs) for partition in self._partitions(topic)]
+        return [sorted(partition.isrs) for partition in self._list_partitions(topic)]
 
-    def _partitions(self, topic: str) -> list[Any]:
+    def _list_partitions(self, topic: str) -> list[Any]:
         partitions = self.open_admin().list_topics(topic, timeout=30).topics[topic].partitions
         return [partitions[number] for number in sorted(partitions)]
 
     def read_ends(self, topic: str) -> list[int]:
         """The end of each partition's log, as a reader sees it."""
-        places = [TopicPartition(topic, number) for number in range(len(self._partitions(topic)))]
+        places = [TopicPartition(topic, number) for number in range(len(self._list_partitions(topic)))]
         admin = self.open_admin()
         offsets = admin.list_offsets({place: OffsetSpec.latest() for place in places}, request_timeout=30)
         return [offsets[place].result(60).offset for place in places]

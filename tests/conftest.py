@@ -316,7 +316,7 @@ class Workbench:
         name = name or make_unique_name()
         new = NewTopic(name, partitions, config=config)  # as many replicas as the stack has brokers
         self.admin.create_topics([new])[name].result(30)
-        wait_until(lambda: self._answers(name, partitions), f"topic={name} exists")
+        wait_until(lambda: self._is_answering(name, partitions), f"topic={name} exists")
         return name
 
     def recreate(self, topic: str, partitions: int = 1, **config: str) -> None:
@@ -329,7 +329,7 @@ class Workbench:
         from confluent_kafka.admin import NewPartitions
 
         self.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
-        wait_until(lambda: self._answers(topic, partitions), f"topic={topic} has grown")
+        wait_until(lambda: self._is_answering(topic, partitions), f"topic={topic} has grown")
 
     def retain_from(self, topic: str, offset: int, partition: int = 0) -> None:
         from confluent_kafka import TopicPartition
@@ -337,7 +337,7 @@ class Workbench:
         place = TopicPartition(topic, partition, offset)
         self.admin.delete_records([place])[place].result(30)
 
-    def _answers(self, topic: str, partitions: int) -> bool:
+    def _is_answering(self, topic: str, partitions: int) -> bool:
         """Whether every partition has a leader that answers: the metadata knows them a moment earlier."""
         from confluent_kafka import KafkaException, TopicPartition
         from confluent_kafka.admin import AdminClient, OffsetSpec

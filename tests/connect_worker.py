@@ -52,12 +52,12 @@ class ConnectWorker:
     def check(self) -> None:
         """An error with the worker's own words once it, or one of its connectors, has failed."""
         assert self._process.poll() is None, self.log.read_text()[-4000:]
-        states = [self._state(url) for url in self._urls]
+        states = [self._read_state(url) for url in self._urls]
         parts = [part for state in states for part in (state.get("connector", {}), *state.get("tasks", ()))]
         failed = [part for part in parts if part.get("state") == "FAILED"]
         assert not failed, failed
 
-    def _state(self, url: str) -> Any:
+    def _read_state(self, url: str) -> Any:
         try:
             with urlopen(url, timeout=10) as answer:
                 return json.load(answer)

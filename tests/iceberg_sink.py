@@ -32,11 +32,11 @@ class IcebergSink:
         self.sent = dict.fromkeys(((t, p) for t in self.topics for p in (0, 1)), 0)
         schema = Schema(*FIELDS)
         spec = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "_kafka_metadata_topic"))
-        catalog = self._catalog()
+        catalog = self._load_catalog()
         catalog.create_namespace("shop")
         catalog.create_table(TABLE, schema, partition_spec=spec, properties={"format-version": "2"})
 
-    def _catalog(self) -> Any:
+    def _load_catalog(self) -> Any:
         from pyiceberg.catalog import load_catalog
 
         return load_catalog("lake", **self.bench.properties)
@@ -90,7 +90,7 @@ class IcebergSink:
             "kafka.connect.commit-id": "c",
             "kafka.connect.valid-through-ts": "2026-01-01T00:00:00Z",
         }
-        table = self._catalog().load_table(TABLE)
+        table = self._load_catalog().load_table(TABLE)
         table.append(pa.Table.from_pylist(rows, schema=table.schema().as_arrow()), snapshot_properties=notes)
         self.commit_group(f"{GROUP}-coord", {self.control: offsets})
 
@@ -102,6 +102,6 @@ class IcebergSink:
         client.commit(offsets=places, asynchronous=False)
         client.close()
 
-    def places(self) -> list[tuple[str, int, int]]:
+    def read_places(self) -> list[tuple[str, int, int]]:
         """Where the table's rows come from, each as often as it is there."""
         return sorted(tuple(row[name] for name in PLACE) for row in self.bench.read_rows(TABLE))

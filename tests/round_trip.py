@@ -19,7 +19,7 @@ class Way:
         self.workbench, self.name = workbench, name
         self.source, self.topic = workbench.topic(), f"out-{workbench.topic()}"
         workbench.pipeline(name, [self.source], key=KEY, value=VALUE, maintenance=EAGER)
-        self.publication(**publication)
+        self.write_publication(**publication)
 
     @classmethod
     def over(cls, other: "Way", name: str, **publication: Any) -> "Way":
@@ -27,10 +27,10 @@ class Way:
         round_trip = cls.__new__(cls)
         round_trip.workbench, round_trip.name, round_trip.source = other.workbench, name, other.source
         round_trip.topic = f"out-{round_trip.workbench.topic()}"
-        round_trip.publication(table=f"lake.shop.{other.name}", **publication)
+        round_trip.write_publication(table=f"lake.shop.{other.name}", **publication)
         return round_trip
 
-    def publication(self, **options: Any) -> None:
+    def write_publication(self, **options: Any) -> None:
         content = {"table": f"lake.shop.{self.name}", "topic": self.topic, "key": {"fields": ["id"]}}
         content["state_topic"] = f"{self.topic}-state"  # of this run, also on servers that are kept up
         folder = self.workbench.include / "publications"
@@ -47,7 +47,7 @@ class Way:
     def publish(self, **words: Any) -> Any:
         return publish(self.build_ports(), **words)
 
-    def status(self) -> PublicationStatus:
+    def read_status(self) -> PublicationStatus:
         return read_publication_status(self.build_ports())
 
     def flush(self, **rows: str | None) -> None:
@@ -60,16 +60,16 @@ class Way:
         self.workbench.produce(self.source, *records)
         self.workbench.flush(self.name)
 
-    def records(self, topic: str | None = None) -> list[tuple[str, Any]]:
+    def read_records(self, topic: str | None = None) -> list[tuple[str, Any]]:
         return [
             (m.key().decode(), m.value() and json.loads(m.value())) for m in read(self.workbench, topic or self.topic)
         ]
 
-    def latest(self) -> dict[str, Any]:
+    def read_latest(self) -> dict[str, Any]:
         """What a reader holds that keeps the last value of each key."""
-        return {key: value for key, value in dict(self.records()).items() if value is not None}
+        return {key: value for key, value in dict(self.read_records()).items() if value is not None}
 
-    def table(self) -> dict[str, Any]:
+    def read_table(self) -> dict[str, Any]:
         rows = self.workbench.read_rows(f"shop.{self.name}")
         text_rows = [{**r, "price": float(r["price"]), "at": r["at"].strftime("%Y-%m-%dT%H:%M:%S.%fZ")} for r in rows]
         return {json.dumps({"id": row["id"]}, separators=(",", ":")): row for row in text_rows}

@@ -49,34 +49,34 @@ class SparkServer:
             targets[os.path.realpath(entry)] += 1
         return targets[path] if path else targets.total()
 
-    def entries(self) -> int:
+    def count_entries(self) -> int:
         """Files and folders, but for the 64 of two digits among which Spark spreads the files of its blocks."""
         names = [name for _, folders, files in os.walk(self.folder) for name in (*folders, *files)]
         return sum(len(name) > BLOCK_FOLDER for name in names)
 
     def count(self, connections: int) -> Counts:
         self._ask("GC.run")  # Spark's cleaner then removes what shuffles and broadcasts left
-        instances, live = self._instances()
+        instances, live = self._count_instances()
         return Counts(
             connections=connections,
             descriptors=self.open_files(),
             threads=self.process.num_threads(),
-            entries=self.entries(),
+            entries=self.count_entries(),
             sessions=instances.get(SESSION, 0),
             executions=instances.get(EXECUTION, 0),
             allocators=instances.get(ALLOCATOR, 0),
             live_megabytes=live // 1_000_000,
-            metaspace_megabytes=self._metaspace(),
+            metaspace_megabytes=self._read_metaspace(),
             resident_megabytes=self.process.memory_info().rss // 1_000_000,
         )
 
-    def _instances(self) -> tuple[dict[str, int], int]:
+    def _count_instances(self) -> tuple[dict[str, int], int]:
         """Live objects by class, and the bytes of all: the histogram collects garbage first."""
         lines = [line.split() for line in self._ask("GC.class_histogram").splitlines()]
         class_counts = {words[3]: int(words[1]) for words in lines if len(words) >= 4 and words[0].endswith(":")}
         return class_counts, next(int(words[2]) for words in lines if words and words[0] == "Total")
 
-    def _metaspace(self) -> int:
+    def _read_metaspace(self) -> int:
         used = re.search(r"Metaspace\s+used (\d+)K", self._ask("GC.heap_info"))
         assert used
         return int(used.group(1)) * 1024 // 1_000_000

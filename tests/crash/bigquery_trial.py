@@ -81,12 +81,12 @@ class Trial:
     def _check(self) -> None:
         bench = self.dwh.bench
         bench.drain(self.name)
-        assert self._pairs("last") == sorted(self.last.items())
-        assert self._pairs("every") == sorted(self.all)
+        assert self._read_pairs("last") == sorted(self.last.items())
+        assert self._read_pairs("every") == sorted(self.all)
         for table in ("last", "every"):
             assert self.dwh.read_rows(f"{table}_{self.name}_tmp") == []
         assert self.dwh.list_staging_files() == []
         assert bench.committed(self.name) == bench.read_ends(self.topic)
 
-    def _pairs(self, table: str) -> list[tuple[int, str]]:
+    def _read_pairs(self, table: str) -> list[tuple[int, str]]:
         return sorted((row["id"], row["name"]) for row in self.dwh.read_rows(table))

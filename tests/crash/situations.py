@@ -55,7 +55,7 @@ class FirstBatch:
         return trial
 
     def list_points(self) -> list[Point]:
-        return self._begin(0).points()
+        return self._begin(0).list_points()
 
     def meet(self, number: int, at: Point, kind: str) -> None:
         self._begin(number).flush_with_fault(at, kind)
@@ -87,6 +87,6 @@ Situation = LaterBatch | FirstBatch | Recovery
 def _list_common_points(trial: Trial, begin: Callable[[int], None]) -> list[Point]:
     """The points that two runs pass, one after the other: the first clean-up has more files to remove than others."""
     begin(1)
-    first = set(trial.points())
+    first = set(trial.list_points())
     begin(2)
-    return [point for point in trial.points() if point in first]
+    return [point for point in trial.list_points() if point in first]

@@ -46,7 +46,7 @@ class Trial:
         """Flush in its own process, in which the fault happens."""
         return self.runners.run(self.workbench.build_environment(), "flush", self.name, at=at, kind=kind)
 
-    def points(self) -> list[Point]:
+    def list_points(self) -> list[Point]:
         """The points of one uninterrupted flush."""
         process = self.runners.start(self.workbench.build_environment(), "flush", self.name)
         outcome = process.wait_for_end()

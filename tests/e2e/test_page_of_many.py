@@ -69,9 +69,9 @@ class Many:
     def __init__(self) -> None:
         world = World()
         world.clock.ms = int(time.time() * 1000) - HOUR_MS  # ages on the page are those of a morning, not of decades
-        self._sources = {name: self._source(world, name) for name in NAMES}
+        self._sources = {name: self._build_source(world, name) for name in NAMES}
 
-    def _source(self, world: World, name: str) -> PipelineContext:
+    def _build_source(self, world: World, name: str) -> PipelineContext:
         world.broker.create(name, PARTITIONS if name == WIDE else 2)
         for partition in (0, 1):
             world.broker.produce(name, {"id": str(partition)}, {"id": "a", "name": "x"}, partition=partition)

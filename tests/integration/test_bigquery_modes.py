@@ -75,7 +75,7 @@ class Bench:
     def flush(self, records: Sequence[Record]) -> str:
         """Stage and publish one batch; the script."""
         number, client = next(self.batches), self.hands.client
-        staged = [self._staged(record, number) for record in records]
+        staged = [self._build_staged_row(record, number) for record in records]
         target = client.get_table(f"{PROJECT}.shop.orders_shop_tmp")
         from google.cloud.bigquery import LoadJobConfig
 
@@ -89,16 +89,16 @@ class Bench:
         )  # fmt: skip
         script = render_transaction(
             self.sql, positions=POSITIONS, pipeline="shop", version=number, attempt=f"a{number}", properties={},
-            statements=render_merge_statements(self.ports, self.table, batch, "b"), audits=self._audits(batch),
+            statements=render_merge_statements(self.ports, self.table, batch, "b"), audits=self._render_audits(batch),
         )  # fmt: skip
         client.query(script).result()
         return script
 
-    def _audits(self, batch: StagedBatch) -> list[tuple[str, str]]:
+    def _render_audits(self, batch: StagedBatch) -> list[tuple[str, str]]:
         audits = prepare_audits(self.ports, self.table, batch, "b", batch.attempt)
         return list(zip(audits.request.questions, audits.texts, strict=True)) if audits else []
 
-    def _staged(self, record: Record, number: int) -> dict[str, Any]:
+    def _build_staged_row(self, record: Record, number: int) -> dict[str, Any]:
         offset = next(self.offsets)
         at = (record.timestamp or DAY + timedelta(seconds=offset)).isoformat()
         more = {"sequence": record.sequence} if self.table.sequence_by else {}

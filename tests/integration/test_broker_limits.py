@@ -128,10 +128,10 @@ def test_time_that_the_topic_refuses_is_told_with_its_row_and_published_once_it_
     for _ in range(2):
         with pytest.raises(BadRecord, match=r'key=\{"id":2\}: the brokers refuse its time: INVALID_TIMESTAMP; widen'):
             way.publish()
-    assert way.latest() == {}
+    assert way.read_latest() == {}
     way.flush(k2="near")
     way.publish(resynchronise=True)
-    assert way.latest() == way.table()
+    assert way.read_latest() == way.read_table()
 
 
 def read_rows(bench: Workbench, table: str) -> dict[int, dict[str, Any]]:
@@ -164,9 +164,9 @@ def test_row_that_is_larger_than_its_topic_takes_is_published_once_it_does(workb
         way.publish()
     let_topic_take(workbench, way.topic, BYTES_AT_MOST)
     way.publish()
-    assert way.latest() == way.table()
-    assert way.table()['{"id":2}']["name"] == large
-    changed = Counter(key for key, _ in way.records())
+    assert way.read_latest() == way.read_table()
+    assert way.read_table()['{"id":2}']["name"] == large
+    changed = Counter(key for key, _ in way.read_records())
     assert changed == {f'{{"id":{id}}}': times for id, times in {1: 2, 2: 2, 3: 2, 4: 1, 5: 1}.items()}, "each once"
 
 

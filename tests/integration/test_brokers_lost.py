@@ -83,7 +83,7 @@ def test_log_that_a_leader_without_the_newest_records_has_cut_is_told_also_when_
     cluster.configure("__consumer_offsets", **ONE_IS_ENOUGH)  # made by that flush
     for follower in (3, 2):
         cluster.stop(follower)
-    wait_until(lambda: cluster.in_sync(cut) == [[1], [1]], "the leader is alone")
+    wait_until(lambda: cluster.list_in_sync(cut) == [[1], [1]], "the leader is alone")
     produce(bench, cut, 0, 3, 4, 5)
     flush_in_time(bench, "cut")
     assert read_ids(bench, "cut_0") == [1, 2, 3, 4, 5, 11]
@@ -91,7 +91,7 @@ def test_log_that_a_leader_without_the_newest_records_has_cut_is_told_also_when_
     cluster.kill(1)
     for follower in (2, 3):
         cluster.start(follower)
-    wait_until(lambda: {*cluster.leaders(cut), *cluster.leaders(intact)} <= {2, 3}, "a follower leads")
+    wait_until(lambda: {*cluster.list_leaders(cut), *cluster.list_leaders(intact)} <= {2, 3}, "a follower leads")
     assert cluster.read_ends(cut) == [2, 1]
     produce(bench, intact, 0, 22)
     assert read_command(flush_and_be_told(bench, cut)) == {cut: {"0": 2}}
@@ -112,7 +112,7 @@ def test_log_that_a_leader_without_the_newest_records_has_cut_is_told_also_when_
     bench.drain("cut")
     assert read_ids(bench, "cut_0") == [1, 2, 3, 4, 5, 6, 7, 8, 9, 11]
     cluster.start(1)
-    wait_until(lambda: cluster.in_sync(cut) == [[1, 2, 3]] * 2, "all have everything")
+    wait_until(lambda: cluster.list_in_sync(cut) == [[1, 2, 3]] * 2, "all have everything")
     cluster.stop(2)  # whoever leads now has all of it
     produce(bench, cut, 0, 10)
     flush_in_time(bench, "cut")
@@ -148,7 +148,7 @@ def test_partition_whose_only_replica_is_away_holds_up_its_own_table_alone_and_l
         produce(bench, topic, 0, 10 * number + 3)
         produce(bench, topic, 1, 10 * number + 4)
     cluster.kill(3)
-    wait_until(lambda: 3 not in cluster.leaders(replicated), "the others lead")
+    wait_until(lambda: 3 not in cluster.list_leaders(replicated), "the others lead")
     with pytest.raises(SomeTablesDelayed) as caught:
         bench.flush("single")
     assert f"no offset is known now of topic={single} partition=1: it has no leader that answers" in str(caught.value)
@@ -190,12 +190,14 @@ def test_broker_that_is_lost_for_good_is_missed_by_no_flush_no_group_and_no_tran
         assert bench.committed("lost") == bench.read_ends(*topics)
     way.flush(k1="a2", k3="c")
     way.publish()
-    assert way.latest() == way.table()
+    assert way.read_latest() == way.read_table()
     process = bench.run_process("flush", "lost")
     assert process.returncode == 0, process.stderr
 
     cluster.replace(1)
-    wait_until(lambda: all(cluster.in_sync(topic) == [[1, 2, 3]] * 2 for topic in topics), "the new one has everything")
+    wait_until(
+        lambda: all(cluster.list_in_sync(topic) == [[1, 2, 3]] * 2 for topic in topics), "the new one has everything"
+    )
     for topic in topics:
         produce(bench, topic, 1, 7)
     flush_in_time(bench, "lost")
@@ -229,12 +231,12 @@ def test_flushes_go_on_while_brokers_are_restarted_one_after_another(
         flush_some("election")
         cluster.start(number)
         flush_some("restart")
-        wait_until(lambda: all(cluster.in_sync(t) == [[1, 2, 3]] * 2 for t in topics), "all have everything")
+        wait_until(lambda: all(cluster.list_in_sync(t) == [[1, 2, 3]] * 2 for t in topics), "all have everything")
     for number in NUMBERS:
         cluster.kill(number)
         flush_some("kill")
         cluster.start(number)
-        wait_until(lambda: all(cluster.in_sync(t) == [[1, 2, 3]] * 2 for t in topics), "all have everything")
+        wait_until(lambda: all(cluster.list_in_sync(t) == [[1, 2, 3]] * 2 for t in topics), "all have everything")
     for table in ("rolling_0", "rolling_1"):
         assert read_ids(bench, table) == list(range(sent))
     rounded_durations = {

@@ -45,16 +45,16 @@ class Source:
 
         A slot becomes active when the snapshot is over.
         """
-        wait_until(lambda: self._slots("active"), "both connectors stream")
+        wait_until(lambda: self._has_slots("active"), "both connectors stream")
         ((written,),) = self.database.read_rows("SELECT pg_current_wal_lsn()")
 
         def is_sent() -> bool:
             self.database.execute("UPDATE mark SET n = n + 1", "UPDATE odd SET mark = mark + 1 WHERE id = 0")
-            return self._slots(f"confirmed_flush_lsn > '{written}'")
+            return self._has_slots(f"confirmed_flush_lsn > '{written}'")
 
         wait_until(is_sent, "both connectors have sent everything")
 
-    def _slots(self, condition: str) -> bool:
+    def _has_slots(self, condition: str) -> bool:
         self.worker.check()
         return self.database.read_rows(f"SELECT count(*) FROM pg_replication_slots WHERE {condition}") == [(2,)]
 

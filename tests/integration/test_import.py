@@ -48,7 +48,7 @@ def test_iceberg_sink_is_switched_under_live_data(workbench: Any, sink: IcebergS
         ended.set()
         live.join()
     workbench.drain("events")
-    assert sink.places() == sorted((t, p, n) for (t, p), end in sink.sent.items() for n in range(end))
+    assert sink.read_places() == sorted((t, p, n) for (t, p), end in sink.sent.items() for n in range(end))
     assert workbench.committed("events") == {t: {p: sink.sent[t, p] for p in (0, 1)} for t in sink.topics}
     newest = workbench.read_rows(TABLE)[-1]
     assert newest["_kafka_metadata_timestamp"] is not None

@@ -40,7 +40,7 @@ class RunningSink(IcebergSink):
 
         def has_all_rows() -> bool:
             worker.check()
-            return len(self.places()) >= count
+            return len(self.read_places()) >= count
 
         try:
             wait_until(has_all_rows, f"the sink has written {count} rows")
@@ -73,7 +73,7 @@ def test_real_sink_is_switched_under_live_data(workbench: Any) -> None:
             assert "not committed" in process.stderr, process.stderr
         assert answer, "the sink never stopped with all of its files in the table"
         assert answer["position"]["state"] == "exact"
-        written = sink.places()
+        written = sink.read_places()
         begun = {
             topic: {int(p): at for p, at in parts.items()} for topic, parts in answer["position"]["offsets"].items()
         }
@@ -85,8 +85,8 @@ def test_real_sink_is_switched_under_live_data(workbench: Any) -> None:
         ended.set()
         live.join()
     workbench.drain("events")
-    assert sink.places() == sorted((t, p, n) for (t, p), end in sink.sent.items() for n in range(end))
-    assert len(sink.places()) > len(written)
+    assert sink.read_places() == sorted((t, p, n) for (t, p), end in sink.sent.items() for n in range(end))
+    assert len(sink.read_places()) > len(written)
     by_place = {
         tuple(row[f"_kafka_metadata_{word}"] for word in ("topic", "partition", "offset")): row["name"]
         for row in workbench.read_rows(TABLE)

@@ -13,10 +13,10 @@ def test_word_count_over_an_upsert_topic_follows_each_change_with_retractions(wo
     way = Way(workbench, "wordcount", sql=sql, key={"fields": ["word"]}, create={"partitions": 1}, parallelism=1)
 
     def flush_and_publish(**rows: str | None) -> dict[str, Any]:
-        before = len(way.records())
+        before = len(way.read_records())
         way.flush(**rows)
         way.publish()
-        return {json.loads(k)["word"]: v and v["frequency"] for k, v in way.records()[before:]}
+        return {json.loads(k)["word"]: v and v["frequency"] for k, v in way.read_records()[before:]}
 
     assert flush_and_publish(k1="hello", k2="world", k3="hello") == {"hello": 2, "world": 1}
     assert flush_and_publish(k4="world", k5="flink") == {"world": 2, "flink": 1}
@@ -48,10 +48,10 @@ def test_windows_and_a_global_aggregate_equal_recomputing_all(workbench, kind: s
     groups.publish()
     for rows in [{**CHANGES[0], **CHANGES[1]}] if kind == AT_ONCE else CHANGES:
         way.flush(**rows)
-        before = len(groups.records())
+        before = len(groups.read_records())
         groups.publish()
-        assert {k: v["n"] for k, v in groups.latest().items()} == compute_aggregate(workbench, sql)
-        produced = [k for k, _ in groups.records()[before:]]
+        assert {k: v["n"] for k, v in groups.read_latest().items()} == compute_aggregate(workbench, sql)
+        produced = [k for k, _ in groups.read_records()[before:]]
         assert len(produced) == len(set(produced))
     if kind == "whole":
         assert len(read(workbench, groups.topic)) == 2, "the second change leaves three names as they were"

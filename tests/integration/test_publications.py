@@ -83,7 +83,7 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
     way.flush(k1="a", k2="b", k3="c", k4="d")
     first = way.publish()
     assert (first.inserted, first.updated, first.deleted, first.from_snapshot_id) == (4, 0, 0, None)
-    assert way.latest() == way.table()
+    assert way.read_latest() == way.read_table()
     with pytest.raises(NothingToDo):
         way.publish()
     first_snapshot = load_table(way).current_snapshot().snapshot_id
@@ -91,32 +91,32 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
     with load_table(way).transaction() as transaction:
         transaction.set_properties({"write.delete.mode": "copy-on-write"})  # for PyIceberg alone
     write_rows(load_table(way), build_rows(k1="a2", k2="b2", k5="e"), "id <= 2")
-    middle, before = load_table(way).current_snapshot().snapshot_id, way.status()
+    middle, before = load_table(way).current_snapshot().snapshot_id, way.read_status()
     assert (before.snapshots_behind, before.rows_behind >= 3) == (2, True)
     workbench.run_spark_sql(
         "CALL lake.system.rewrite_data_files(table => 'shop.roundtrip', options => map('rewrite-all', 'true'))"
     )
-    status = way.status()
+    status = way.read_status()
     assert (status.snapshots_behind, status.rows_behind) == (2, before.rows_behind), "a compaction has no changes"
     way.flush(k1="a3", k2=None, k5=None)
     second = way.publish()
     assert (second.inserted, second.updated, second.deleted) == (0, 1, 1), "net changes: k5 came and went"
-    assert len(way.records()) == 4 + 2
-    assert way.latest() == way.table()
+    assert len(way.read_records()) == 4 + 2
+    assert way.read_latest() == way.read_table()
 
-    assert (way.status().snapshots_behind, way.status().waiting) == (0, None)
-    earlier = Counter(map(str, way.records()))
+    assert (way.read_status().snapshots_behind, way.read_status().waiting) == (0, None)
+    earlier = Counter(map(str, way.read_records()))
     again = way.publish(again=RepublishRequest(str(first.to_snapshot_id), str(middle)))
     assert (again.compared_with, again.to_snapshot_id) == ("again", second.to_snapshot_id)
-    now = {'{"id":1}': way.table()['{"id":1}'], '{"id":2}': None, '{"id":5}': None}
-    produced = Counter(map(str, way.records())) - earlier
+    now = {'{"id":1}': way.read_table()['{"id":1}'], '{"id":2}': None, '{"id":5}': None}
+    produced = Counter(map(str, way.read_records())) - earlier
     assert produced == Counter(map(str, now.items())), "keys of the range with the rows of now"
-    assert way.latest() == way.table()
+    assert way.read_latest() == way.read_table()
 
     load_table(way).manage_snapshots().set_current_snapshot(first_snapshot).commit()
     back = way.publish()
     assert (back.inserted, back.updated, back.deleted) == (1, 1, 0), "the rollback as the difference of the states"
-    assert way.latest() == way.table()
+    assert way.read_latest() == way.read_table()
 
 
 def test_topic_is_fixed_by_comparing_it_with_the_table(shop) -> None:
@@ -129,11 +129,11 @@ def test_topic_is_fixed_by_comparing_it_with_the_table(shop) -> None:
     shop.workbench.produce(way.topic, *((f'{{"id":{id}}}', value) for id, value in records))
     plan = shop.workbench.run_cli("publish", "fixed", "--resynchronise", "--dry-run", "--json")
     assert json.loads(plan.stdout)["compared_with"] == "topic"
-    before = len(way.records())
+    before = len(way.read_records())
     result = way.publish(resynchronise=True)
     assert (result.inserted, result.updated, result.deleted) == (1, 1, 1)
-    assert len(way.records()) == before + 3, "what is right is not produced again"
-    assert way.latest() == shop.table()
+    assert len(way.read_records()) == before + 3, "what is right is not produced again"
+    assert way.read_latest() == shop.read_table()
 
 
 def test_topic_that_is_not_compacted_is_refused_unless_allowed_and_a_missing_one_is_made_compacted(shop) -> None:
@@ -146,13 +146,13 @@ def test_topic_that_is_not_compacted_is_refused_unless_allowed_and_a_missing_one
     configs = [future.result(30) for future in bench.admin.describe_configs(resources).values()]
     assert [config["cleanup.policy"].value for config in configs] == ["compact", "compact"]
     plain = bench.topic()
-    way.publication(table="lake.shop.shop", topic=plain, state_topic=f"{plain}-state")
+    way.write_publication(table="lake.shop.shop", topic=plain, state_topic=f"{plain}-state")
     with pytest.raises(GiveUp, match=r"cleanup\.policy=delete would let the last record of a key go"):
         way.publish()
-    way.publication(table="lake.shop.shop", topic=plain, state_topic=f"{plain}-state", allow_uncompacted=True)
+    way.write_publication(table="lake.shop.shop", topic=plain, state_topic=f"{plain}-state", allow_uncompacted=True)
     assert plan_run(way.build_ports()).topics.partitions == {plain: 2}
     forgetful = bench.topic(partitions=4)
-    way.publication(table="lake.shop.shop", topic=plain, state_topic=forgetful, allow_uncompacted=True)
+    way.write_publication(table="lake.shop.shop", topic=plain, state_topic=forgetful, allow_uncompacted=True)
     with pytest.raises(GiveUp, match=rf"topic={forgetful}: cleanup\.policy=delete would let the publication's"):
         way.publish()
 
@@ -389,7 +389,7 @@ def test_joined_table_enriches_the_records_and_its_own_changes_are_followed(work
 
     def publish_counts() -> dict[str, Any]:
         counted.publish()
-        return {value["label"]: value["n"] for value in counted.latest().values()}
+        return {value["label"]: value["n"] for value in counted.read_latest().values()}
 
     def publish_both() -> tuple[Any, dict[str, Any]]:
         result = way.publish()
@@ -398,7 +398,7 @@ def test_joined_table_enriches_the_records_and_its_own_changes_are_followed(work
     assert publish_both() == ((3, 0, 0), {"first": 1, "none": 2})
     write_rows(table, [{"id": id, "name": name} for id, name in ((3, "a"), (4, "x"), (5, "a"))], "id >= 2")
     assert publish_both() == ((2, 1, 1), {"first": 3, "none": 1})
-    assert {k: (v["name"], v["label"]) for k, v in way.latest().items()} == {
+    assert {k: (v["name"], v["label"]) for k, v in way.read_latest().items()} == {
         '{"id":1}': ("a", "first"), '{"id":3}': ("a", "first"), '{"id":4}': ("x", None), '{"id":5}': ("a", "first"),
     }  # fmt: skip
     write_rows(labels, [{"name": name, "label": "third"} for name in "ac"], "name == 'a'")
@@ -418,11 +418,11 @@ def test_key_with_a_copy_in_another_file_is_refused_and_outlives_the_copy_and_ne
 
     table = create_table(way, [build_row(0)], schema)
     table.append(pyarrow.Table.from_pylist([build_row(id) for id in (1, 2, 3)], schema))
-    way.publication(parallelism=1, start={"snapshot": table.current_snapshot().snapshot_id})
+    way.write_publication(parallelism=1, start={"snapshot": table.current_snapshot().snapshot_id})
     table.append(pyarrow.Table.from_pylist([{**build_row(0), "s": {"a": 5}, "old": 77}], schema))
     with pytest.raises(BadRecord, match=r'key=\{"id":0\}: it has several rows'):
         way.publish()
-    assert way.records() == [], "nothing was produced"
+    assert way.read_records() == [], "nothing was produced"
 
     way = Way.over(way, "gained", parallelism=1, start={"snapshot": table.current_snapshot().snapshot_id})
     table.delete("old == 77")
@@ -437,13 +437,13 @@ def test_key_with_a_copy_in_another_file_is_refused_and_outlives_the_copy_and_ne
     write_rows(table, [{"id": 2, "s": struct, "m": [(2, {"a": 2, "d": None})], **same}], "id == 2")
     result = way.publish()
     assert (result.inserted, result.updated, result.deleted) == (0, 2, 0)
-    assert way.latest() == {
+    assert way.read_latest() == {
         '{"id":0}': {
             "id": 0, "s": {"a": 0, "b c": None}, "l": [{"a": 0, "c": None}], "m": {"0": {"a": 0, "d": None}},
             "old": None,
         },
         '{"id":2}': {"id": 2, "s": struct, "m": {"2": {"a": 2, "d": None}}, **same},
     }, "the row that is left, and no tombstone"  # fmt: skip
-    way.publication(table="lake.shop.gained", sql="SELECT id, gone FROM {table}", parallelism=1)
+    way.write_publication(table="lake.shop.gained", sql="SELECT id, gone FROM {table}", parallelism=1)
     with pytest.raises(ConfigurationError, match=r"the SQL over the table's columns: .*gone"):
         way.publish(resynchronise=True)

@@ -37,14 +37,14 @@ class Writer:
     def message(self, message_value: Any, part: str = "value") -> bytes:
         from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 
-        return self._written(ProtobufSerializer(type(message_value), self.client), message_value, part)
+        return self._serialize(ProtobufSerializer(type(message_value), self.client), message_value, part)
 
     def object(self, schema: Any, data: Any, part: str = "value") -> bytes:
         from confluent_kafka.schema_registry.json_schema import JSONSerializer
 
-        return self._written(JSONSerializer(json.dumps(schema), self.client), data, part)
+        return self._serialize(JSONSerializer(json.dumps(schema), self.client), data, part)
 
-    def _written(self, serializer: Any, data: Any, part: str) -> bytes:
+    def _serialize(self, serializer: Any, data: Any, part: str) -> bytes:
         from confluent_kafka.serialization import SerializationContext
 
         encoded = serializer(data, SerializationContext(self.topic, part))

@@ -31,7 +31,7 @@ class Run:
                 stderr=errors,
             )
 
-    def events(self, kind: str, work: str) -> list[dict[str, Any]]:
+    def read_events(self, kind: str, work: str) -> list[dict[str, Any]]:
         events = [json.loads(line) for line in self.out.read_text().splitlines()]
         return [event for event in events if event["event"] == kind and event["work"] == work]
 
@@ -96,7 +96,7 @@ def test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them(workb
         lambda: read_table(workbench, "timed") == {1: "a", 2: "b", 3: "c"}, "the first rows are there", DEADLINE_SECONDS
     )
     wait_until(lambda: len(read_latest_values(workbench, out)) == 3, "they are published", DEADLINE_SECONDS)
-    wait_until(lambda: run.events("failed", "pipeline=poisoned"), "the bad record is told", DEADLINE_SECONDS)
+    wait_until(lambda: run.read_events("failed", "pipeline=poisoned"), "the bad record is told", DEADLINE_SECONDS)
     produce(workbench, timed, k1="a2", k2=None)
     produce(workbench, counted, k4="d")
     wait_until(lambda: read_table(workbench, "timed") == {1: "a2", 3: "c"}, "an update and a delete", DEADLINE_SECONDS)
@@ -111,7 +111,7 @@ def test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them(workb
         DEADLINE_SECONDS,
     )
     assert read_table(workbench, "poisoned") == {}
-    assert [event["runs"] for event in run.events("failed", "pipeline=poisoned")][:2] in ([1], [1, 2])
+    assert [event["runs"] for event in run.read_events("failed", "pipeline=poisoned")][:2] in ([1], [1, 2])
 
     skipped = workbench.run_cli("skip", "poisoned", "--at", f"{poisoned}:1:1", "--yes")
     assert skipped.returncode == 0, skipped
@@ -120,10 +120,10 @@ def test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them(workb
         "the others' rows, skipped by hand",
         DEADLINE_SECONDS,
     )
-    wait_until(lambda: run.events("recovered", "pipeline=poisoned"), "that is told too", DEADLINE_SECONDS)
+    wait_until(lambda: run.read_events("recovered", "pipeline=poisoned"), "that is told too", DEADLINE_SECONDS)
 
     assert run.stop() == 0, run.errors.read_text()
-    assert run.events("failed", "pipeline=timed") == run.events("failed", "pipeline=counted") == []
+    assert run.read_events("failed", "pipeline=timed") == run.read_events("failed", "pipeline=counted") == []
     for name, topic in (("timed", timed), ("counted", counted), ("poisoned", poisoned)):
         assert workbench.committed(name) == workbench.read_ends(topic)
         refs = workbench.load_iceberg(f"shop.{name}").metadata.refs
@@ -154,7 +154,7 @@ def test_files_that_come_change_and_go_are_followed(workbench: Any, started: lis
     file = Path(workbench.include / "pipelines" / "first.yaml")
     text = file.read_text()
     file.write_text("source: [")
-    wait_until(lambda: run.events("failed", "pipeline=first"), "a broken file is told", DEADLINE_SECONDS)
+    wait_until(lambda: run.read_events("failed", "pipeline=first"), "a broken file is told", DEADLINE_SECONDS)
     produce(workbench, first, k4="d")
     file.write_text(text)
     wait_until(lambda: len(read_table(workbench, "first")) == 4, "the fixed file goes on", DEADLINE_SECONDS)

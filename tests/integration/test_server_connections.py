@@ -121,7 +121,7 @@ def test_server_keeps_nothing_of_sessions_that_have_ended(
     assert 1 <= after.connections <= POOL
     assert after.allocators < before.allocators + SESSIONS, "each of these sessions made some"
     assert after.executions < before.executions + SESSIONS, "each of these sessions has had one"
-    wait_until(lambda: server.entries() < before.entries + SESSIONS, f"what sessions leave on disk goes: {after}")
+    wait_until(lambda: server.count_entries() < before.entries + SESSIONS, f"what sessions leave on disk goes: {after}")
     wait_until(lambda: server.count(0).sessions < before.sessions + SESSIONS // 2, "the sessions go")
     assert sorted((row["id"], row["part"]) for row in workbench.read_rows("small.files")) == [
         (0, 0), (0, 1), (1, 0), (1, 1),

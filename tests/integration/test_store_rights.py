@@ -84,7 +84,7 @@ class Lake:
         assert lines
         assert [line for line in lines if not is_match(FLUSHES[action], line)] == []
 
-    def doctor(self) -> list[str]:
+    def list_findings(self) -> list[str]:
         """The checks of the doctor that find something."""
         findings = json.loads(self.bench.run_cli("doctor", "--json").stdout)["findings"]
         return [finding["check"] for finding in findings if finding["severity"] != "ok"]
@@ -124,7 +124,7 @@ def test_documented_policy_is_enough(lake: Lake) -> None:
     ends = lake.bench.read_ends(lake.topic)[lake.topic]
     ranges = json.dumps({lake.topic: {str(partition): [0, end] for partition, end in ends.items()}})
     lake.run("backfill", "p", "--range", ranges, "--table", "lake.shop.latest")
-    assert lake.doctor() == []
+    assert lake.list_findings() == []
     lake.check()
     assert lake.store.list_refusals() == []
     listed = lake.store.list_listed_prefixes()
@@ -167,7 +167,7 @@ def test_each_action_alone_is_named_by_flush_and_maintenance_and_so_are_files_th
         lines = lake.run_refused("maintain", "p")
         assert lines
         assert [line for line in lines if not is_match(pattern, line)] == []
-        assert [check for check in lake.doctor() if check.startswith("catalog.")] != [], action
+        assert [check for check in lake.list_findings() if check.startswith("catalog.")] != [], action
         lake.allow()
         assert lake.bench.drain("p") == 1
         lake.check()
@@ -177,7 +177,7 @@ def test_each_action_alone_is_named_by_flush_and_maintenance_and_so_are_files_th
     assert [line for line in lines if "table=lake.shop.latest:" not in line] == []
     assert is_match(r"orphans: 1 of 1 files .* are still there, .* \(s3:DeleteObject\)", lines[0])
     assert "old.parquet" in lake.list_files(LATEST)
-    assert lake.doctor() == ["catalog.store"]
+    assert lake.list_findings() == ["catalog.store"]
     lake.allow()
     lake.run("maintain", "p")
     assert "old.parquet" not in lake.list_files(LATEST)

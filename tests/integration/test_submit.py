@@ -12,8 +12,8 @@ def test_publication_that_is_refused_in_a_submitted_job_is_refused_and_not_tried
     way.flush(k1="a", k2="b", k3="c")
     with pytest.raises(BadRecord, match=r'key=\{"id":1\}: it has several rows; correct key.fields'):
         way.publish()
-    assert way.records() == []
+    assert way.read_records() == []
     other_names = ", ".join(f"'{number:0100}'" for number in range(1100))  # a job longer than an argument may be
-    way.publication(sql=f"SELECT * FROM {{table}} WHERE name NOT IN ('b', {other_names})", spark=SUBMITTED)
+    way.write_publication(sql=f"SELECT * FROM {{table}} WHERE name NOT IN ('b', {other_names})", spark=SUBMITTED)
     way.publish()
-    assert {key: row["name"] for key, row in way.latest().items()} == {'{"id":1}': "a", '{"id":3}': "c"}
+    assert {key: row["name"] for key, row in way.read_latest().items()} == {'{"id":1}': "a", '{"id":3}': "c"}

@@ -177,7 +177,7 @@ def test_publication_of_a_truncated_table_deletes_the_keys_that_went(workbench) 
     workbench.flush("trip")
     result = way.publish()
     assert (result.inserted, result.updated, result.deleted) == (1, 1, 2)
-    assert {json.loads(key)["id"]: row["name"] for key, row in way.latest().items()} == {2: "c", 5: "c"}
+    assert {json.loads(key)["id"]: row["name"] for key, row in way.read_latest().items()} == {2: "c", 5: "c"}
 
 
 COLUMNS = (Column("id", "BIGINT", nullable=False), Column("name", "STRING", nullable=False))

@@ -36,19 +36,21 @@ class Writer:
     def avro(self, schema: Any, data: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
         from confluent_kafka.schema_registry.avro import AvroSerializer
 
-        return self._serialize(AvroSerializer(self.client, json.dumps(schema), conf=self._conf()), data, part)
+        return self._serialize(AvroSerializer(self.client, json.dumps(schema), conf=self._build_conf()), data, part)
 
     def message(self, message_value: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
         from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 
-        return self._serialize(ProtobufSerializer(type(message_value), self.client, self._conf()), message_value, part)
+        return self._serialize(
+            ProtobufSerializer(type(message_value), self.client, self._build_conf()), message_value, part
+        )
 
     def object(self, schema: Any, data: Any, part: str = "value") -> tuple[bytes, list[tuple[str, bytes]]]:
         from confluent_kafka.schema_registry.json_schema import JSONSerializer
 
-        return self._serialize(JSONSerializer(json.dumps(schema), self.client, conf=self._conf()), data, part)
+        return self._serialize(JSONSerializer(json.dumps(schema), self.client, conf=self._build_conf()), data, part)
 
-    def _conf(self) -> dict[str, Any]:
+    def _build_conf(self) -> dict[str, Any]:
         return {name.replace("_", "."): value for name, value in self.settings.items()}
 
     def _serialize(self, serializer: Any, data: Any, part: str) -> tuple[bytes, list[tuple[str, bytes]]]:
