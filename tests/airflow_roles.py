@@ -1,4 +1,4 @@
-"""What each role of an auth manager may do with pipelines: asked of Airflow's own API and of the page.
+"""What each role of an auth manager may do with pipelines, according to Airflow's own API and to the page.
 
 ``python -m airflow_roles <auth manager> <folder>`` prints it as JSON. In a process of its own, as Airflow settles on
 one auth manager when it is imported. No service runs, so what is triggered stays in the database.

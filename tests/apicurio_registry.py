@@ -1,4 +1,4 @@
-"""Apicurio Registry for tests: the part of its own API, v2 and v3, that is asked, in memory, on a free port."""
+"""Apicurio Registry for tests, in memory, on a free port: the used part of its own API, v2 and v3."""
 
 import json
 import re
@@ -13,7 +13,7 @@ PAGE = 2  # however many are asked for, so that pages are followed
 
 
 class ApicurioServer:
-    """Artifacts with their versions; a version's two ids differ, and its content is told by the second."""
+    """Artifacts with their versions; a version's two ids differ, and the second one identifies its content."""
 
     def __init__(self, api: int) -> None:
         self.api = api
@@ -48,7 +48,7 @@ class ApicurioServer:
         return version
 
     def answer(self, path: str) -> Any:
-        """What is told at a path below the API's address; None where there is nothing."""
+        """The answer at a path below the API's address; None if there is nothing."""
         url = urlsplit(path)
         if match := re.fullmatch(r"/ids/contentIds/(\d+)(/references)?", url.path):
             content = int(match[1])

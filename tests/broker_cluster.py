@@ -1,6 +1,6 @@
-"""Three brokers of a test's own, which are killed, lost for good and made anew; their controller is none of them.
+"""Three brokers of one test: it kills them, loses them for good and replaces them. Their controller is another process.
 
-The local stack's brokers are the quorum too: with two of them away nothing would be elected there any more.
+The local stack's brokers are the quorum too: without two of them it could elect no leader.
 """
 
 import base64
@@ -80,7 +80,7 @@ class BrokerCluster:
         process.wait(120)
 
     def lose(self, number: int) -> None:
-        """Kill it, and take its disk away."""
+        """Kill the broker and remove its disk."""
         self.kill(number)
         shutil.rmtree(self._folder / str(number))
 

@@ -1,4 +1,4 @@
-"""One broker and one Spark Connect server for the whole test run, and a workbench of its own for each test."""
+"""One broker and one Spark Connect server for the whole test run, and one workbench per test."""
 
 import io
 import json
@@ -241,7 +241,7 @@ def lake_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def registry_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A schema registry of its own, which is started again when it dies."""
+    """A schema registry for one test, which is started again when it dies."""
     with _run_stack(tmp_path_factory, "registry") as stack:
         yield stack
 
@@ -433,7 +433,7 @@ class Workbench:
         return flush(self.build_ports(name))
 
     def drain(self, name: str) -> int:
-        """Flush until nothing is left; the number of flushes that had work."""
+        """Flush until there is nothing to do; return the number of flushes that had work."""
         from tidegate.errors import NothingToDo
 
         for number in range(100):
@@ -498,12 +498,12 @@ class Workbench:
         return sorted(rows, key=lambda row: json.dumps(row, default=repr))
 
     def list_data_files(self, table: str) -> list[Path]:
-        """Data files on disk below the table's location, whoever refers to them."""
+        """Data files on disk below the table's location, with or without a reference to them."""
         location = Path(self.load_iceberg(table).location().removeprefix("file://"))
         return sorted(path for path in (location / "data").rglob("*") if path.is_file() and path.suffix != ".crc")
 
     def run_spark_sql(self, statement: str) -> list[Any]:
-        """One statement of another Spark user, in a session of its own with this workbench's catalog."""
+        """Run a statement as another Spark user, in a new session with this workbench's catalog."""
         from tidegate.adapters.iceberg.catalog_conf import build_spark_catalog_conf
         from tidegate.spec.catalog import Catalog
         from tidegate_spark.session import close, connect_session

@@ -47,7 +47,7 @@ def decode(
     at: str = "current_timestamp()",
     headers: list[list[tuple[str, bytes]]] | None = None,
 ) -> list[Any]:
-    """What is asked of each record, in their order."""
+    """The value of each expression for each record, in the order of the records."""
     from tidegate_spark.stage.job import decode
 
     header_lists = headers or [[]] * len(records)

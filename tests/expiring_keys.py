@@ -28,8 +28,8 @@ IN_CONFIG, IN_CREDENTIALS = "config", "storage-credentials"
 class ExpiringKeys:
     """Each pair of keys lasts for `seconds`.
 
-    Without `renewable` nobody is told where newer ones are to be had. `used` are those that the store was asked by, in
-    order; `refused` what it was asked by others; `renewals` counts who asked for newer ones.
+    Without `renewable` no answer says where to get newer ones. `used` are the keys of requests to the store, in
+    order; `refused` are other keys; `renewals` counts the requests for newer ones.
     """
 
     rest: FaultProxy
@@ -98,7 +98,7 @@ class ExpiringKeys:
 class ExpiringTokens:
     """Each log-in to the catalog lasts for `seconds`.
 
-    `issued` counts them, `refused` is what came with one that had ended.
+    `issued` counts them, `refused` are the requests with an expired one.
     """
 
     rest: FaultProxy

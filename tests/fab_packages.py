@@ -12,7 +12,7 @@ MISSING = "Airflow's FAB auth manager, whose roles a test goes through: run make
 
 
 def is_there() -> bool:
-    """Whether the packages stand where they are looked for."""
+    """Whether the packages are installed in their folder."""
     return (FOLDER / "airflow" / "providers" / "fab").is_dir()
 
 

@@ -43,7 +43,7 @@ class Request:
 
     @property
     def access_key(self) -> str | None:
-        """By which an object store is asked."""
+        """The access key of a request to an object store."""
         match = ACCESS_KEY_PATTERN.search(self.headers.get("authorization", ""))
         return match[1] if match else None
 
@@ -123,11 +123,11 @@ class FaultProxy:
         self._rules.append(_Rule(match, fault, times))
 
     def die_after(self, match: Match) -> None:
-        """The first request that matches is done and answered; from then on nobody is let through."""
+        """The first request that matches is done and answered. From then on the proxy lets no request through."""
         self._rules.append(_Rule(match, NO_FAULT, -1))
 
     def revive(self) -> None:
-        """Let everybody through, and forget faults that nobody has met."""
+        """Let all requests through, and drop the remaining faults."""
         with self._lock:
             self._rules.clear()
             self._is_down = False

@@ -47,7 +47,7 @@ def build_fuzzed_table(name: str) -> tuple[StageTable, list[bytes], str]:
 
 
 def corrupt_records(spark: Any, good: list[bytes], part: str, number: int, begin: int = 0) -> Any:
-    """So many keys or values, by their number alone, from `begin` on: every eighth is a seed as it is."""
+    """`number` keys or values, derived from their number only, from `begin` on: every eighth is an unchanged seed."""
 
     def render_array(name: str, values: list[bytes]) -> str:
         parts = ", ".join(f"X'{part.hex()}'" for part in values)

@@ -1,4 +1,4 @@
-"""A broker that lets nobody in without TLS, a password and a right to each thing; it can forget offsets soon."""
+"""A broker that requires TLS, a password and a right for each request; it can forget offsets soon."""
 
 import base64
 import subprocess

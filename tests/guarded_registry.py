@@ -1,4 +1,4 @@
-"""A schema registry that lets nobody in without a log-in and a role: Apicurio's, with users of its own."""
+"""A schema registry that requires a log-in and a role: Apicurio's, with its own users."""
 
 import json
 import re

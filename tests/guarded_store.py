@@ -1,4 +1,4 @@
-"""A store like S3 that lets nobody in without a signature and a policy: moto, with its users and rights looked at.
+"""A store like S3 that requires a signature and a policy: moto, which checks users and rights.
 
 Where moto judges otherwise than Amazon's S3: a request that deletes many objects needs `s3:DeleteObject` on the bucket,
 in place of each object, and conditions are not known. The first is given; listings are read out of its log instead.
@@ -33,7 +33,7 @@ LOGGED_REQUEST = re.compile(r'"(?P<method>[A-Z]+) (?P<path>\S+) HTTP/1\.\d" (?P<
 
 @dataclass(frozen=True)
 class GuardedStore:
-    """One user's keys, and the log of what was asked, with the status of each answer."""
+    """One user's keys, and the log of requests with the status of each answer."""
 
     address: str
     access_key: str

@@ -23,7 +23,7 @@ PLACE = ("_kafka_metadata_topic", "_kafka_metadata_partition", "_kafka_metadata_
 
 
 class IcebergSink:
-    """What a stopped Iceberg sink has left: a table with its notes, a control topic, and committed offsets."""
+    """The state of a stopped Iceberg sink: a table with its notes, a control topic, and committed offsets."""
 
     def __init__(self, workbench: Any) -> None:
         self.bench = workbench
@@ -103,5 +103,5 @@ class IcebergSink:
         client.close()
 
     def read_places(self) -> list[tuple[str, int, int]]:
-        """Where the table's rows come from, each as often as it is there."""
+        """The topic, partition and offset of each row of the table, once per row."""
         return sorted(tuple(row[name] for name in PLACE) for row in self.bench.read_rows(TABLE))

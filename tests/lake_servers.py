@@ -1,4 +1,4 @@
-"""Catalogs and stores beyond one machine: each test gets an empty catalog of its own, on servers that all share."""
+"""Catalogs and stores beyond one machine: each test gets an empty catalog, on servers that all tests share."""
 
 import itertools
 import json
@@ -97,7 +97,7 @@ class LakeServers:
             yield f"http://{HOST}:{port}"
 
     def run_sql(self, address: str, *statements: str) -> None:
-        """Statements by the database's owner, each in a transaction of its own."""
+        """Run statements as the database's owner, each in its own transaction."""
         import psycopg2
 
         uri = urlsplit(address)
@@ -133,7 +133,7 @@ class LakeBench(Workbench):
 
 
 def list_files(properties: Mapping[str, str], location: str) -> list[Path]:
-    """What lies below a location of files or of an object store, whoever refers to it."""
+    """The files below a location on disk or in an object store, with or without a reference to them."""
     from pyarrow.fs import FileType
 
     if not location.startswith("s3://"):

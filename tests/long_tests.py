@@ -1,8 +1,8 @@
 """The tests that ``make test`` leaves to ``make test-long``: each with the quick test that sees the same hazard.
 
-A test is long by standing here and by nothing else. It may stand here only where a test of ``make test`` fails of the
-same fault: a long one repeats it with more points, types, ways or time. `tests/unit/test_long_tests.py` holds the table
-to the files, and `tests/conftest.py` to the parameters that are collected.
+A test is long only because this table lists it. It may be listed only if a test of ``make test`` fails of the same
+fault: a long one repeats it with more points, types, ways or time. `tests/unit/test_long_tests.py` compares the table
+with the files, and `tests/conftest.py` with the collected parameters.
 """
 
 

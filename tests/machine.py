@@ -37,7 +37,7 @@ TOOLS = {
 
 
 def main(tests: str = "not long") -> int:
-    """Fetch what is missing; 0 when every one of these tests can run, else 1 after a line for each that cannot."""
+    """Fetch missing tools. Return 0 if all of these tests can run, else 1 after a line for each that cannot."""
     steps = [
         find_tools,
         find_python,

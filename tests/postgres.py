@@ -79,7 +79,7 @@ class PostgreSQL:
 
     @property
     def address(self) -> list[str]:
-        """What its own programs are told to find it."""
+        """The arguments with which PostgreSQL's own programs find the server."""
         return ["-h", HOST, "-p", str(self.port), "-U", self.user]
 
     def pgbench(self, *words: str) -> None:

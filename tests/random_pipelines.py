@@ -92,7 +92,7 @@ class Shape:
         return shape
 
     def list_sections(self, name_table: Callable[[str], str]) -> Row:
-        """What stands in the pipeline file, but for the topics."""
+        """The pipeline file without its topics."""
         key = {"fields": list(self.key_fields), "schema": "id BIGINT, part STRING"}
         if len(self.key_fields) == 1:
             key["schema"] = "id BIGINT"

@@ -15,7 +15,7 @@ BY_ID = re.compile(r"/schemas/ids/(\d+)(?:\?.*)?$")
 
 
 class SchemaRegistry:
-    """Subjects with their versions. `login` is what a client must send; None lets everybody in."""
+    """Subjects with their versions. `login` is what a client must send; None requires no log-in."""
 
     def __init__(self, login: tuple[str, str] | None = None, has_guids: bool = True) -> None:
         self.login, self.has_guids = login, has_guids

@@ -84,7 +84,7 @@ def hold_alone(broker: Stack, folder: Path) -> Iterator[SplitStack]:
 
 
 def stop_servers(factory: pytest.TempPathFactory) -> None:
-    """End them, in the process whose workers have ended; those that a developer keeps stay."""
+    """End the servers, in the process whose workers have ended. Servers that a developer keeps stay."""
     if is_worker() or os.environ.get(KEPT_VARIABLE):
         return
     for name in (SHARED, ALONE, BROKER):

@@ -7,5 +7,5 @@ _numbers = itertools.count(1)
 
 
 def make_unique_name() -> str:
-    """A name for a topic, or whatever else a server keeps."""
+    """A unique name for a topic or another object of a server."""
     return f"t{os.getpid()}-{next(_numbers)}"

@@ -1,6 +1,6 @@
 """`make verify-bigquery PROJECT=…`: the contract suite and the statements of every mode against the service itself.
 
-It works in a dataset called `shop`, which it makes and removes: one that is there is left alone, and nothing runs.
+It creates a dataset called `shop` and removes it. If one exists already, it stays as it is, and nothing runs.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The engine, as a test sees it: brought up, asked, entered, and ended with all that it started."""
+"""The engine for a test: start it, ask for its state, run commands in its services, end it with all that it started."""
 
 import json
 import os

@@ -77,7 +77,7 @@ class Gone(BaseException):
 
 
 def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: BigQueryHands) -> None:
-    """Its job is found by its name while it runs; once it has ended the position has moved."""
+    """The job is found by its name while it runs. After its end the position has moved."""
     hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
     source = StagedSource(STAGED, 1, "a1")
     first, second = merge_rows(hands, "m1", source=source), merge_rows(hands, "m2", source=source)
@@ -327,7 +327,7 @@ def test_statement_about_letters_of_others_keeps_to_its_ranges_however_many_it_n
 
 
 def test_dead_letters_that_wait_are_copied_for_spark_with_their_bytes(hands: BigQueryHands) -> None:
-    """Headers that were none come back as none, and what was copied before is not there any more."""
+    """Headers that were NULL come back as NULL, and an earlier copy is gone."""
     import pyarrow.parquet as pq
 
     letters, copy = "lake.shop.tidegate_shop_dead_letters", "lake.shop.orders_shop_backfill_replay_tmp"

@@ -1,4 +1,4 @@
-"""A named branch in place of main, over {memory, real Iceberg}: what is read, cut, published and refused."""
+"""A named branch in place of main, over {memory, real Iceberg}: reading, branching, publishing, refusing."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -985,7 +985,7 @@ def test_remembered_deletes_are_forgotten_by_time_and_none_without_a_mark(kit: K
 def test_forgetting_is_refused_when_a_merge_remembers_more_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a merge has found there is not taken away under it: it may have moved a delete's record to a later one."""
+    """Remembered deletes that a running merge has read stay: it may have moved a delete's record to a later one."""
     from tidegate.adapters.iceberg.stores import remembered_deletes
 
     kit = build_iceberg_kit(tmp_path)
@@ -1081,7 +1081,7 @@ def test_staging_shows_what_the_newest_snapshot_holds(kit: Kit) -> None:
 
 @require_branches
 def test_batch_that_an_unfinished_attempt_overwrote_is_not_in_staging(kit: Kit) -> None:
-    """Its rows in the newest snapshot are not those that were counted."""
+    """The newest snapshot does not have the rows that were counted."""
     kit.stage(1, "a1", 2)
     kit.stage(2, "a2", 5)
     kit.stage(1, "a3", 1, finished=False)

@@ -180,7 +180,7 @@ def drain(world: World, pipeline: Pipeline) -> None:
 
 
 def read_outcome(world: World, pipeline: Pipeline) -> tuple[list[list[dict]], list[Offsets], Offsets]:
-    """Rows and position of each table, those that records named too, and the group's offsets."""
+    """Rows and position of each table, also of tables that records name, and the group's offsets."""
     tables = expand_template(world.build_ports(pipeline)).pipeline.tables
     states = [world.destination.read_state(table.name, "shop") for table in tables]
     positions = [state.position.offsets for state in states if state and state.position]

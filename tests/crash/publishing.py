@@ -202,7 +202,7 @@ def run_forked(work: Callable[[], int]) -> int:
 
 
 def wait_until_stopped(pid: int) -> None:
-    """Wait until a process stands still, or is over because it never came to its point."""
+    """Wait until a process is stopped, or has ended without reaching its point."""
     while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "TZ":
         time.sleep(0.02)
 
@@ -234,7 +234,7 @@ def read_records(bootstrap: str, topic: str) -> list[tuple[str, str | None]]:
 
 
 def judge(records: list[tuple[str, str | None]], snapshots: int) -> None:
-    """Each key went its way through the snapshots, each change once; it may have left snapshots out."""
+    """Each key changed in the order of the snapshots, each change once; it may have skipped snapshots."""
     values: dict[str, list[str | None]] = {}
     for key, value in records:
         values.setdefault(key, []).append(value)

@@ -54,7 +54,7 @@ class Trial:
         return process.list_passed_points()
 
     def flush_with_fault(self, at: Point, kind: str) -> None:
-        """Flush with the fault, then until nothing is left, and check everything."""
+        """Flush with the fault, then until there is nothing to do, and check everything."""
         outcome = self.flush(at, kind)
         assert outcome.fault_happened, f"{at} was not reached: {outcome.output}"
         assert outcome.code == -9 if kind == "killed" else outcome.code in (0, 1), outcome

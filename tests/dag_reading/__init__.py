@@ -1,1 +1,1 @@
-"""Reads the DAG files as Airflow's DAG processor does, in a process of its own, and tells what it saw as JSON."""
+"""Reads the DAG files as Airflow's DAG processor does, in its own process, and prints a report as JSON."""

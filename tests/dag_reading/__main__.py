@@ -55,7 +55,7 @@ def _serialize(dag: Any) -> str:
 
 
 def main() -> None:
-    """Print what was seen."""
+    """Print the report."""
     connect = socket.socket.connect
 
     def note_connection(self: socket.socket, address: Any) -> Any:

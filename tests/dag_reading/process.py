@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def read(folder: Path, **variables: str) -> dict[str, Any]:
-    """What the DAG processor sees of an include folder, or a task's process that is told so."""
+    """The report of the DAG processor about an include folder, or of a task's process if `variables` say so."""
     path = os.pathsep.join(str(ROOT / part) for part in ("plugins", "jobs", "tests"))
     own = {"AIRFLOW_HOME": str(folder / "airflow"), "TIDEGATE_INCLUDE": str(folder), "PYTHONPATH": path}
     quiet = {"AIRFLOW__LOGGING__LOGGING_LEVEL": "ERROR", "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}

@@ -23,7 +23,7 @@ class AirflowClient:
         return answer.json()
 
     def page(self, path: str) -> Any:
-        """What the operator's page is told."""
+        """The answer of the operator's page at this path."""
         answer = self._session.get(f"{self.url}/tidegate/api/{path}", timeout=60)
         answer.raise_for_status()
         return answer.json()

@@ -52,7 +52,7 @@ def fetch() -> None:
 
 @contextmanager
 def log_in(running: Browser, url: str, user: str, password: str, theme: str = "light") -> Iterator[Page]:
-    """A window of its own for one user of Airflow, who has logged in."""
+    """A window for one user of Airflow, who has logged in."""
     token = requests.post(f"{url}/auth/token", json={"username": user, "password": password}, timeout=60)
     window = running.new_context(
         viewport={"width": 1440, "height": 1000}, color_scheme="dark" if theme == "dark" else "light"
@@ -68,7 +68,7 @@ def log_in(running: Browser, url: str, user: str, password: str, theme: str = "l
 
 @contextmanager
 def open_static_page(running: Browser) -> Iterator[Page]:
-    """A page whose files are those of the product, without Airflow; nobody is asked for anything."""
+    """A page with the product's files, without Airflow; it sends no request to a server."""
 
     def answer(route: Route) -> None:
         file = STATIC / route.request.url.removeprefix(f"{STATIC_HOME}/")

@@ -1,4 +1,4 @@
-"""The ways out on a pipeline's page, in a browser without Airflow: what stands there is about this pipeline."""
+"""The remedies on a pipeline's page, in a browser without Airflow: all of them are about this pipeline."""
 
 from typing import Any
 

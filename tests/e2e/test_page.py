@@ -1,4 +1,4 @@
-"""The operator's page as a person uses it, in a browser, inside the real Airflow; one story, told in order."""
+"""The operator's page as a person uses it, in a browser inside the real Airflow. The tests are one story, in order."""
 
 import json
 from collections.abc import Iterator
@@ -130,7 +130,7 @@ def test_form_of_a_backfill_refuses_what_is_wrong_and_takes_what_is_right(admin:
 
 
 def _type_offsets(window: Page, text: str) -> None:
-    """Type into the editor, which closes brackets by itself: what it adds behind is taken away."""
+    """Type into the editor, which closes brackets by itself: delete what it adds."""
     window.locator("[role=dialog] .monaco-editor").first.click()
     window.keyboard.press("Control+A")
     window.keyboard.insert_text(text)

@@ -1,4 +1,4 @@
-"""Builds without PostgreSQL: said loudly, and only where somebody allowed it."""
+"""Builds without PostgreSQL: allowed only by a setting, and with a loud message."""
 
 import os
 

@@ -214,7 +214,7 @@ COUNTED = {
 
 
 def test_time_outside_of_the_years_1_to_9999_is_bad(spark: Any) -> None:
-    """A field for each kind of time, and one for lists of it; of a record one lies where it is asked about."""
+    """A field for each kind of time, and one for lists of it. In each record one field has the time under test."""
     kinds = {name: {"type": "int" if name == "date" else "long", "logicalType": name} for name in COUNTED}
     fields = {f"x{n}": kind for n, kind in enumerate(kinds.values())}
     fields |= {f"l{n}": {"type": "array", "items": kind} for n, kind in enumerate(kinds.values())}

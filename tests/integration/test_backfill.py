@@ -1,4 +1,4 @@
-"""Backfill on real Kafka, Spark and Iceberg: what is applied again, what is left alone, and what survives a kill."""
+"""Backfill on real Kafka, Spark and Iceberg: which rows are applied again, which stay, and which survive a kill."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""BigQuery as a destination, on a local server that answers like it: the whole way of a batch, and what is left."""
+"""BigQuery as a destination, on a local server that answers like it: each step of a batch, and its leftovers."""
 
 import json
 from datetime import UTC, date, datetime
@@ -255,7 +255,7 @@ def test_fault_at_a_point_of_bigquerys_is_recovered_by_the_next_run(dwh: Any, ru
 
 
 def test_records_that_cannot_be_read_or_held_are_set_aside_in_the_transaction_of_their_batch(dwh: Any) -> None:
-    """The table is somebody else's: NUMERIC and BIGNUMERIC hold decimals of a smaller scale, a long text is bad.
+    """Another tool made the table: NUMERIC and BIGNUMERIC hold decimals of a smaller scale, a long text is bad.
 
     NULLs in arrays can be read once `select` leaves them out; of one key a newer row stands in the table.
     """

@@ -358,7 +358,7 @@ def test_record_without_its_partition_column_updates_the_row_that_is_there(bigqu
 @pytest.mark.parametrize("deletes", ["hard", "soft"])
 @pytest.mark.parametrize("audit", ["n >= 0", "SELECT COUNT(*) < 3 FROM {table}"])
 def test_batch_that_breaks_an_audit_changes_nothing(audit: str, deletes: str, bigquery: str, tmp_path: Path) -> None:
-    """A condition is asked of the rows that the batch writes, a query of the table as the batch leaves it."""
+    """A condition checks the rows that the batch writes. A query checks the table after the batch."""
     from google.api_core.exceptions import GoogleAPIError
 
     columns = (Column("id", "BIGINT"), Column("n", "INT"))

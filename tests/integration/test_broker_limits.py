@@ -48,7 +48,7 @@ def count_varint_bytes(number: int) -> int:
 
 
 def count_batch_bytes(key: bytes, value: bytes) -> int:
-    """What `max.message.bytes` is held against: a batch of this one record."""
+    """The size that a broker compares with `max.message.bytes`: a batch of this one record."""
     body = 4 + count_varint_bytes(len(key)) + len(key) + count_varint_bytes(len(value)) + len(value)
     return BATCH_HEADER_BYTES + count_varint_bytes(body) + body
 
@@ -62,7 +62,7 @@ def make_largest(id: int, first: str) -> dict[str, Any]:
 
 @contextmanager
 def open_producer(bench: Workbench) -> Iterator[Any]:
-    """One that sends each record alone, and leaves it to the brokers what is too large."""
+    """A producer that sends each record alone. The brokers decide which records are too large."""
     settings = {"bootstrap.servers": bench.stack.kafka_bootstrap, "message.max.bytes": 4 * BYTES_AT_MOST}
     producer = Producer({**settings, "linger.ms": 0, "batch.num.messages": 1, "log_level": 0})
     outcomes: list[Any] = []

@@ -1,4 +1,4 @@
-"""The commands: exit codes, and output that programs can rely on; one of each exit code in a process of its own."""
+"""The commands: exit codes, and output that programs can rely on. One command per exit code runs in its own process."""
 
 import json
 

@@ -34,7 +34,7 @@ FIRST = {
 
 @pytest.fixture(scope="module")
 def trials(workbenches, runners, tmp_path_factory):
-    """A pipeline that goes from one fault to the next; each leaves it as it found it."""
+    """A pipeline that meets one fault after another. After each one it is in the same state as before."""
     trial = Trial(workbenches(tmp_path_factory.mktemp("trials")), runners, "later")
     trial.produce_batch(1)
     trial.workbench.drain("later")

@@ -1,4 +1,4 @@
-"""A poisoned topic on real components: bad records of eight kinds among good ones, set aside, counted, shown."""
+"""A poisoned topic on real components: eight kinds of bad records among good ones become dead letters."""
 
 import json
 from pathlib import Path
@@ -81,7 +81,7 @@ def check_letters(workbench: Any, topic: str, bad: list[int], total: int) -> Non
 
 
 def check_replay(workbench: Any, topic: str, bad: list[int], total: int) -> None:
-    """After a wider schema two kinds can be read; of one key a newer row stands in the table, another was deleted."""
+    """A wider schema makes two kinds readable. The table has a newer row of one key, and a delete of another."""
     kinds = len(KINDS)
     can_be_read = [offset for offset in bad if offset // EVERY % kinds in (2, 3, 6)]
     newer, deleted, *other_records = can_be_read
@@ -177,7 +177,7 @@ def test_batch_with_bad_records_opens_no_dead_letters_of_earlier_offsets(workben
 
 
 def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flush_and_replay(workbench) -> None:
-    """Two partitions. What the old topic left is shown before the move, kept by the flush, and told by the replay."""
+    """Two partitions. The rebase shows dead letters of the old topic, the flush keeps them, the replay names them."""
     topic, letters = workbench.topic(2), "shop.tidegate_recreated_dead_letters"
     errors = {"errors": {"tolerance": "all"}}
     workbench.pipeline("recreated", [topic], key=KEY, value={"schema": "id BIGINT, n INT"}, source=errors)

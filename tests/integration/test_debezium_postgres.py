@@ -41,7 +41,7 @@ class Source:
         return f"{self.prefix}{'odd' if table == 'odd' else ''}.public.{table}"
 
     def wait_until_sent(self) -> None:
-        """Until Kafka has acknowledged all that was written so far: the slots stand behind a later mark.
+        """Wait until Kafka has acknowledged all that was written so far: both slots have passed a later mark.
 
         A slot becomes active when the snapshot is over.
         """

@@ -1,4 +1,4 @@
-"""Direct batches on real components: read and merged by one job, staged by none, and by whom what is odd is staged."""
+"""Direct batches on real components: one job reads and merges them. Batches with unusual records are staged instead."""
 
 from typing import Any
 
@@ -194,7 +194,7 @@ COVERING_FAULTS = (
 def test_fault_in_a_direct_batch_is_recovered_by_the_next_run(
     workbench, runners, table: str, faults: tuple[str, ...]
 ) -> None:
-    """Each fault in a batch of its own, over two partitions; what only appends shows a record that came twice."""
+    """Each fault has its own batch over two partitions. The append-only table shows a record that came twice."""
     trial = Trial(workbench, runners, "later", table, direct=True)
     trial.produce_batch(1)
     workbench.drain("later")

@@ -1,4 +1,4 @@
-"""The doctor on a broker that lets nobody in without a right, on Spark, and on BigQuery's stand-in."""
+"""The doctor on a broker that requires a right for each request, on Spark, and on BigQuery's stand-in."""
 
 import json
 import socket
@@ -49,7 +49,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedBroker]:
 
 
 def write_two_pipelines(workbench: Any, first: dict[str, Any], **sections: Any) -> None:
-    """`one` as it is given, and `two` beside it into another catalog."""
+    """Write pipeline `one` with these settings, and pipeline `two` into another catalog."""
     catalogs = {
         name: {
             "type": "iceberg",
@@ -211,7 +211,7 @@ def greet(listening: socket.socket) -> None:
 
 
 def test_server_that_greets_and_answers_no_more_ends_with_the_process(workbench: Any) -> None:
-    """The whole command: exit code, and a thread that hangs keeps nobody waiting."""
+    """The whole command: its exit code, and a thread that hangs does not delay the end."""
     topic = workbench.topic(2)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=greet, args=(listening,), daemon=True)

@@ -38,7 +38,7 @@ def read_ids(workbench, table: str) -> list[int]:
 
 
 def test_flush_killed_by_the_operating_system_is_finished_by_the_next(workbench, runners) -> None:
-    """kill -9 of the whole runner while it stands behind the cut of a branch."""
+    """Kill the whole runner with SIGKILL after it has made a branch."""
     topic = workbench.topic(1)
     workbench.pipeline("killed", [topic], key=KEY, value=VALUE, table=APPEND)
     workbench.produce(topic, build_upsert(1, "a"))

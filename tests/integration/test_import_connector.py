@@ -32,7 +32,7 @@ class RunningSink(IcebergSink):
         }
 
     def run_until(self, count: int) -> None:
-        """Let a worker write until the table holds so many rows, and stop it as it stands."""
+        """Let a worker write until the table holds `count` rows, then stop it."""
         worker = ConnectWorker(
             self.bench.folder / "connect", self.bench.stack.kafka_bootstrap, {"events": self.settings()},
             jars.find_folder("connect"),

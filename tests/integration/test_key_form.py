@@ -1,4 +1,4 @@
-"""Keys whose bytes change, on real Spark: told before anything is produced under another key."""
+"""Keys whose bytes change, on real Spark: the run stops before it produces a record under another key."""
 
 import json
 from dataclasses import replace

@@ -48,7 +48,7 @@ class Lake:
             self.bench.produce(topic, ({"id": id}, name and {"id": id, "name": name}))
 
     def check(self, name: str) -> None:
-        """Every table holds what the records say, and nothing else is left of a batch."""
+        """Every table equals the records, and no leftover of a batch exists."""
         assert {row["id"]: row["name"] for row in self.bench.read_rows("shop.latest")} == self.model
         assert sorted(row["name"] for row in self.bench.read_rows("shop.every")) == sorted(self.records)
         for table in ("latest", "every"):
@@ -71,7 +71,7 @@ def is_publish(request: Request) -> bool:
 
 
 def age_by_days(name: str, days: int) -> Callable[[bytes], bytes]:
-    """The store says of one object that it was written so long ago; nobody can wait that long."""
+    """Let the store report that one object was written so many days ago."""
     then = (datetime.now(UTC) - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%S.000Z").encode()
     pattern = re.compile(rb"(<Key>[^<]*" + name.encode() + rb"</Key>\s*<LastModified>)[^<]*")
     return lambda content: pattern.sub(rb"\g<1>" + then, content)

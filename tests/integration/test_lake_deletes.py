@@ -33,7 +33,7 @@ class Lake:
         assert self.bench.read_rows(STAGED) == []
 
     def check(self) -> None:
-        """Nothing is left of a batch."""
+        """No leftover of a batch exists."""
         assert self.bench.list_data_files(STAGED) == []
         assert set(self.bench.load_iceberg("shop.p").metadata.refs) == {"main", "tidegate_p"}
         assert self.bench.committed("p") == self.bench.read_ends(self.topic)

@@ -1,4 +1,4 @@
-"""Keys to a store, and log-ins to a catalog, that end in the middle of a merge: newer ones are asked for."""
+"""Keys of a store and log-ins of a catalog that expire in the middle of a merge: the runner asks for newer ones."""
 
 import json
 import math
@@ -50,7 +50,7 @@ class Lake:
         return time.monotonic() - begun
 
     def check(self, name: str) -> None:
-        """All rows have this name, and nothing is left of a batch."""
+        """All rows have this name, and no leftover of a batch exists."""
         assert {row["id"]: row["name"] for row in self.bench.read_rows("shop.p")} == dict.fromkeys(self.ids, name)
         assert set(self.bench.load_iceberg("shop.p").metadata.refs) == {"main", "tidegate_p"}
         assert self.bench.read_rows(STAGED) == []

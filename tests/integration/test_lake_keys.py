@@ -1,4 +1,4 @@
-"""Keys to an object store, from a connection or handed out by the catalog: both sides use them, nobody sees them."""
+"""Keys of an object store, from a connection or from the catalog: both sides use them, and no output shows them."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ ROWS = [{"id": 1, "name": "A"}, {"id": 3, "name": "c"}]
 
 
 def flush_twice(bench: LakeBench, **sections: Any) -> list["subprocess.CompletedProcess[str]"]:
-    """A pipeline `p` with upserts and a delete, by commands in processes of their own; what they told."""
+    """Flush a pipeline `p` with upserts and a delete, each command in its own process; return the processes."""
     topic = bench.topic()
     bench.pipeline("p", [topic], key=KEY, value=VALUE, **sections)
     bench.produce(topic, *(({"id": id}, {"id": id, "name": name}) for id, name in ((1, "a"), (2, "b"), (3, "c"))))
@@ -41,7 +41,7 @@ def flush_twice(bench: LakeBench, **sections: Any) -> list["subprocess.Completed
 
 
 def assert_shown_nowhere(bench: LakeBench, processes: list["subprocess.CompletedProcess[str]"], *folders: Path) -> None:
-    """Neither in what commands told, nor in a file below the folders, nor in the table itself."""
+    """No output of the processes, no file below the folders and no metadata of the table has the keys."""
     names = ("s3.access-key-id", "s3.secret-access-key")
     secrets = [bench.properties[name] for name in names] + [
         json.loads(bench.catalog.environment["AIRFLOW_CONN_LAKE"])["password"]

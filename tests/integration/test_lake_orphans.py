@@ -1,4 +1,4 @@
-"""A table whose place in a store has very many objects: those that nobody refers to are found by listings alone."""
+"""A table with very many objects in its store: orphans are found by listings alone."""
 
 import http.client
 import os

@@ -1,4 +1,4 @@
-"""Limits of decoders: what is deeper or longer than a parser reads is a bad record that names the limit."""
+"""Limits of decoders: a record that is deeper or longer than a parser reads is bad, and its reason names the limit."""
 
 from dataclasses import replace
 from typing import Any

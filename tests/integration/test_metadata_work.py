@@ -39,7 +39,7 @@ PROCESS_EVENTS = """<?xml version="1.0" encoding="UTF-8"?>
 
 @pytest.fixture
 def workbench(own_workbench):
-    """On a server to which nobody else's requests add processes, and hold up none."""
+    """Runs on its own server, where requests of other tests neither add processes nor delay any."""
     return own_workbench
 
 

@@ -57,7 +57,7 @@ CASES: list[tuple[str, str, Any]] = [
 
 
 def convert_like(value: Any, like: Any) -> Any:
-    """The value in the form of what is expected: Spark gives moments without a zone, in that of this machine."""
+    """The value in the form of the expected one: Spark returns times without a zone, in this machine's zone."""
     if isinstance(value, datetime):
         return value.astimezone(UTC) if isinstance(like, datetime) and like.tzinfo else value
     if isinstance(value, tuple) and isinstance(like, tuple):

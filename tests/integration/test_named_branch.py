@@ -1,4 +1,4 @@
-"""A named branch through real Kafka, Spark and Iceberg: main is left alone until the branch is promoted."""
+"""A named branch through real Kafka, Spark and Iceberg: main does not change until the branch is promoted."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
 """What Airflow's OpenLineage provider sends of a flush, a backfill and a publication, when it is installed.
 
-It is installed beside the environment, in a folder of its own: nothing else needs it, and all other tests show that.
+It is installed into its own folder beside the environment: all other tests show that nothing else needs it.
 """
 
 import json

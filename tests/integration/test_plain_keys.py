@@ -1,4 +1,4 @@
-"""A lone JSON key that is read off its text is what the parser would have made of it, on real Spark."""
+"""A JSON key with one field, on real Spark: reading it from its text gives the same value as the parser."""
 
 import itertools
 import random

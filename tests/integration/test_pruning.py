@@ -1,4 +1,4 @@
-"""A merge opens the files that may hold its keys, and no others: the others are taken away while it runs."""
+"""A merge opens only the files that may hold its keys: the test moves the others away while it runs."""
 
 from pathlib import Path
 

@@ -74,7 +74,7 @@ def create_table(way: Way, rows: list[dict[str, Any]], schema: pyarrow.Schema, n
 
 
 def write_rows(table: Any, rows: list[dict[str, Any]], replaced: str) -> None:
-    """Rows of another writer in place of those that a filter finds: their data files are written again."""
+    """Replace the rows that a filter finds, as another writer does: their data files are written again."""
     table.overwrite(pyarrow.Table.from_pylist(rows, table.schema().as_arrow()), overwrite_filter=replaced)
 
 
@@ -294,7 +294,7 @@ def test_command_line_publishes_tells_and_validates(workbench) -> None:
 def test_avro_and_protobuf_are_what_deserializers_read_and_a_key_of_another_schema_is_refused(
     workbench, registry
 ) -> None:
-    """The schema's id stands in each key: old keys would stay beside the new ones, and no delete reaches them."""
+    """Each key contains the schema's id: old keys would stay beside the new ones, and no delete would reach them."""
     avro = {"format": "avro", "avro": {"registry": registry.url}}
     sql = "SELECT *, array(named_struct('a', id, 'b', CAST(at AS DATE))) AS more FROM {table}"
     way = Way(workbench, "avro", sql=sql, key={"fields": ["price"], **avro}, value=avro, start="full", parallelism=1)

@@ -78,7 +78,7 @@ def test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_
 
 
 def is_published(target: dict[str, Any], snapshot: int) -> bool:
-    """One run; whether nothing was left for it."""
+    """Publish once; return whether there was nothing to do."""
     from confluent_kafka import KafkaException
 
     try:

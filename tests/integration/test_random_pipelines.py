@@ -45,7 +45,7 @@ def test_tables_of_any_features_hold_what_the_model_says(
 
 
 class Lake:
-    """Iceberg's tables, told as `WarehouseBench` tells those of BigQuery."""
+    """Iceberg's tables, with the methods that `WarehouseBench` has for those of BigQuery."""
 
     def __init__(self, workbench: Workbench, shape: Shape) -> None:
         self.bench, self.branch = workbench, "dev" if shape.branch else "main"

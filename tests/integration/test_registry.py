@@ -1,4 +1,4 @@
-"""A schema registry as people run it: Apicurio's, asked as Confluent's by the default connection, and by its own."""
+"""Apicurio's schema registry as people run it: through Confluent's API, the default, and through its own."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def test_avro_of_two_schema_ids_in_a_batch_gives_the_rows_that_were_written(benc
 def test_messages_are_read_whether_the_registry_keeps_them_serialized_or_as_text(
     bench: RegistryBench, writers: Writers
 ) -> None:
-    """As confluent-kafka's serializer registers, and as Java's; asked for serialized forms, it gives what it has."""
+    """Register as confluent-kafka's serializer does, and as Java's. Asked for a serialized form, it returns its own."""
     topic = bench.topic()
     written = writers(bench, topic)
     money = build_message("Money", build_field("cents", 1, "int64"))

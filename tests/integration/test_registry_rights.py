@@ -1,4 +1,4 @@
-"""A schema registry with log-ins and roles: what docs/security.md lists is enough, and what is missing is named."""
+"""A schema registry with log-ins and roles: the rights in docs/security.md suffice, and errors name a missing one."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ ROWS = [{"id": n, "name": f"n{n}"} for n in (1, 2, 3)]
 
 
 class RegistryBench(Workbench):
-    """A workbench whose registry is asked by `user`."""
+    """A workbench that sends its requests to the registry as `user`."""
 
     def __init__(self, shared: Workbench, registry: GuardedRegistry) -> None:
         super().__init__(shared.stack, shared.admin, shared._producer, shared.folder / "registered")

@@ -35,7 +35,7 @@ CASES: tuple[tuple[dict[str, Any], str | None], ...] = (
 
 
 def shorten(value: Any) -> Any:
-    """A row as dictionaries, without what is NULL or empty in it: Protobuf does not tell these apart."""
+    """A row as dictionaries, without NULL and empty values: Protobuf does not distinguish them."""
     if hasattr(value, "asDict"):
         return shorten(value.asDict())
     if isinstance(value, dict):

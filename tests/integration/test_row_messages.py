@@ -278,7 +278,7 @@ MOVES = [
 
 @pytest.mark.parametrize("word", ["canal-json", "maxwell-json", "ogg-json"])
 def test_key_field_that_becomes_null_or_was_null_moves_the_row(spark: Any, word: str) -> None:
-    """NULL in the row before says something only where it is shown: a field that is left out did not change."""
+    """NULL in the row before counts only where the field is present: a missing field did not change."""
     keys = (Column("id", "BIGINT"), Column("part", "INT"))
     table = decoding.build_stage_table(ValueFormat(word), (*keys, Column("name", "STRING")), keys)
     messages = [

@@ -19,7 +19,7 @@ PIN = "tidegate-publication-"  # of the snapshot that the next run of a publicat
 
 
 class Run:
-    """The command in a process of its own, and what it has told so far."""
+    """The command in its own process, and its output so far."""
 
     def __init__(self, workbench: Any, *words: str) -> None:
         self._workbench, self.out, self.errors = workbench, workbench.folder / "out", workbench.folder / "errors"

@@ -179,7 +179,7 @@ def flush_once(bench: Workbench, name: str) -> type[Exception] | None:
 
 
 def flush_until(bench: Workbench, name: str, condition: Callable[[], bool]) -> None:
-    """Flush, again where a broker went, until one flush published after the condition held."""
+    """Flush until a flush has published after the condition was met. A flush that loses a broker is repeated."""
 
     def has_published() -> bool:
         is_met = condition()

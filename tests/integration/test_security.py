@@ -1,4 +1,4 @@
-"""A pipeline on a broker that asks for a password and a right to each thing: what it needs, and what nobody sees."""
+"""A pipeline on a broker that requires a password and rights: the documented ones suffice, and no secret shows."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Jobs come and go, each in a session of its own: the Spark server keeps nothing that adds up for any of them.
+"""Jobs come and go, each in its own session: what the Spark server keeps does not grow with them.
 
 `make soak` runs 500 flushes on each catalog; a build runs one, and sessions that only read.
 """

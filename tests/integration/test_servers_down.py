@@ -1,4 +1,4 @@
-"""Servers that are not there, as a person meets them at the command line: told within half a minute, by name."""
+"""Servers that are down, at the command line: within half a minute an error names the server."""
 
 import os
 import re

@@ -1,6 +1,6 @@
-"""Many small batches with kills of the runner at any moment: the table is right, and nothing is left behind.
+"""Many small batches, and kills of the runner at any moment: the table is right, and no leftover exists.
 
-`make soak` runs many more batches than a build does; both are seeded, and the seed is told when something is wrong.
+`make soak` runs many more batches than a build does. Both have a seed, which a failure prints.
 """
 
 import os
@@ -36,7 +36,7 @@ def make_changes(chance: random.Random, number: int, model: dict[int, str]) -> I
 
 
 def flush_and_perhaps_kill(workbench: Any, chance: random.Random) -> bool:
-    """One flush in a process of its own; whether it was killed."""
+    """Flush in its own process; return whether it was killed."""
     life = chance.uniform(0.5, LONGEST_LIFE) if chance.random() < 0.5 else 180.0
     runner = subprocess.Popen(
         workbench.build_command("flush", "soak"),
@@ -53,7 +53,7 @@ def flush_and_perhaps_kill(workbench: Any, chance: random.Random) -> bool:
 
 
 def is_at_rest(workbench: Any) -> bool:
-    """Flush; whether nothing is left of any batch. Spark may still be at work for a runner that is dead."""
+    """Flush; return whether no leftover of a batch exists. Spark may still work for a runner that is dead."""
     with suppress(TidegateError):
         workbench.drain("soak")
     staged = workbench.load_iceberg(STAGED)

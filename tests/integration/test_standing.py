@@ -1,4 +1,4 @@
-"""What others move, replace or drop under a pipeline: told, or seamless; nothing skipped, nothing twice."""
+"""Others move, replace or drop tables of a pipeline: it reports that or goes on, and each record counts once."""
 
 import json
 from typing import Any

@@ -58,7 +58,7 @@ class Lake:
             self.bench.produce(self.topic, ({"id": id}, name and {"id": id, "name": name}))
 
     def check(self) -> None:
-        """Both tables hold what was sent."""
+        """Both tables equal the records that were sent."""
         with self.store.open():
             rows = self.bench.read_rows(LATEST)
             assert len(rows) == len(self.model)

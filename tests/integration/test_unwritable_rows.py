@@ -1,4 +1,4 @@
-"""Rows that make no record, on real Spark: told with their column before anything is produced."""
+"""Rows that make no record, on real Spark: an error names the column before any record is produced."""
 
 import json
 from types import SimpleNamespace

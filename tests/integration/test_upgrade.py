@@ -1,6 +1,6 @@
-"""What an older version left goes on with this one: tables, positions, a staged batch, memory of deletes, state topics.
+"""This version continues from the data of an older one: tables, positions, a staged batch, deletes, state topics.
 
-The data is what that version wrote on real components: `tests/upgrade/make.py` says how.
+That version wrote the data on real components: `tests/upgrade/make.py` says how.
 """
 
 import json
@@ -46,7 +46,7 @@ def restored(workbench: "Workbench") -> dict[str, Any]:
 
 
 def read_names(workbench: "Workbench") -> dict[str, dict[int, str]]:
-    """By table: the name of each id, which stands there once."""
+    """The name of each id, by table; each id occurs once."""
     rows_by_table = {table: workbench.read_rows(f"shop.{table}") for table in ("left", "right")}
     assert all(len({row["id"] for row in rows}) == len(rows) for rows in rows_by_table.values())
     return {table: {row["id"]: row["name"] for row in rows} for table, rows in rows_by_table.items()}
@@ -76,7 +76,7 @@ def count_published(workbench: "Workbench") -> Counter[tuple[bytes, bytes | None
 def test_pipeline_and_publication_of_an_older_version_go_on_where_that_one_stopped(
     workbench: "Workbench", restored: dict[str, Any]
 ) -> None:
-    """It had staged a batch, and had published what was merged."""
+    """The older version had staged a batch, and had published the merged rows."""
     assert read_names(workbench) == BEFORE
     assert restored["records"][f"{OUT}-state"], "there is a state to go on from"
     assert read_publication_status(build_publication_ports(workbench)).snapshots_behind == 0

@@ -44,7 +44,7 @@ Kind = tuple[str, str | None, str | None, bool]
 
 
 def build_kind(case: Case) -> Kind:
-    """What one column has for all of its records; a field that may be missing stands last, for CSV."""
+    """The kind of column that a case needs; cases of one kind share it. A field that may be missing sorts last."""
     return (case.type, case.unit, case.option, is_not_there(case))
 
 

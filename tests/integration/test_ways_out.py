@@ -1,4 +1,4 @@
-"""The remedies that messages print, followed to the letter: the printed command, as it stands there, is what is run."""
+"""The remedies that messages print: each test runs the printed command unchanged."""
 
 import json
 import re

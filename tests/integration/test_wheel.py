@@ -1,4 +1,4 @@
-"""The wheel in an environment of its own, outside of the checkout: what a user of a stock Airflow installs and runs."""
+"""The wheel in its own environment outside of the checkout: what a user of a stock Airflow installs and runs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a publication writes as Protobuf is what a real deserializer and a pipeline read, on real Spark."""
+"""A real deserializer and a pipeline read the same values that a publication wrote as Protobuf, on real Spark."""
 
 import base64
 import json
@@ -124,7 +124,7 @@ def deserialize(registry: SchemaRegistry, part: RecordPart, data: list[bytes], n
 
 
 def read_in_pipeline(spark: Any, registry: SchemaRegistry, rows: Any, part: RecordPart, data: list[bytes]) -> None:
-    """Each column is what the table has; a list or a map that is NULL is empty, as Protobuf has no other."""
+    """Each column equals that of the table. A NULL list or map comes back empty: Protobuf has no NULL there."""
     versions = [Version(n, "PROTOBUF", registry.schemas[n]["schema"], {}) for n in registry.subjects[part.subjects[0]]]
     names = tuple(column.name for column in part.columns)
     options = from_registry(versions, part.options.get("message"), names, part.part)

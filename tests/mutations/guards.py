@@ -1,6 +1,6 @@
 """Each guard that keeps records from being lost or doubled, how to switch it off, and the test that must then fail.
 
-A guard is found by its exact text, so that one which was moved or rewritten is noticed and this table follows it.
+A guard is found by its exact text: a test fails if a guard was moved or rewritten, and this table must follow.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ MERGE, FLUSH, STAGE, PLANS, BEATS = (
 
 @dataclass(frozen=True)
 class Guard:
-    """`text` in `file` is the guard, `off` is what stands there without it; `test` must fail then."""
+    """`text` in `file` is the guard. With `off` in its place, `test` must fail."""
 
     name: str
     file: str

@@ -73,7 +73,7 @@ def test_every_table_equals_its_topic_after_faults_and_nothing_grows(world: Worl
 
 
 def _live_through(world: World, chance: random.Random) -> list[Look]:
-    """A fault each minute, all of them once before one comes again; a look at what is open before each."""
+    """One fault each minute; all faults occur once before one is repeated. Count open resources before each."""
     looks, fault_names, end = list[Look](), list[str](), time.monotonic() + 60 * MINUTES
     pause = threading.Event()  # never set
     while time.monotonic() < end:

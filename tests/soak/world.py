@@ -1,4 +1,4 @@
-"""The servers of the soak, the two processes that flush, and what is counted of all of them."""
+"""The servers of the soak, the two processes that flush, and their counts of open resources."""
 
 import json
 import os
@@ -34,7 +34,7 @@ OF_SPARK = "application_name = 'PostgreSQL JDBC Driver'"
 
 
 class Runner:
-    """`tidegate run` in a process of its own, started again whenever it was killed, and ended with the test."""
+    """`tidegate run` in its own process: it is started again after each kill, and ends with the test."""
 
     def __init__(self, world: "World", name: str, *pipelines: str) -> None:
         self._world, self._words = world, pipelines

@@ -1,4 +1,4 @@
-"""Puts what `make.py` kept of an older version into a workbench: its files into this folder, records into this broker.
+"""Restores what `make.py` saved of an older version in a workbench: files into this folder, records into this broker.
 
 Files keep what that version wrote, but for what cannot be the same here: the path of the warehouse, which stands in
 metadata, manifests and files of deletes, and the ids of cluster and topics, which positions have.
@@ -79,7 +79,7 @@ def _to_record(record: dict[str, Any], names: Mapping[str, str]) -> tuple[Any, A
 
 
 def relocate(warehouse: Path, names: Mapping[str, str]) -> None:
-    """Replace what stands in the files: those of deletes first, then who tells their sizes, up to the metadata."""
+    """Replace the names in the files: in files of deletes first, then in those with their sizes, up to the metadata."""
     lengths: dict[str, int] = {}
     for file in warehouse.rglob("*.parquet"):
         if PATH_COLUMN in pq.read_schema(file).names:

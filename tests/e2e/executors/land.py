@@ -76,7 +76,7 @@ class Land:
 
     @contextmanager
     def catch_task(self, pipeline: str, task_id: str) -> Iterator[RunningTask]:
-        """A task in its middle: Spark stands still until the block ends, so that the task cannot go on."""
+        """Catch a task while it runs: Spark is frozen until the block ends, so that the task cannot go on."""
         dag = find_dag(pipeline)
         table = f"{NAMESPACE}.{self.tables[pipeline][0]}"
         wait_until(lambda: self.open_catalog().table_exists(table), f"the first flush of {pipeline}", DEADLINE_SECONDS)
@@ -96,7 +96,7 @@ class Land:
     def kill_worker(self, task: RunningTask, *, with_task: bool = True) -> None:
         """SIGKILL for the worker that runs the task, at once with all that it runs, as if its machine were gone.
 
-        Without the task, its process lives on, and nobody hears of it any more.
+        Without `with_task`, the process of the task lives on, and no worker reports its end.
         """
         worker = psutil.Process(task.pid).parent()
         assert worker is not None
@@ -149,7 +149,7 @@ class Land:
 
 
 def kill_all(processes: list[psutil.Process]) -> None:
-    """From the top down: a parent that is gone tells nobody of its child's end."""
+    """Kill parents first: a dead parent cannot report the end of its child."""
     for process in processes:
         try:
             process.kill()
@@ -163,7 +163,7 @@ def write_pipeline(folder: Path, name: str, tables: list[str]) -> None:
 
 @contextmanager
 def freeze_spark(stack: Stack) -> Iterator[None]:
-    """Let the Spark server stand still meanwhile, so that a task stays in its middle."""
+    """Freeze the Spark server until the block ends, so that a task stays in its middle."""
     server = int(stack.variables["SPARK_PID"])
     os.kill(server, signal.SIGSTOP)
     try:

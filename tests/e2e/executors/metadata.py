@@ -1,4 +1,4 @@
-"""Airflow's metadata database, asked directly: which tasks run in which process, and how often each was tried."""
+"""Queries of Airflow's metadata database: which tasks run in which process, and how often each was tried."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -74,7 +74,7 @@ def test_database_that_is_away_for_minutes_under_running_flushes_loses_no_row(la
 def test_pipeline_whose_tables_change_under_a_running_flush_goes_on_with_those_of_its_file(
     land: Land, task_id: str
 ) -> None:
-    """A second table makes one task for each of the tables out of the one merge, and taking it away the other way."""
+    """With a second table the one merge becomes a task per table; without it there is one merge again."""
     with land.keep_producing():
         with land.catch_task("orders", task_id) as task:
             land.change_tables("orders", ["orders", "orders_upper"])

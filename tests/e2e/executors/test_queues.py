@@ -31,7 +31,7 @@ def land(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["restarted", "killed"])
 def test_queue_that_goes_away_in_the_middle_of_a_merge_loses_no_row(land: Land, how: signal.Signals) -> None:
-    """Records come on; it is there again at once, with what was sent to it, or the tasks are sent again."""
+    """Records keep coming. The queue is back at once, with its tasks, or Airflow sends the tasks again."""
     name = next(name for name in ("RABBITMQ_PID", "REDIS_PID") if name in land.stack.variables)
     with land.keep_producing():
         with land.catch_task("orders", "merge") as task:
@@ -54,7 +54,7 @@ def test_task_of_a_lost_worker_is_tried_again_whatever_the_queue_is(land: Land) 
 
 
 def test_tasks_that_wait_for_lost_workers_are_begun_by_those_that_follow(land: Land) -> None:
-    """The workers stand still when the tasks are sent, and are killed then: nobody has begun these."""
+    """The workers are frozen when the tasks are sent, and are killed then: no worker has begun them."""
     with land.keep_producing():
         wait_until(lambda: land.open_catalog().table_exists(f"{NAMESPACE}.orders"), "the first flush", DEADLINE_SECONDS)
         workers = [psutil.Process(int(land.stack.variables[name])) for name in WORKERS]

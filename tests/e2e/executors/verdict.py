@@ -15,7 +15,7 @@ Tables = dict[str, list[str]]
 
 
 def wait_until_clean(find: Callable[[], list[str]], expectation: str, seconds: float) -> None:
-    """Wait until nothing is found; what is still found then stands in the error."""
+    """Wait until `find` finds nothing; the error contains what it still finds."""
     differences = [""]
 
     def is_over() -> bool:
@@ -29,7 +29,7 @@ def wait_until_clean(find: Callable[[], list[str]], expectation: str, seconds: f
 
 
 def compare_rows(catalog: Catalog, traffic: Traffic, tables: Tables) -> list[str]:
-    """A line for each table that does not equal what was sent."""
+    """A line for each table that does not equal the records that were sent."""
     differences: list[str] = []
     for pipeline, names in tables.items():
         for name in names:
@@ -68,12 +68,12 @@ def find_leftovers(catalog: Catalog, tables: Tables) -> list[str]:
 
 
 def find_repeats(catalog: Catalog, pipeline: str) -> list[str]:
-    """Batches and offsets that stand more than once in the history of a table."""
+    """Batches and offsets that occur more than once in the history of a table."""
     return list_repeats(catalog.load_table(f"{NAMESPACE}.tidegate_{pipeline}_batches").scan().to_arrow().to_pylist())
 
 
 def list_repeats(history: list[dict[str, Any]]) -> list[str]:
-    """Of the rows of a pipeline's history, the batches that stand there twice, and those that repeat offsets."""
+    """The batches that occur twice in the rows of a pipeline's history, and those that repeat offsets."""
     repeats: list[str] = []
     ends: dict[tuple[str, str, str], int] = defaultdict(int)
     batches: set[tuple[str, int]] = set()

@@ -150,7 +150,7 @@ def write_pipeline(folder: Path, name: str, **words: str) -> None:
 
 
 def point_link(link: Path, target: Path) -> None:
-    """In one step: nobody sees it missing."""
+    """Replace the link in one step: it always exists."""
     fresh = link.with_name(f"{link.name}.new")
     fresh.symlink_to(target)
     fresh.replace(link)

@@ -114,7 +114,7 @@ def stop_in_the_middle(land: Land) -> dict[str, str]:
 
 
 def finish_runs(land: Land, under_way: dict[str, str]) -> None:
-    """All that was under way goes on behind the start of another version, but for the run that had failed."""
+    """Each run continues after the start of the other version, except the run that had failed."""
     land.airflow.resize_pool(POOL, LAKE_SLOTS)
     for name in ("orders", "pairs"):
         expect_success(land, name, under_way[name])
