@@ -103,13 +103,13 @@ def test_trigger_wakes_the_task_when_the_job_it_waits_for_has_ended(
 
     monkeypatch.setattr(bigquery_job, "FIRST_POLL_SECONDS", 0.0)
     catalog = hands.warehouse._catalog
-    for statement, ended in (("SELECT 1", "success"), ("SELECT ERROR('no')", "error")):
+    for statement, status in (("SELECT 1", "success"), ("SELECT ERROR('no')", "error")):
         job = hands.client.query(statement, job_id_prefix="waited_for_", job_retry=None)
         path, arguments = JobTrigger(asdict(catalog), job.project, job.location, job.job_id).serialize()
         assert json.loads(json.dumps(arguments)) == arguments
         trigger = getattr(import_module(path.rpartition(".")[0]), path.rpartition(".")[2])(**arguments)
         event = asyncio.run(anext(trigger.run()))
-        assert event.payload["status"] == ended
+        assert event.payload["status"] == status
 
 
 def test_rows_of_a_publish_that_fails_are_not_in_the_table(hands: BigQueryHands) -> None:
@@ -276,9 +276,9 @@ def test_two_runners_that_publish_at_once_publish_one_batch(hands: BigQueryHands
         def visit(point: str) -> None:
             if point == "bigquery.sent" and not points:
                 points.append(point)
-                with pytest.raises(CommitRefused) as raised:
+                with pytest.raises(CommitRefused) as error_info:
                     publish()
-                refused.append(raised.value)
+                refused.append(error_info.value)
 
         return visit
 

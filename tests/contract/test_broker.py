@@ -132,10 +132,10 @@ def test_topic_id_stays_and_changes_only_when_the_topic_is_recreated(kit: Kit) -
     kit.produce(topic, A)
     assert kit.broker.read_log((topic,), "read_committed").topic_ids == first.topic_ids
     kit.recreate(topic)
-    again = kit.broker.read_log((topic,), "read_committed")
-    assert again.topic_ids[topic] != first.topic_ids[topic]
-    assert again.cluster_id == first.cluster_id != ""
-    assert kit.broker.read_topic_ids((topic,)) == (again.cluster_id, again.topic_ids)
+    second = kit.broker.read_log((topic,), "read_committed")
+    assert second.topic_ids[topic] != first.topic_ids[topic]
+    assert second.cluster_id == first.cluster_id != ""
+    assert kit.broker.read_topic_ids((topic,)) == (second.cluster_id, second.topic_ids)
 
 
 def test_ids_of_topics_are_asked_for_by_name(kit: Kit) -> None:

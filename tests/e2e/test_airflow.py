@@ -66,9 +66,11 @@ def test_each_published_batch_updates_the_asset_of_its_table(scene: Scene) -> No
     times = [event["extra"]["valid_through"] for event in reversed(events)]
     stamp = scene.table("e2e.solo").properties["tidegate.solo.valid-through-ts"]
     assert times[-1] == (to_utc_datetime(int(stamp)).isoformat() if stamp else None)
-    known = [time for time in times if time is not None]
-    assert known == sorted(known)
-    assert times[len(times) - len(known) :] == known, "once every partition has shown a record, it is always known"
+    known_times = [time for time in times if time is not None]
+    assert known_times == sorted(known_times)
+    assert times[len(times) - len(known_times) :] == known_times, (
+        "once every partition has shown a record, it is always known"
+    )
 
 
 def test_a_backfill_from_the_form_shows_first_and_then_restores_what_is_missing(scene: Scene) -> None:
@@ -118,9 +120,9 @@ def test_publication_through_spark_submit_brings_the_table_to_its_topic(scene: S
     assert scene.airflow.await_run(dag, run, patience=600) == "success"
     assert scene.airflow.result(dag, run, "publish")["inserted"] == 3
     assert read_last_values(scene, "solo.out") == scene.read_rows("e2e.solo") == {1: "A", 3: "c", 4: "d"}
-    again = scene.airflow.trigger(dag)
-    assert scene.airflow.await_run(dag, again, patience=600) == "success"
-    assert scene.airflow.read_task_states(dag, again) == {"publish": ["skipped"]}, "nothing came since"
+    second_run = scene.airflow.trigger(dag)
+    assert scene.airflow.await_run(dag, second_run, patience=600) == "success"
+    assert scene.airflow.read_task_states(dag, second_run) == {"publish": ["skipped"]}, "nothing came since"
     scene.airflow.unpause(dag, paused=True)
 
 

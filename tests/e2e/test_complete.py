@@ -32,10 +32,10 @@ def list_started(scene: Scene) -> list[str]:
 
 def await_runs(scene: Scene, number: int) -> None:
     """Wait until so many more runs have begun and ended well: each has looked for hours."""
-    known = {run["dag_run_id"] for run in scene.airflow.list_runs(DAG)}
+    known_ids = {run["dag_run_id"] for run in scene.airflow.list_runs(DAG)}
 
     def list_new() -> list[str]:
-        runs = [run for run in scene.airflow.list_runs(DAG) if run["dag_run_id"] not in known]
+        runs = [run for run in scene.airflow.list_runs(DAG) if run["dag_run_id"] not in known_ids]
         return [run["dag_run_id"] for run in runs if run["state"] == "success"]
 
     wait_until(lambda: len(list_new()) >= number, f"{number} runs", 600)

@@ -22,10 +22,10 @@ def test_batch_that_breaks_an_audit_waits_until_the_audit_or_the_data_is_correct
     workbench.produce(
         topic, build_change(1, None), build_change(2, -5), build_change(3, 99.5), build_change(4, 5), ({"id": 5}, None)
     )
-    with pytest.raises(AuditFailed) as failed:
+    with pytest.raises(AuditFailed) as error_info:
         workbench.flush("audited")
-    assert "audit=amount >= 0 -- and not null does not hold: rows=2" in str(failed.value)
-    assert "audit=WITH" not in str(failed.value)
+    assert "audit=amount >= 0 -- and not null does not hold: rows=2" in str(error_info.value)
+    assert "audit=WITH" not in str(error_info.value)
     assert [(r["id"], int(r["amount"])) for r in workbench.read_rows("shop.audited")] == [(1, 1), (2, 2)]
     assert list(workbench.load_iceberg("shop.audited").metadata.refs) == ["main", "tidegate_audited"]
     process = workbench.run_cli("flush", "audited")
@@ -65,9 +65,9 @@ def test_audit_that_gives_no_true_or_false_is_one_error_that_is_not_tried_again(
     messages = {}
     for audit in WITHOUT_ANSWER:
         workbench.pipeline("odd", [topic], key=KEY, value=VALUE, table={"audits": [audit]})
-        with pytest.raises(AuditFailed) as failed:
+        with pytest.raises(AuditFailed) as error_info:
             workbench.flush("odd")
-        messages[audit] = str(failed.value)
+        messages[audit] = str(error_info.value)
         assert "nothing was published and the batch stays staged; correct the audit" in messages[audit], audit
     wrong = [
         (audit, messages[audit])

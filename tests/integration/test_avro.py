@@ -327,9 +327,9 @@ def test_registry_is_entered_with_a_connection_whose_password_never_shows(workbe
     assert "geheim" not in repr(described)
     workbench.pipeline("locked", [topic], value={"format": "avro", "avro": {"registry": "bad"}})
     (table,) = workbench.build_ports("locked").pipeline.tables
-    with pytest.raises(GiveUp, match="access was refused") as caught:
+    with pytest.raises(GiveUp, match="access was refused") as error_info:
         RegistrySchemas(resolve).describe_table(table)
-    assert "falsch" not in str(caught.value)
+    assert "falsch" not in str(error_info.value)
 
 
 def test_subject_that_is_missing_and_column_that_the_schema_lacks_name_the_way_out(workbench, registry) -> None:

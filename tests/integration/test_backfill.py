@@ -130,9 +130,11 @@ def test_backfill_killed_by_the_operating_system_goes_on_where_it_stopped(workbe
     def is_slice_applied() -> bool:
         """Whether the backfill's own table says that a slice is applied."""
         folders = (path.name for path in (workbench.warehouse / "shop").iterdir() if "killed_backfill" in path.name)
-        there = [f"shop.{name}" for name in folders if workbench.exists(f"shop.{name}")]
+        table_names = [f"shop.{name}" for name in folders if workbench.exists(f"shop.{name}")]
         with suppress(NoSuchTableError):
-            return any("tidegate.applied" in key for name in there for key in workbench.load_iceberg(name).properties)
+            return any(
+                "tidegate.applied" in key for name in table_names for key in workbench.load_iceberg(name).properties
+            )
         return False
 
     try:
@@ -143,9 +145,9 @@ def test_backfill_killed_by_the_operating_system_goes_on_where_it_stopped(workbe
     assert is_slice_applied()
     workbench.produce(topic, build_change(12, "flushed meanwhile", "c", partition=1))
     workbench.flush("killed")
-    again = workbench.run_cli(*words)
-    assert again.returncode == 0, again.stderr
-    slices = [json.loads(line) for line in again.stdout.splitlines()]
+    process = workbench.run_cli(*words)
+    assert process.returncode == 0, process.stderr
+    slices = [json.loads(line) for line in process.stdout.splitlines()]
     assert slices[0]["outcome"] == "already applied"
     assert read_names(workbench, "shop.killed") == {**EXPECTED, (12, "c"): "flushed meanwhile"}
     assert list_leftovers(workbench, "killed") == []
@@ -255,9 +257,9 @@ def test_what_cannot_be_decided_is_refused_in_one_sentence_each(workbench) -> No
     with pytest.raises(ConfigurationError, match="no table="):
         propose(0, 1, table=("lake.shop.other",))
     workbench.retain_from(topic, 3)
-    refusal = workbench.run_cli("backfill", "refused", "--range", json.dumps({topic: {"0": [1, 4]}}))
-    assert (refusal.returncode, refusal.stderr.count("\n")) == (1, 1)
-    assert "2 offsets [1, 3)" in refusal.stderr
+    process = workbench.run_cli("backfill", "refused", "--range", json.dumps({topic: {"0": [1, 4]}}))
+    assert (process.returncode, process.stderr.count("\n")) == (1, 1)
+    assert "2 offsets [1, 3)" in process.stderr
     assert workbench.run_cli("backfill", "refused", "--from", "2026-01-01T00:00:00Z").returncode == 2
 
 

@@ -70,9 +70,9 @@ def test_rows_that_a_late_attempt_left_in_the_same_batch_are_not_merged(workbenc
     zombie = {"attempt": "'zombie'", "offset": "`offset` + 100", "op": "'d'"}
     select_list = ", ".join(zombie.get(name, f"`{name}`") for name in columns)
     workbench.run_spark_sql(f"INSERT INTO lake.{staged} SELECT {select_list} FROM lake.{staged} WHERE key.id = 1")
-    both = workbench.load_iceberg(staged).current_snapshot().snapshot_id
+    snapshot_id = workbench.load_iceberg(staged).current_snapshot().snapshot_id
     assert [row["op"] for row in workbench.read_rows(staged)].count("d") == 1
-    assert merge(ports, replace(batch, snapshot_id=both)).inserted == 2
+    assert merge(ports, replace(batch, snapshot_id=snapshot_id)).inserted == 2
     assert sorted(row["id"] for row in workbench.read_rows("shop.late")) == [1, 2]
 
 

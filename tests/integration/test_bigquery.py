@@ -50,9 +50,9 @@ def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh
     bench.flush("mixed")
     bench.produce(topic, *records[4:])
     bench.flush("mixed")
-    ended = [(1, "a2"), (3, "c2"), (4, "d")]
-    assert read_pairs(dwh, "both") == ended
-    assert sorted((row["id"], row["name"]) for row in bench.read_rows("mixed.both")) == ended
+    expected = [(1, "a2"), (3, "c2"), (4, "d")]
+    assert read_pairs(dwh, "both") == expected
+    assert sorted((row["id"], row["name"]) for row in bench.read_rows("mixed.both")) == expected
     assert read_pairs(dwh, "upserted") == [(1, "a2"), (2, "b"), (3, "c2"), (4, "d"), (5, "e")]
     assert read_pairs(dwh, "removed") == [(1, "a"), (1, "a2"), (3, "c"), (3, "c2"), (4, "d")]
     assert read_pairs(dwh, "appended") == [(1, "a"), (1, "a2"), (2, "b"), (3, "c"), (3, "c2"), (4, "d"), (5, "e")]
@@ -238,8 +238,8 @@ def test_commands_show_move_and_read_again(dwh: Any) -> None:
     assert (status["tables"][0]["rows"], status["partitions"][0]["lag"]) == (2, 0)
     assert [(b["inserted"], b["batch"]) for b in status["batches"]] == [(2, 1)]
     dwh.sql("DELETE FROM `cli` WHERE id = 1")
-    moved = bench.run_cli("rebase", "cli", "--to", "earliest", "--yes")
-    assert moved.returncode == 0, moved.stderr
+    process = bench.run_cli("rebase", "cli", "--to", "earliest", "--yes")
+    assert process.returncode == 0, process.stderr
     assert bench.run_cli("flush", "cli").returncode == 0
     assert read_pairs(dwh, "cli") == [(1, "a"), (2, "b")]
 
@@ -310,8 +310,8 @@ def test_one_bad_record_is_looked_at_skipped_and_discarded(dwh: Any) -> None:
     dwh.pipeline("skips", [topic], key=KEY, value={"schema": "id BIGINT, name STRING, tags ARRAY<STRING>"})
     bench.produce(topic, build_named_record(1, "a"), ({"id": 2}, {"id": 2, "tags": ["x", None]}), ({"id": 4}, b"{"))
     bench.produce(topic, (*build_named_record(3, "c"), {"partition": 1}))
-    failed = bench.run_cli("flush", "skips")
-    assert (failed.returncode, f"tidegate skip skips --at {topic}:0:1" in failed.stderr) == (1, True)
+    flush_process = bench.run_cli("flush", "skips")
+    assert (flush_process.returncode, f"tidegate skip skips --at {topic}:0:1" in flush_process.stderr) == (1, True)
     record = bench.run_cli("record", "skips", "--at", f"{topic}:0:1")
     assert 'value tags: expected ARRAY<STRING>, got ["x",null] (refused: tags: NULL inside of an array' in record.stdout
     for offset in (1, 2):
@@ -372,16 +372,16 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_and_older_tables_ge
     assert read_letters() == old
     bench.recreate(topic, 2)
     produce(b"new", {"name": "b"})
-    moved = bench.run_cli("rebase", "anew", "--to", "earliest", "--yes")
-    assert "dead_letters=2" in moved.stdout, moved.stderr
+    process = bench.run_cli("rebase", "anew", "--to", "earliest", "--yes")
+    assert "dead_letters=2" in process.stdout, process.stderr
     bench.flush("anew")
-    both = sorted([*old, (0, 0, b"new", "known", None), (1, 0, b"new", "known", None)])
-    assert read_letters() == both
+    all_letters = sorted([*old, (0, 0, b"new", "known", None), (1, 0, b"new", "known", None)])
+    assert read_letters() == all_letters
     assert read_pairs(dwh, "anew") == [(0, "a"), (1, "b"), (10, "a"), (11, "b")]
     dwh.sql("ALTER TABLE `tidegate_anew_dead_letters` DROP COLUMN topic_id")  # as the version before left it
     bench.recreate(topic, 2)
     produce({"name": "c"}, {"name": "d"}, b"third")
     assert bench.run_cli("rebase", "anew", "--to", "earliest", "--yes").returncode == 0
     bench.flush("anew")
-    unknown = [(*letter[:3], "unknown", None) for letter in both]
+    unknown = [(*letter[:3], "unknown", None) for letter in all_letters]
     assert read_letters() == sorted([*unknown, (0, 2, b"third", "known", None), (1, 2, b"third", "known", None)])

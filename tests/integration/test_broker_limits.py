@@ -154,11 +154,11 @@ def test_row_that_is_larger_than_its_topic_takes_is_published_once_it_does(workb
         assert send(way.source, 0, 2, row) is None
     workbench.flush("wide")
     for _ in range(2):
-        with pytest.raises(BadRecord) as caught:
+        with pytest.raises(BadRecord) as error_info:
             way.publish()
-        assert f"topic={way.topic} key=" in str(caught.value)
-        assert '{"id":2}: the brokers refuse its record of bytes=' in str(caught.value)
-        assert "raise the topic's max.message.bytes and the connection's message.max.bytes" in str(caught.value)
+        assert f"topic={way.topic} key=" in str(error_info.value)
+        assert '{"id":2}: the brokers refuse its record of bytes=' in str(error_info.value)
+        assert "raise the topic's max.message.bytes and the connection's message.max.bytes" in str(error_info.value)
     change_connection(workbench, monkeypatch, message_max_bytes=BYTES_AT_MOST)
     with pytest.raises(BadRecord, match="MSG_SIZE_TOO_LARGE"):
         way.publish()

@@ -121,9 +121,9 @@ def test_log_that_a_leader_without_the_newest_records_has_cut_is_told_also_when_
 
 
 def flush_and_be_told(bench: Workbench, topic: str) -> str:
-    with pytest.raises(SomeTablesFailed) as caught:
+    with pytest.raises(SomeTablesFailed) as error_info:
         bench.flush("cut")
-    message = str(caught.value)
+    message = str(error_info.value)
     assert f"table=lake.shop.cut_0: topic={topic} partition=0 position=5: the log was cut at offset=2" in message
     return message
 
@@ -149,9 +149,11 @@ def test_partition_whose_only_replica_is_away_holds_up_its_own_table_alone_and_l
         produce(bench, topic, 1, 10 * number + 4)
     cluster.kill(3)
     wait_until(lambda: 3 not in cluster.list_leaders(replicated), "the others lead")
-    with pytest.raises(SomeTablesDelayed) as caught:
+    with pytest.raises(SomeTablesDelayed) as error_info:
         bench.flush("single")
-    assert f"no offset is known now of topic={single} partition=1: it has no leader that answers" in str(caught.value)
+    assert f"no offset is known now of topic={single} partition=1: it has no leader that answers" in str(
+        error_info.value
+    )
     assert read_ids(bench, "single_1") == [11, 12, 13, 14], "the other table went on"
     assert read_ids(bench, "single_0") == [1, 2]
     bench.drain("other")

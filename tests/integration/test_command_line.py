@@ -48,9 +48,9 @@ def test_plan_flush_and_status_tell_the_same_story(workbench) -> None:
         "bytes_scanned", "bytes_billed", "bytes_written",
     }  # fmt: skip
 
-    again = workbench.run_cli("flush", "told")
-    assert (again.returncode, again.stdout.count("\n")) == (0, 1)
-    assert "every table stands at the end of the log" in again.stdout
+    second_process = workbench.run_cli("flush", "told")
+    assert (second_process.returncode, second_process.stdout.count("\n")) == (0, 1)
+    assert "every table stands at the end of the log" in second_process.stdout
 
 
 def test_rebase_shows_what_it_would_read_again_and_moves_only_after_a_yes(workbench) -> None:
@@ -104,12 +104,12 @@ def test_refused_and_failed_commands_exit_with_one_and_a_message(workbench) -> N
         ("flush", "nobody"): "no such pipeline; there are: gone",
         ("status", "nobody"): "no such pipeline; there are: gone",
     }.items():
-        failed = workbench.run_cli(*words)
-        assert (failed.returncode, message in failed.stderr) == (1, True), (words, failed.stderr)
-    failed = workbench.run_process("flush", "gone")
-    assert (failed.returncode, failed.stdout) == (1, "")
-    assert "topic=no-such-topic does not exist" in failed.stderr
-    assert "Traceback" not in failed.stderr
+        process = workbench.run_cli(*words)
+        assert (process.returncode, message in process.stderr) == (1, True), (words, process.stderr)
+    process = workbench.run_process("flush", "gone")
+    assert (process.returncode, process.stdout) == (1, "")
+    assert "topic=no-such-topic does not exist" in process.stderr
+    assert "Traceback" not in process.stderr
 
 
 def test_wrong_usage_exits_with_two(workbench) -> None:
@@ -123,10 +123,10 @@ def test_validate_names_every_problem_and_exits_with_one(workbench) -> None:
     path.write_text(
         "source: {topics: [t], isolaton: x}\ntables: [{name: lake.a, upsert: 3}]\nmerge: {max_records: 0}\n"
     )
-    failed = workbench.run_cli("validate")
-    assert failed.returncode == 1
+    process = workbench.run_cli("validate")
+    assert process.returncode == 1
     for part in ("isolaton", "upsert", "max_records"):
-        assert part in failed.stdout + failed.stderr
+        assert part in process.stdout + process.stderr
     path.unlink()
     workbench.pipeline("right", ["t"], key=KEY, value=VALUE)
     assert workbench.run_cli("validate").returncode == 0

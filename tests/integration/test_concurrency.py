@@ -177,13 +177,13 @@ def test_runner_that_sleeps_through_two_newer_batches_changes_nothing(sleepers: 
         sleepers.workbench.drain(sleepers.name)
     rows = sleepers.read_rows("last"), sleepers.read_rows("all")
     sleeper.resume()
-    ended = sleeper.wait_for_end()
+    outcome = sleeper.wait_for_end()
     assert (sleepers.read_rows("last"), sleepers.read_rows("all")) == rows
     if moment in ("before the commit of offsets", "before the clean-up"):
-        assert ended.code == 0, ended  # it had published before it fell asleep
+        assert outcome.code == 0, outcome  # it had published before it fell asleep
     else:
-        assert ended.code == 3, ended
-        (reason,) = ended.output.splitlines()
+        assert outcome.code == 3, outcome
+        (reason,) = outcome.output.splitlines()
         assert reason.startswith("pipeline=sleepers table=lake.sleepers.last batch=")
         assert "another run published first" in reason
     sleepers.workbench.drain(sleepers.name)

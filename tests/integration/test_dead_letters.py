@@ -46,10 +46,10 @@ def test_poisoned_topic_stops_at_the_first_bad_record_or_lands_with_the_bad_ones
     topic, bad = produce_bad_records(workbench)
     total = len(KINDS) * PER_KIND * EVERY
     workbench.pipeline("poisoned", [topic], key=KEY, value=VALUE)
-    with pytest.raises(BadRecord) as caught:
+    with pytest.raises(BadRecord) as error_info:
         workbench.flush("poisoned")
     for part in (f"topic={topic}", "partition=0", f"offset={bad[0]}", "not a JSON object", "nothing was merged"):
-        assert part in str(caught.value)
+        assert part in str(error_info.value)
     assert not workbench.exists("shop.poisoned")
 
     just_enough = {"errors": {"tolerance": "all", "max_per_batch": len(bad)}}
@@ -199,10 +199,10 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flus
     workbench.run_spark_sql(f"ALTER TABLE lake.{letters} ADD COLUMN of_a_later_version STRING")  # before a downgrade
     workbench.recreate(topic, 2)
     produce(b"new", {"n": 2}, b"new too")
-    moved = workbench.run_cli("rebase", "recreated", "--to", "earliest", "--yes")
-    assert moved.returncode == 0, moved.stderr
+    rebase_process = workbench.run_cli("rebase", "recreated", "--to", "earliest", "--yes")
+    assert rebase_process.returncode == 0, rebase_process.stderr
     for part in (f"topic={topic} was deleted and created again", "rows=2", "dead_letters=4", "dead-letters recreated"):
-        assert part in moved.stdout
+        assert part in rebase_process.stdout
     workbench.flush("recreated")
     new = [(p, offset, value, None) for p in (0, 1) for offset, value in ((0, b"new"), (2, b"new too"))]
     assert read_letters() == sorted(old + new, key=str)
@@ -237,12 +237,12 @@ def test_two_replays_at_once_bring_each_dead_letter_of_a_table_without_a_key_in_
         workbench.build_command("dead-letters", "twice", "--replay", "--json"),
         {"stdout": PIPE, "stderr": PIPE},
     )
-    both = [Popen(words, env=workbench.build_environment(), text=True, **pipes) for _ in range(2)]
-    outputs = [process.communicate(timeout=DEADLINE_SECONDS)[1] for process in both]
+    processes = [Popen(words, env=workbench.build_environment(), text=True, **pipes) for _ in range(2)]
+    outputs = [process.communicate(timeout=DEADLINE_SECONDS)[1] for process in processes]
     assert all("Traceback" not in text for text in outputs), outputs
-    assert any(process.returncode == 0 for process in both) or all("replay" in text for text in outputs), outputs
-    again = workbench.run_cli("dead-letters", "twice", "--replay", "--json")
-    assert again.returncode == 0, again.stderr
+    assert any(process.returncode == 0 for process in processes) or all("replay" in text for text in outputs), outputs
+    process = workbench.run_cli("dead-letters", "twice", "--replay", "--json")
+    assert process.returncode == 0, process.stderr
     expected = [{"id": 10 * p + n, "n": 2**31 if n % 2 else n} for p in (0, 1) for n in range(6)]
     assert sorted(workbench.read_rows("shop.twice"), key=lambda row: row["id"]) == expected
     assert json.loads(workbench.run_cli("dead-letters", "twice", "--json").stdout)["waiting"] == 0

@@ -76,9 +76,9 @@ def test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is
     assert workbench.committed("queue") == {topic: {0: 1}}
 
     workbench.produce(topic, build_typed_record(4, "a"))
-    failed = workbench.run_cli("flush", "queue")
-    assert (failed.returncode, read_ids(workbench, "queue.good")) == (1, [1, 2, 3])
-    assert "table=lake.queue.bad: its queue is full: waiting=2 max_pending=2" in failed.stderr
+    process = workbench.run_cli("flush", "queue")
+    assert (process.returncode, read_ids(workbench, "queue.good")) == (1, [1, 2, 3])
+    assert "table=lake.queue.bad: its queue is full: waiting=2 max_pending=2" in process.stderr
 
     with workbench.load_iceberg("queue.bad").update_schema(allow_incompatible_changes=True) as update:
         update.delete_column("name")
@@ -110,8 +110,8 @@ def test_records_name_their_tables_and_awkward_values_never_become_names(workben
     flush(workbench.build_ports("named", engine=engine))
     assert (read_ids(workbench, "named.order_v1"), read_ids(workbench, "archive.order_v1")) == ([1], [2])
     assert read_ids(workbench, "named.line_v1") == [3]
-    again = ({"id": 3}, {"id": 33, "ns": "named", "the type": "line"})
-    workbench.produce(topic, build_row(4, "named", "line"), ({"id": 1}, None), again)
+    record = ({"id": 3}, {"id": 33, "ns": "named", "the type": "line"})
+    workbench.produce(topic, build_row(4, "named", "line"), ({"id": 1}, None), record)
     reads = engine.reads
     flush(workbench.build_ports("named", engine=engine))
     assert engine.reads == reads + 1
@@ -137,15 +137,19 @@ def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_
     workbench.run_spark_sql(f"CALL lake.system.rollback_to_snapshot('back.bad', {first})")
     workbench.admin.delete_topics([other])[other].result()
     workbench.produce(topic, build_typed_record(3, "a"))
-    failed = workbench.run_cli("flush", "back")
-    assert (failed.returncode, read_ids(workbench, "back.good"), read_ids(workbench, "back.bad")) == (1, [1, 2, 3], [1])
-    assert "lake.back.good: batch=3 published" in failed.stdout
+    process = workbench.run_cli("flush", "back")
+    assert (process.returncode, read_ids(workbench, "back.good"), read_ids(workbench, "back.bad")) == (
+        1,
+        [1, 2, 3],
+        [1],
+    )
+    assert "lake.back.good: batch=3 published" in process.stdout
     for words in ("table=lake.back.bad was rolled back", "on_rollback: rewind", f"topic={other} does not exist"):
-        assert words in failed.stderr
+        assert words in process.stderr
     assert workbench.build_ports("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 2}}
     problems = [table["problem"] for table in read_status(workbench.build_ports("back"))["tables"]]
     assert problems[0] is None
-    assert all(problem in failed.stderr for problem in problems[1:])
+    assert all(problem in process.stderr for problem in problems[1:])
 
     workbench.run_spark_sql(f"CALL lake.system.set_current_snapshot('back.bad', {newest})")
     workbench.produce(topic, build_typed_record(4, "a"))

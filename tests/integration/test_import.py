@@ -28,10 +28,10 @@ def test_iceberg_sink_is_switched_under_live_data(workbench: Any, sink: IcebergS
     sink.take_over(dict.fromkeys(sink.sent, 3))
     sink.take_over(dict.fromkeys(sink.sent, 4), since=dict.fromkeys(sink.sent, 3))
     workbench.run_spark_sql("SELECT 1")  # the server is warm: the producer then writes during the flushes
-    ended = threading.Event()
+    stop = threading.Event()
 
     def produce_on() -> None:
-        while not ended.is_set() and max(sink.sent.values()) < 200:
+        while not stop.is_set() and max(sink.sent.values()) < 200:
             sink.produce(1)
 
     live = threading.Thread(target=produce_on)
@@ -45,7 +45,7 @@ def test_iceberg_sink_is_switched_under_live_data(workbench: Any, sink: IcebergS
         assert workbench.run_cli("validate").returncode == 0
         workbench.flush("events")
     finally:
-        ended.set()
+        stop.set()
         live.join()
     workbench.drain("events")
     assert sink.read_places() == sorted((t, p, n) for (t, p), end in sink.sent.items() for n in range(end))

@@ -54,10 +54,10 @@ def test_real_sink_is_switched_under_live_data(workbench: Any) -> None:
     assert not missing, missing
     sink = RunningSink(workbench)
     sink.produce(FIRST)
-    ended = threading.Event()
+    stop = threading.Event()
 
     def produce_on() -> None:
-        while not ended.wait(0.2):  # some records between any two commits of the sink
+        while not stop.wait(0.2):  # some records between any two commits of the sink
             sink.produce(1)
 
     live = threading.Thread(target=produce_on)
@@ -82,7 +82,7 @@ def test_real_sink_is_switched_under_live_data(workbench: Any) -> None:
         )
         workbench.flush("events")
     finally:
-        ended.set()
+        stop.set()
         live.join()
     workbench.drain("events")
     assert sink.read_places() == sorted((t, p, n) for (t, p), end in sink.sent.items() for n in range(end))

@@ -378,18 +378,18 @@ def test_file_that_is_there_is_kept_unless_force_is_given(workbench) -> None:
 def test_what_cannot_be_is_said_before_anything_is_read(workbench, words, message) -> None:
     topic = workbench.topic(2)
     workbench.produce(topic, ({"id": 1}, {"id": 1}))
-    ended = workbench.run_cli("init", "--topic", topic, "--yes", *words)
-    assert ended.returncode == (1 if message else 0), ended.stderr
-    assert message is None or message in ended.stderr
-    assert "secret" not in ended.stderr
+    process = workbench.run_cli("init", "--topic", topic, "--yes", *words)
+    assert process.returncode == (1 if message else 0), process.stderr
+    assert message is None or message in process.stderr
+    assert "secret" not in process.stderr
 
 
 def test_brokers_that_are_down_are_said_in_seconds(workbench) -> None:
     import time
 
     begun = time.monotonic()
-    ended = workbench.run_cli("init", "--topic", "t", "--to", "lake.shop.t", "--kafka", "localhost:1", "--yes")
-    assert (ended.returncode, "Kafka address=localhost:1 took no connection" in ended.stderr) == (
+    process = workbench.run_cli("init", "--topic", "t", "--to", "lake.shop.t", "--kafka", "localhost:1", "--yes")
+    assert (process.returncode, "Kafka address=localhost:1 took no connection" in process.stderr) == (
         1,
         True,
     )
@@ -405,8 +405,8 @@ def test_topic_without_records_says_what_to_do(workbench) -> None:
         (aborted, "offsets are there and no record was found"),
         (deleted, "all of 1 record of 1 partition are tombstones"),
     ):
-        ended = init(workbench, topic, "--yes")
-        assert (ended.returncode, message in ended.stderr) == (1, True), ended.stderr
+        process = init(workbench, topic, "--yes")
+        assert (process.returncode, message in process.stderr) == (1, True), process.stderr
 
 
 def test_records_of_both_ends_are_read_and_limits_hold(workbench) -> None:
@@ -415,8 +415,8 @@ def test_records_of_both_ends_are_read_and_limits_hold(workbench) -> None:
     workbench.produce(topic, *(({"id": n}, {"id": n, "old": 1}, {"partition": n % 2}) for n in range(20)))
     workbench.produce(topic, *middle)
     workbench.produce(topic, *(({"id": n}, {"id": n, "new": 1}, {"partition": n % 2}) for n in range(20)))
-    few = json.loads(init(workbench, topic, "--yes", "--json", "--records", "40", "--print").stdout)
-    (table,) = few["tables"]
+    report = json.loads(init(workbench, topic, "--yes", "--json", "--records", "40", "--print").stdout)
+    (table,) = report["tables"]
     assert [column["name"] for column in table["columns"]] == ["id", "old", "new"]
     assert (table["partitions"], table["records"], table["offsets"]) == (2, 40, 240)
     all_of_them = json.loads(init(workbench, topic, "--yes", "--json", "--print").stdout)["tables"][0]
@@ -475,8 +475,8 @@ def test_values_behind_a_schema_id_without_a_registry_say_what_to_name(workbench
         (("--registry", registry.url), "id=7: Subject or version not found"),
         (("--registry", "http://localhost:1"), "took no connection"),
     ):
-        ended = init(workbench, topic, "--yes", *words)
-        assert (ended.returncode, message in ended.stderr) == (1, True), ended.stderr
+        process = init(workbench, topic, "--yes", *words)
+        assert (process.returncode, message in process.stderr) == (1, True), process.stderr
 
 
 def test_questions_are_asked_at_a_terminal(workbench, monkeypatch) -> None:

@@ -136,9 +136,9 @@ def test_keys_that_nobody_renews_end_a_merge_with_one_sentence_and_the_next_flus
     keys = ExpiringKeys(servers.rest, servers.store, SHORT_KEY_SECONDS, renewable=False)
     lake = servers.begin(remove_keys(servers.owner))
     lake.store.on(is_upload, delay(SHORT_KEY_SECONDS + 1))
-    with pytest.raises(RetryLater, match="expired") as raised:
+    with pytest.raises(RetryLater, match="expired") as error_info:
         lake.flush("second")
-    assert "\n" not in str(raised.value)
+    assert "\n" not in str(error_info.value)
     assert keys.refused
     lake.bench.drain("p")
     lake.check("second")

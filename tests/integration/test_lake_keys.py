@@ -72,10 +72,10 @@ def test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_
         settings = {row["key"]: row["value"] for row in session.sql("SET").collect()}
     finally:
         close(session)
-    hidden = {name for name, value in settings.items() if value == "*********(redacted)"}
+    hidden_names = {name for name, value in settings.items() if value == "*********(redacted)"}
     assert {
         f"spark.sql.catalog.lake.{name}" for name in ("s3.access-key-id", "s3.secret-access-key", "jdbc.password")
-    } <= hidden
+    } <= hidden_names
 
 
 @contextmanager

@@ -26,9 +26,9 @@ def put_objects(endpoint: str, location: str, names: list[str]) -> None:
     """Small objects below a location."""
     place = urlsplit(endpoint)
 
-    def put(some: list[str]) -> None:
+    def put(part_names: list[str]) -> None:
         connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=60)
-        for name in some:
+        for name in part_names:
             connection.request("PUT", f"/{location.removeprefix('s3://')}/{name}", body=b"left by a killed merge")
             answer = connection.getresponse()
             answer.read()

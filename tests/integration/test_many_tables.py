@@ -31,9 +31,9 @@ def test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on(wor
     assert workbench.committed("both") == {first: {0: 1}, second: {0: 0}}
 
     workbench.produce(first, build_upsert(2, "b"), build_upsert(3, "c"))
-    failed = workbench.run_cli("flush", "both", "--until-current")
-    assert (failed.returncode, len(workbench.read_rows("shop.orders"))) == (1, 3)
-    assert "create.enabled=false" in failed.stderr
+    process = workbench.run_cli("flush", "both", "--until-current")
+    assert (process.returncode, len(workbench.read_rows("shop.orders"))) == (1, 3)
+    assert "create.enabled=false" in process.stderr
 
     workbench.pipeline("both", [first, second], tables=[tables[0], broken | {"create": {}}], **limited)
     workbench.flush("both")

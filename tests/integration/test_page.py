@@ -82,21 +82,21 @@ def test_bytes_written_are_the_sizes_of_the_files_that_a_batch_added_delete_file
         rows = [({"id": n}, {"id": n, "name": f"{n} " * 40}, {"partition": n % 2}) for n in range(40)]
         workbench.produce(topic, *rows)
     written: list[tuple[str, int]] = []
-    known: dict[str, int] = {}
+    known_sizes: dict[str, int] = {}
 
     def flush() -> None:
         workbench.flush("sized")
         for name in ("left", "right"):
             sizes = list_sizes(workbench, f"shop.{name}")
-            added = sum(size for path, size in sizes.items() if path not in known)
-            known.update(sizes)
+            added = sum(size for path, size in sizes.items() if path not in known_sizes)
+            known_sizes.update(sizes)
             if added:
                 written.append((f"lake.shop.{name}", added))
 
     flush()
     workbench.produce(left, ({"id": 1}, {"id": 1, "name": "new"}, {"partition": 1}), ({"id": 2}, None))
     flush()
-    assert [path for path in known if "delete" in path], "a merge that leaves delete files was wanted"
+    assert [path for path in known_sizes if "delete" in path], "a merge that leaves delete files was wanted"
     ports = workbench.build_ports("sized")
     sizes = [(b["table"], b["bytes_written"]) for b in read_batch_history(ports, 9)["batches"] if b["staged"]]
     assert sorted(sizes) == sorted(written)

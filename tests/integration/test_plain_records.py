@@ -77,9 +77,9 @@ def compare(records: Any) -> tuple[set[int], set[int], list[Any]]:
         for is_plain in (False, True)
     )
     assert parsed.keys() == plain.keys()
-    judged = {offset: row for offset, row in plain.items() if row[-1] != UNUSUAL}
-    wrong = [(parsed[offset], row) for offset, row in judged.items() if row != parsed[offset]]
-    return set(parsed), parsed.keys() - judged.keys(), wrong
+    usual_rows = {offset: row for offset, row in plain.items() if row[-1] != UNUSUAL}
+    wrong = [(parsed[offset], row) for offset, row in usual_rows.items() if row != parsed[offset]]
+    return set(parsed), parsed.keys() - usual_rows.keys(), wrong
 
 
 def _build_record_with(name: str, token: str) -> bytes:

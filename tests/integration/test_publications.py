@@ -106,16 +106,18 @@ def test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot(workbe
 
     assert (way.read_status().snapshots_behind, way.read_status().waiting) == (0, None)
     earlier = Counter(map(str, way.read_records()))
-    again = way.publish(again=RepublishRequest(str(first.to_snapshot_id), str(middle)))
-    assert (again.compared_with, again.to_snapshot_id) == ("again", second.to_snapshot_id)
-    now = {'{"id":1}': way.read_table()['{"id":1}'], '{"id":2}': None, '{"id":5}': None}
+    republished = way.publish(again=RepublishRequest(str(first.to_snapshot_id), str(middle)))
+    assert (republished.compared_with, republished.to_snapshot_id) == ("again", second.to_snapshot_id)
+    current_rows = {'{"id":1}': way.read_table()['{"id":1}'], '{"id":2}': None, '{"id":5}': None}
     produced = Counter(map(str, way.read_records())) - earlier
-    assert produced == Counter(map(str, now.items())), "keys of the range with the rows of now"
+    assert produced == Counter(map(str, current_rows.items())), "keys of the range with the rows of now"
     assert way.read_latest() == way.read_table()
 
     load_table(way).manage_snapshots().set_current_snapshot(first_snapshot).commit()
-    back = way.publish()
-    assert (back.inserted, back.updated, back.deleted) == (1, 1, 0), "the rollback as the difference of the states"
+    rollback_result = way.publish()
+    assert (rollback_result.inserted, rollback_result.updated, rollback_result.deleted) == (1, 1, 0), (
+        "the rollback as the difference of the states"
+    )
     assert way.read_latest() == way.read_table()
 
 
@@ -177,8 +179,8 @@ def test_projection_formats_and_metadata_are_written_as_the_file_says(shop) -> N
     write_rows(load_table(shop), build_rows(k2="c", k1="hidden"), "id <= 2")
     way.publish()
     assert [(m.key(), m.value()) for m in read(bench, topics[0])][1:] == [(b"2", None)], "it moved"
-    moved = {m.key(): m.value() for m in read(bench, topics[1])}
-    assert moved == {b"1": None, b"2": b"C;2.50;-"}
+    values = {m.key(): m.value() for m in read(bench, topics[1])}
+    assert values == {b"1": None, b"2": b"C;2.50;-"}
 
 
 def test_row_that_makes_no_record_is_refused_by_its_key(spark) -> None:
@@ -197,9 +199,9 @@ def test_row_that_makes_no_record_is_refused_by_its_key(spark) -> None:
         rows = spark.sql(f"SELECT id, {name} AS name FROM VALUES (1L, 'a'), (2L, 'b') AS t(id, name)")
         counts = f"IF(decode(key, 'UTF-8') LIKE '%1%', {copies}, 1) AS copies"
         columns = ("* EXCEPT (topic)", "'inserted' AS kind", counts, f"'{topic}' AS topic")
-        with pytest.raises((BadRecord, ConfigurationError)) as refusal:
+        with pytest.raises((BadRecord, ConfigurationError)) as error_info:
             _check_changes(encode_rows(spark, rows, job).selectExpr(*columns), job)
-        return str(refusal.value).removeprefix("publication=p ").removeprefix("snapshot=7 ")
+        return str(error_info.value).removeprefix("publication=p ").removeprefix("snapshot=7 ")
 
     csv = {"format": "csv", "options": {"null_literal": "b"}}
     assert [
@@ -284,8 +286,8 @@ def test_command_line_publishes_tells_and_validates(workbench) -> None:
     assert (waiting["published_snapshot_id"], waiting["waiting"]["parts"]) == (None, 4)
     process = workbench.run_cli("publish", "words", "--json")
     assert json.loads(process.stdout)["inserted"] == 2, process.stderr
-    again = workbench.run_cli("publish", "words")
-    assert (again.returncode, "nothing came since" in again.stdout) == (0, True)
+    second_process = workbench.run_cli("publish", "words")
+    assert (second_process.returncode, "nothing came since" in second_process.stdout) == (0, True)
     status = json.loads(workbench.run_cli("status", "--json").stdout)["publications"][0]
     assert status["published_snapshot_id"] == status["table_snapshot_id"] == planned["to_snapshot_id"]
     assert workbench.run_cli("validate").stdout.splitlines() == ["words: ok", "words: ok"]

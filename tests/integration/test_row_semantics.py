@@ -26,10 +26,10 @@ def test_key_of_any_type_finds_its_row(workbench) -> None:
     workbench.produce(topic, *((key, {**key, "n": n}, places[n]) for n, key in enumerate(first)))
     workbench.flush("any")
     assert len(workbench.read_rows("shop.any")) == len(keys)
-    again = [{**key, "d": -0.0 if key["d"] == 0.0 else key["d"]} for key in keys]
-    again = [{**key, "k": dict(reversed(key["k"].items()))} for key in again]
+    equal_keys = [{**key, "d": -0.0 if key["d"] == 0.0 else key["d"]} for key in keys]
+    equal_keys = [{**key, "k": dict(reversed(key["k"].items()))} for key in equal_keys]
     workbench.produce(
-        topic, *((key, {**key, "n": n + 100} if n % 3 else None, places[n]) for n, key in enumerate(again))
+        topic, *((key, {**key, "n": n + 100} if n % 3 else None, places[n]) for n, key in enumerate(equal_keys))
     )
     workbench.flush("any")
     expected = [n + 100 for n in range(len(keys)) if n % 3]

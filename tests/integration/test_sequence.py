@@ -31,11 +31,12 @@ def build_tombstone(id):
 def make_histories(seed: int) -> list:
     """A little history for each key, all mixed: (key, kind, sequence, n) in the order of the log."""
     chance = random.Random(seed)
-    some = [None, 0, 1, 2, 3, 4, 5]
+    choices = [None, 0, 1, 2, 3, 4, 5]
     keys = [key for key in range(HISTORIES) for _ in range(chance.randint(1, 7))]
     chance.shuffle(keys)
     return [
-        (key, chance.choice(KINDS), (chance.choice(some), chance.choice([None, 0, 1])), n) for n, key in enumerate(keys)
+        (key, chance.choice(KINDS), (chance.choice(choices), chance.choice([None, 0, 1])), n)
+        for n, key in enumerate(keys)
     ]
 
 

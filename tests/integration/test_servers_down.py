@@ -98,12 +98,12 @@ def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_nex
     from tidegate.steps.flush import flush
 
     begun = time.monotonic()
-    with pytest.raises(RetryLater) as caught:
+    with pytest.raises(RetryLater) as error_info:
         flush(ports)
     assert time.monotonic() - begun < 100
     leaving.join()
-    assert f"address=127.0.0.1:{relay.port} " in str(caught.value)
-    assert "Connection refused" in str(caught.value)
+    assert f"address=127.0.0.1:{relay.port} " in str(error_info.value)
+    assert "Connection refused" in str(error_info.value)
     workbench.pipeline("leaving", [topic], key=KEY, value=VALUE)
     workbench.drain("leaving")
     assert read_ids(workbench, "leaving") == [1, 2, 11, 12]

@@ -37,11 +37,11 @@ class Table:
         return published.snapshot_id
 
     def flush_and_refuse(self) -> str:
-        with pytest.raises(PositionLost) as caught:
+        with pytest.raises(PositionLost) as error_info:
             self.workbench.flush("p")
         (table_status,) = read_status(self.build_ports())["tables"]
-        assert table_status["problem"] == str(caught.value)
-        return str(caught.value)
+        assert table_status["problem"] == str(error_info.value)
+        return str(error_info.value)
 
     def build_ports(self) -> Any:
         return self.workbench.build_ports("p")

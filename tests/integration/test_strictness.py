@@ -209,14 +209,14 @@ def test_bad_record_fails_the_flush_with_its_place_and_publishes_nothing(workben
         return {"id": id}, json.dumps({"id": id, "amount": amount}), {"partition": partition}
 
     workbench.produce(topic, build_record(1, 1.5), build_record(2, 2.5, 1), build_record(3, 3.14159, 1))
-    with pytest.raises(BadRecord) as caught:
+    with pytest.raises(BadRecord) as error_info:
         workbench.flush("strict")
     for part in (f"topic={topic}", "partition=1", "offset=1", "amount", "DECIMAL(5,2)", "nothing was merged"):
-        assert part in str(caught.value)
+        assert part in str(error_info.value)
     assert not workbench.exists("shop.strict")
     assert workbench.committed("strict") == {}
-    failed = workbench.run_cli("flush", "strict")
-    assert (failed.returncode, "offset=1" in failed.stderr) == (1, True)
+    process = workbench.run_cli("flush", "strict")
+    assert (process.returncode, "offset=1" in process.stderr) == (1, True)
 
 
 def test_schema_corrected_after_a_bad_record_loses_nothing(workbench) -> None:

@@ -135,8 +135,8 @@ def test_truncate_is_applied_once_whatever_befalls_its_run(workbench, runners) -
         workbench.produce(
             topic, build_upsert(1, "before"), TRUNCATE, build_upsert(2, f"{number}"), build_upsert(3 + number, "new")
         )
-        ended = runners.run(workbench.build_environment(), "flush", "trial", at=Point.parse(point), kind=kind)
-        assert ended.fault_happened, ended.output
+        outcome = runners.run(workbench.build_environment(), "flush", "trial", at=Point.parse(point), kind=kind)
+        assert outcome.fault_happened, outcome.output
         workbench.produce(topic, build_upsert(1, f"behind {number}"))  # a truncate that came twice would take this row
         workbench.drain("trial")
         rows = {1: f"behind {number}", 2: f"{number}", 3 + number: "new"}

@@ -174,8 +174,8 @@ def test_two_values_of_a_oneof_make_no_record(spark: Any) -> None:
     columns = [WrittenColumn(f.name, f.dataType, f.name) for f in rows.schema if f.name != "at"]
     problem = render_problem(list_presence_problems(file, "shop.Row", columns))
     problems = sorted((row["at"], row["why"]) for row in rows.select("at", F.expr(problem).alias("why")).collect())
-    way_out = ", which are oneof kind in the registered message, and it holds one; write NULL for the others in sql"
-    assert problems == [(n, message and f"{message}{way_out}") for n, (_, _, message) in enumerate(cases)]
+    remedy = ", which are oneof kind in the registered message, and it holds one; write NULL for the others in sql"
+    assert problems == [(n, message and f"{message}{remedy}") for n, (_, _, message) in enumerate(cases)]
 
 
 BROKEN = "CAST(X'61ff' AS STRING)"
@@ -203,8 +203,8 @@ def test_text_that_is_no_utf8_makes_no_record(spark: Any, word: str) -> None:
         row["n"]: row["why"]
         for row in rows.select("n", F.expr(render_part_problem(spark, part)).alias("why")).collect()
     }
-    way_out = "which readers take for other text; correct it, or write it as bytes in sql"
-    expected = {n: name and f"has text that is no UTF-8 in {TEXTS[name][2]}, {way_out}" for n, name in enumerate(cases)}
+    remedy = "which readers take for other text; correct it, or write it as bytes in sql"
+    expected = {n: name and f"has text that is no UTF-8 in {TEXTS[name][2]}, {remedy}" for n, name in enumerate(cases)}
     assert results == (expected if word != "raw" else {0: None, 1: None}), "raw writes the bytes as they are"
 
 

@@ -151,9 +151,9 @@ def test_dead_letter_that_an_older_version_left_outlives_a_topic_that_was_create
     workbench.recreate(LEFT, 2)
     workbench.produce(LEFT, *(to_record(number, f"left {number} anew") for number in range(1, 9)))
     workbench.produce(LEFT, ({"id": 9}, b"new", {"partition": 1}))
-    moved = workbench.run_cli("rebase", "shop", "--to", "earliest", "--yes")
-    assert moved.returncode == 0, moved.stderr
-    assert "dead_letters=1" in moved.stdout
+    process = workbench.run_cli("rebase", "shop", "--to", "earliest", "--yes")
+    assert process.returncode == 0, process.stderr
+    assert "dead_letters=1" in process.stdout
     workbench.flush("shop")
     dead_letters = workbench.read_rows(letters)
     assert {**before, "topic_id": None, "replayed_by": None} in dead_letters

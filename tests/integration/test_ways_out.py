@@ -32,9 +32,9 @@ def rolled_back(workbench) -> str:
     workbench.produce(topic, build_upsert(1, "changed"), build_upsert(3, "c"), ({"id": 2}, None, SECOND))
     workbench.flush("undone")
     workbench.run_spark_sql(f"CALL lake.system.rollback_to_snapshot('shop.undone', {first})")
-    failed = workbench.run_cli("flush", "undone")
-    assert failed.returncode == 1
-    return failed.stderr.strip()
+    process = workbench.run_cli("flush", "undone")
+    assert process.returncode == 1
+    return process.stderr.strip()
 
 
 def read_names(workbench) -> dict[int, str]:
@@ -58,8 +58,8 @@ def test_rollback_is_undone_by_the_printed_command(workbench, rolled_back) -> No
     report = json.loads(process.stdout)
     assert (process.returncode, report["done"], report["tables"][0]["rows_after"]) == (0, True, 2)
     assert read_names(workbench) == AFTER
-    again = workbench.run_cli("flush", "undone")
-    assert (again.returncode, "every table stands at the end" in again.stdout) == (0, True)
+    flush_process = workbench.run_cli("flush", "undone")
+    assert (flush_process.returncode, "every table stands at the end" in flush_process.stdout) == (0, True)
     (status,) = json.loads(workbench.run_cli("status", "undone", "--json").stdout)["pipelines"]
     (action,) = status["tables"][0]["actions"]
     assert (action["action"], status["tables"][0]["problem"]) == ("undo-rollback", None)
@@ -102,9 +102,9 @@ def poisoned(workbench) -> tuple[str, str]:
     topic = workbench.topic(2)
     workbench.pipeline("poisoned", [topic], key=KEY, value=POISON)
     workbench.produce(topic, ({"id": 1}, GOOD), ({"id": 2}, POOR, SECOND), ({"id": 3}, {**GOOD, "id": 3}, SECOND))
-    failed = workbench.run_cli("flush", "poisoned")
-    assert failed.returncode == 1
-    return topic, failed.stderr.strip()
+    process = workbench.run_cli("flush", "poisoned")
+    assert process.returncode == 1
+    return topic, process.stderr.strip()
 
 
 def test_poison_record_is_shown_field_by_field_by_the_printed_command(workbench, poisoned) -> None:
@@ -152,8 +152,8 @@ def test_poison_record_is_skipped_by_the_printed_command_and_replayed_after_a_co
     assert status["tables"][0]["actions"][0]["action"] == "skip"
 
     workbench.produce(topic, ({"id": 4}, {**POOR, "id": 4}, SECOND))
-    again = workbench.run_cli("flush", "poisoned")
-    assert (again.returncode, f"the first: topic={topic} partition=1 offset=2" in again.stderr) == (1, True)
+    process = workbench.run_cli("flush", "poisoned")
+    assert (process.returncode, f"the first: topic={topic} partition=1 offset=2" in process.stderr) == (1, True)
 
     corrected = {"schema": "id BIGINT, joined TIMESTAMP, tags ARRAY<STRING>, note STRING"}
     workbench.pipeline("poisoned", [topic], key=KEY, value=corrected)
@@ -178,8 +178,8 @@ def test_dead_letters_are_chosen_exported_replayed_and_discarded(workbench, tmp_
     assert workbench.run_cli(*letters, "--offsets", f"{topic}:1:2", "--export", str(file)).returncode == 0
     (line,) = file.read_text().splitlines()
     assert (json.loads(line)["value"], json.loads(line)["offset"]) == ("no object", 2)
-    again = workbench.run_cli(*letters, "--export", str(file))
-    assert (again.returncode, "name a new file" in again.stderr) == (1, True)
+    process = workbench.run_cli(*letters, "--export", str(file))
+    assert (process.returncode, "name a new file" in process.stderr) == (1, True)
 
     discard = [*letters, "--offsets", f"{topic}:1:2", "--discard", "--because", "it's a test"]
     preview = workbench.run_cli(*discard)

@@ -94,8 +94,8 @@ def test_two_commands_bring_a_stock_airflow_to_a_flush_of_two_partitions(install
 
     workbench.produce(topic, ({"id": 1}, None), ({"id": 2}, {"name": "c"}, {"partition": 1}))
     assert installed("airflow", "db", "migrate").returncode == 0
-    ended = installed("airflow", "dags", "test", "tidegate_orders")
-    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
+    airflow_process = installed("airflow", "dags", "test", "tidegate_orders")
+    assert airflow_process.returncode == 0, airflow_process.stdout[-2000:] + airflow_process.stderr[-2000:]
     assert workbench.read_rows("shop.orders") == [{"id": 2, "name": "c"}]
     assert installed("tidegate", "flush", "orders").stdout.count("inserted=") == 0
 

@@ -259,12 +259,12 @@ def test_record_types_of_one_topic_are_read_each_into_its_table(workbench, spark
     )
     workbench.flush("types")
     assert workbench.read_rows("shop.orders") == [{"id": 1, "note": None}, {"id": 3, "note": "c"}]
-    both = [
+    rows = [
         {"id": 1, "note": None, "cents": 7},
         {"id": 2, "note": None, "cents": 5},
         {"id": 3, "note": "c", "cents": None},
     ]
-    assert sorted(workbench.read_rows("shop.both"), key=lambda row: row["id"]) == both
+    assert sorted(workbench.read_rows("shop.both"), key=lambda row: row["id"]) == rows
     strict = build_value("shop.Order", ignored=("shop.Refund",))["avro"]
     audit, _ = written.avro(AUDIT, {"who": "x"})
     (reason,) = decode_values(spark, build_table(strict, topics=(topic,)), [audit])

@@ -242,11 +242,11 @@ def check_registered(spark: Any, registry: SchemaRegistry, row: Any, columns: di
         field.HasField("oneof_index") or field.type_name or field.label == field.LABEL_REPEATED)}  # fmt: skip
     height, numbers, expected = len(members) + 1, {c: list[str]() for c in columns}, []
     for n, member in enumerate([*members, None]):
-        there = {
+        names = {
             c for c in columns if c == member or (c not in members and (member is not None or c in required_names))
         }
-        expected.append({c: columns[c][2] for c in there})
-        for c in there:
+        expected.append({c: columns[c][2] for c in names})
+        for c in names:
             numbers[c].append(str(n))
     cells = {
         c: f"CASE WHEN n IN ({', '.join(numbers[c])}) THEN CAST({sql} AS {kind}) END"

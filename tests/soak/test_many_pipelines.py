@@ -74,9 +74,9 @@ def test_every_table_equals_its_topic_after_faults_and_nothing_grows(world: Worl
 
 def _live_through(world: World, chance: random.Random) -> list[Look]:
     """One fault each minute; all faults occur once before one is repeated. Count open resources before each."""
-    looks, fault_names, end = list[Look](), list[str](), time.monotonic() + 60 * MINUTES
+    looks, fault_names, end_time = list[Look](), list[str](), time.monotonic() + 60 * MINUTES
     pause = threading.Event()  # never set
-    while time.monotonic() < end:
+    while time.monotonic() < end_time:
         start_seconds = time.monotonic()
         looks.append(world.look())
         print(f"{time.strftime('%H:%M:%S')} {looks[-1]}", flush=True)

@@ -64,8 +64,8 @@ def test_database_that_is_away_for_minutes_under_running_flushes_loses_no_row(la
         with ExitStack() as outage:
             with land.catch_task("orders", "merge") as task:
                 outage.enter_context(land.stop_database())
-            back = time.monotonic() + OUTAGE_SECONDS
-            wait_until(lambda: time.monotonic() > back, "the end of the outage", OUTAGE_SECONDS + 60)
+            end_time = time.monotonic() + OUTAGE_SECONDS
+            wait_until(lambda: time.monotonic() > end_time, "the end of the outage", OUTAGE_SECONDS + 60)
         expect_end(land, task)
         wait_until(lambda: land.metadata.count_schedulers() == 2, "both schedulers", DEADLINE_SECONDS)
 

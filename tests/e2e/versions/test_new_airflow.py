@@ -36,13 +36,13 @@ def land(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Land]:
 def test_newer_airflow_goes_on_with_all_that_the_one_before_left_under_way(land: Land) -> None:
     assert land.airflow.get("version")["version"] == older_airflow.VERSION != NEWER
     runs.begin_everything(land)
-    under_way = runs.stop_in_the_middle(land)
+    run_ids = runs.stop_in_the_middle(land)
     assert len(land.list_triggers()) == 2
 
     migrate(land)
     land.install(ROOT)
     assert land.airflow.get("version")["version"] == NEWER
-    runs.finish_runs(land, under_way)
+    runs.finish_runs(land, run_ids)
     runs.fix_the_failed_pipeline(land)
     wait_until(
         lambda: land.list_triggers() == {runs.NEW_BACKLOG}, "the trigger that waits for records", DEADLINE_SECONDS

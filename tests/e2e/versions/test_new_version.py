@@ -27,11 +27,11 @@ RUNNING = "SELECT count(*) FROM dag_run WHERE dag_id = %s AND state IN ('queued'
 
 def test_new_version_goes_on_with_all_that_the_one_before_left_under_way(land: Land) -> None:
     begin_everything(land)
-    under_way = stop_in_the_middle(land)
+    run_ids = stop_in_the_middle(land)
     assert land.list_triggers() == OLD_TRIGGERS
 
     land.install(ROOT)
-    finish_runs(land, under_way)
+    finish_runs(land, run_ids)
     fix_the_failed_pipeline(land)
     wait_until(lambda: land.list_triggers() == {NEW_BACKLOG}, "the new trigger alone", DEADLINE_SECONDS)
     flush_changes(land, 3)
@@ -94,9 +94,9 @@ def stop_in_the_middle(land: Land) -> dict[str, str]:
     """The runs that are under way when the older version is stopped, by pipeline."""
     land.send_bad_record("odd")
     change_rows(land, 2, [name for name in PIPELINES if name != "tug"])
-    failed = land.airflow.trigger(find_dag("odd"))
-    assert land.airflow.await_run(find_dag("odd"), failed, DEADLINE_SECONDS) == "failed"
-    runs = {"odd": failed}
+    run_id = land.airflow.trigger(find_dag("odd"))
+    assert land.airflow.await_run(find_dag("odd"), run_id, DEADLINE_SECONDS) == "failed"
+    runs = {"odd": run_id}
     for name, kind, task in ((PUBLISHED, "query", "merge"), (LOADED, "load", "stage")):
         land.held_jobs.add(kind)
         runs[name] = land.airflow.trigger(find_dag(name))
@@ -113,27 +113,27 @@ def stop_in_the_middle(land: Land) -> dict[str, str]:
     return runs
 
 
-def finish_runs(land: Land, under_way: dict[str, str]) -> None:
+def finish_runs(land: Land, run_ids: dict[str, str]) -> None:
     """Each run continues after the start of the other version, except the run that had failed."""
     land.airflow.resize_pool(POOL, LAKE_SLOTS)
     for name in ("orders", "pairs"):
-        expect_success(land, name, under_way[name])
+        expect_success(land, name, run_ids[name])
     wait_until(
         lambda: {f"tidegate_{name}_actions" for name in PIPELINES} <= land.airflow.list_dag_ids(), "the new DAGs"
     )
     for name, task in ((LOADED, "stage"), (PUBLISHED, "merge")):
-        assert land.read_states(find_dag(name), under_way[name], task) == ["deferred"]
+        assert land.read_states(find_dag(name), run_ids[name], task) == ["deferred"]
     land.held_jobs.clear()
     for name in WAREHOUSE:
-        expect_success(land, name, under_way[name])
+        expect_success(land, name, run_ids[name])
     expect_rows(land, "what was under way, but for the pipeline that failed", but_for=("odd",))
 
 
 def fix_the_failed_pipeline(land: Land) -> None:
     """It fails for the same reason, in one sentence, until its file says what becomes of bad records."""
-    again = land.airflow.trigger(find_dag("odd"))
-    assert land.airflow.await_run(find_dag("odd"), again, DEADLINE_SECONDS) == "failed"
-    reason = land.airflow.result(find_dag("odd"), again, "stage", key="error")
+    run_id = land.airflow.trigger(find_dag("odd"))
+    assert land.airflow.await_run(find_dag("odd"), run_id, DEADLINE_SECONDS) == "failed"
+    reason = land.airflow.result(find_dag("odd"), run_id, "stage", key="error")
     assert reason["error"] == "BadRecord"
     assert "topic=odd" in reason["message"]
     write_pipeline(land.folder, "odd", tolerance="all")
@@ -189,12 +189,12 @@ def read_publication(land: Land) -> list[tuple[int, str | None]]:
     try:
         partitions = consumer.list_topics(PUBLICATION, timeout=60).topics[PUBLICATION].partitions
         consumer.assign([TopicPartition(PUBLICATION, number, 0) for number in partitions])
-        rows, ended = list[tuple[int, str | None]](), set[int]()
-        while len(ended) < len(partitions):
+        rows, ended_partitions = list[tuple[int, str | None]](), set[int]()
+        while len(ended_partitions) < len(partitions):
             message = consumer.poll(60)
             assert message is not None, "the end of the publication's topic"
             if message.error():
-                ended.add(message.partition())
+                ended_partitions.add(message.partition())
                 continue
             value = message.value()
             rows.append((json.loads(message.key())["id"], None if value is None else json.loads(value)["name"]))
