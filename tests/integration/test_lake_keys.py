@@ -84,7 +84,7 @@ def record_command_lines() -> Iterator[set[str]]:
     command_lines, stop = set[str](), threading.Event()
 
     def look() -> None:
-        while not stop.wait(0.05):
+        while not stop.wait(0.5):
             command_lines.update(
                 " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])
             )
