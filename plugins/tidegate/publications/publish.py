@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -82,19 +83,25 @@ def publish_changes(
             pins.setdefault(table, set()).add(format_pin_name(publication.name, snapshot))
         progress = _produce_round(ports, planned_run)
         counts.update(_count_changes(ports, planned_run, progress))
-        following = _plan_next_round(ports, planned_run, progress)
-        if following is None:
-            settled_run = progress.common_position
-            assert settled_run is not None  # else there is another round
+        settled_run, following = progress.common_position, _plan_next_round(ports, planned_run, progress)
+        if settled_run is not None and following is None:
             _release_pins(ports, settled_run, pins)
-            changes, topics = {name: counts[name] for name in COUNT_NAMES}, [*publication.topics]
-            return PublicationResult(
-                publication.name, first.origin, settled_run.to, first.mode, **changes, topics=topics
-            )
-        planned_run = following
+            return _build_result(ports, first, settled_run, counts)
+        planned_run = following or planned_run
     raise RetryLater(
         f"publication={publication.name}: after {MAX_ROUNDS} rounds its parts are in different states still, because "
         "other runs publish at the same time; let one run at a time, and run it again"
+    )
+
+
+def _build_result(
+    ports: PublicationPorts, first: Progress, settled_run: Progress, counts: Mapping[str, int]
+) -> PublicationResult:
+    """From where the `first` round began to where the parts are now, with the changes of all rounds."""
+    changes = {name: counts.get(name, 0) for name in COUNT_NAMES}
+    publication = ports.publication
+    return PublicationResult(
+        publication.name, first.origin, settled_run.to, first.mode, **changes, topics=[*publication.topics]
     )
 
 
