@@ -34,7 +34,7 @@ def propose_discard(ports: Ports, letter_filter: LetterFilter, because: str) -> 
 def propose_discard_note(ports: Ports, table: Table, letter_count: int, because: str) -> ProposedAction:
     """Note what an earlier try has discarded of a table and not noted any more. Nothing else is left of it."""
     return ProposedAction(
-        preview=f"{table.name}: an earlier try of this run has discarded {letter_count} dead letters; that is noted",
+        preview=f"{table.name}: an earlier try of this run has discarded {letter_count} dead letters and not noted it",
         subject={"pipeline": ports.pipeline.name, "because": because},
         parts=(
             ActionPart(
