@@ -5,11 +5,12 @@ it, so it can neither run ahead of them nor stay behind.
 """
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
 KEY, KEY_FORM_HEADER = b"position", "key-form"
+NUMBER_SEPARATOR = "."  # no id of a run has one
 Target = tuple[int, dict[str, int]]
 
 
@@ -26,6 +27,9 @@ class RunMode(StrEnum):
 class Progress:
     """One part's position: its topics hold the table as of snapshot `to`, or, with `after`, are on the way there.
 
+    A version before this one refuses a position with a field that it does not know, so none may be added here.
+
+    - `run`: the run's number, a point, and what no other run is called; `name_run` joins them.
     - `mode`: what the run compares. `origin`: the snapshot that it starts from; None where it began with nothing.
     - `after`: the last key whose change was produced, as the letter k and hexadecimal digits; empty before the first.
       A run produces its changes in the order of their keys.
@@ -33,7 +37,6 @@ class Progress:
       as of `to`.
     - `joined`, `joined_origin`: the snapshots of joined tables that go with `to` and with `origin`. They are the same
       where no row of those tables has changed.
-    - `number`: greater than that of each run that its plan has seen. Clocks of workers do not tell which came later.
     """
 
     run: str
@@ -50,7 +53,14 @@ class Progress:
     until: int | None = None
     joined: dict[str, int] = field(default_factory=dict)
     joined_origin: dict[str, int] = field(default_factory=dict)
-    number: int = 0
+
+    @property
+    def number(self) -> int:
+        """Greater than that of each run that the run's plan has seen: clocks of workers do not tell which came later.
+        0 for a run of an older version.
+        """
+        number, separator, _ = self.run.partition(NUMBER_SEPARATOR)
+        return int(number) if separator else 0
 
     @property
     def order(self) -> tuple[int, int]:
@@ -93,8 +103,9 @@ class Progress:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Progress":
-        """Inverse of `to_dict`. ValueError for a mode that this version does not know."""
-        return cls(**{**data, "mode": RunMode(data["mode"])})
+        """Inverse of `to_dict`; fields that this version does not know are left out. ValueError for an unknown mode."""
+        known_fields = {name: data[name] for name in (f.name for f in fields(cls)) if name in data}
+        return cls(**{**known_fields, "mode": RunMode(data["mode"])})
 
 
 @dataclass(frozen=True)
@@ -131,10 +142,10 @@ class PartProgress:
         """The position that was recorded last; None before the first."""
         return max(self.recorded_parts, key=lambda part: part.order, default=None)
 
-    @property
-    def next_number(self) -> int:
-        """The number of the next run."""
-        return max((part.number for part in self.recorded_parts), default=0) + 1
+    def name_run(self, run_id: str) -> str:
+        """What the next run is called: its number, and an id that no other run has."""
+        number = max((part.number for part in self.recorded_parts), default=0) + 1
+        return f"{number}{NUMBER_SEPARATOR}{run_id}"
 
     @property
     def common_position(self) -> Progress | None:

@@ -223,7 +223,7 @@ def plan_all_parts(
     parts = tuple(
         KeyPart(number, raw, key_form=progress.get_key_form(number)) for number, raw in enumerate(progress.raw_records)
     )
-    position = replace(position, number=progress.next_number)
+    position = replace(position, run=progress.name_run(position.run))
     return PlannedRun(position, parts, _find_touched_files(ports, position), topics)
 
 
@@ -240,8 +240,8 @@ def _plan_group(
 ) -> PlannedRun:
     """Plan the run of one group. Parts between its two states continue after their last published key."""
     position = replace(
-        group.position, run=ports.new_run(), topic_ids=topics.ids, partitions=topics.partitions,
-        after=None, counts={}, at_ms=0, number=progress.next_number,
+        group.position, run=progress.name_run(ports.new_run()), topic_ids=topics.ids, partitions=topics.partitions,
+        after=None, counts={}, at_ms=0,
     )  # fmt: skip
     parts = []
     for number in group.numbers:

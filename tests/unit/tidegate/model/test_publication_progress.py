@@ -1,9 +1,14 @@
 """How far a publication has come, as it is stored and as it goes to Spark's workers."""
 
+import base64
 import json
 import pickle
+from dataclasses import replace
 
-from tidegate.model.publication_progress import Progress, RunMode
+from tidegate.model.publication_progress import PartProgress, Progress, RunMode
+from upgrade.make import OUT
+from upgrade.older_tree import VERSION
+from upgrade.restore import read_kept
 
 PROGRESS = Progress(
     run="r1",
@@ -25,3 +30,28 @@ def test_progress_is_stored_with_the_word_of_its_mode_and_read_back() -> None:
     stored_text = json.dumps(PROGRESS.to_dict()).encode()
     assert json.loads(stored_text)["mode"] == "changes"
     assert Progress.from_bytes(stored_text) == PROGRESS
+
+
+def test_position_has_the_fields_that_the_version_before_reads_and_no_others() -> None:
+    """That version refuses a record with another field, so there would be no way back to it."""
+    older_values = [base64.b64decode(record["value"]) for record in read_kept(VERSION)["records"][f"{OUT}-state"]]
+    assert older_values
+    assert {frozenset(json.loads(value)) for value in older_values} == {frozenset(PROGRESS.to_dict())}
+
+
+def test_field_of_a_later_version_is_left_out() -> None:
+    stored_text = json.dumps({**PROGRESS.to_dict(), "number": 7, "later": {"a": 1}}).encode()
+    assert Progress.from_bytes(stored_text) == PROGRESS
+
+
+def test_later_run_has_the_greater_number_whatever_the_clocks_say() -> None:
+    first = replace(PROGRESS, run=PartProgress((None, None)).name_run("a"), at_ms=5)
+    second = replace(PROGRESS, run=PartProgress((_to_text(first), _to_text(PROGRESS))).name_run("b"), at_ms=2)
+    tenth = replace(PROGRESS, run="10.c", at_ms=1)
+    assert [position.run for position in (first, second)] == ["1.a", "2.b"]
+    assert [position.number for position in (PROGRESS, first, second, tenth)] == [0, 1, 2, 10]
+    assert PartProgress(tuple(map(_to_text, (tenth, first, second)))).last_position == tenth
+
+
+def _to_text(position: Progress) -> str:
+    return json.dumps(position.to_dict())
