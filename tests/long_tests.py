@@ -55,7 +55,7 @@ _TRIGGERS = "tests/e2e/test_triggers.py::test_"
 # the quick test -> the long ones that it stands for; a name without [...] stands for every parameter
 _BEHIND: dict[str, list[str]] = {
     # every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
-    "tests/unit/test_failpoints.py::test_fault_at_any_point_leaves_what_the_next_runs_make_good": [
+    "tests/unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs": [
         *_pick(
             f"{_CRASH}test_fault_in_a_later_batch_is_recovered_by_the_next_run",
             "everything is staged and no answer came",
@@ -125,7 +125,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_PUBLISHING}test_exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late",
         "tests/crash/test_every_point.py::test_every_call_of_producers_killed_or_woken_up_late",
     ],
-    "tests/unit/scenarios/test_publication_walks.py::test_killed_run_is_made_good_by_a_run_towards_another_snapshot": [
+    "tests/unit/scenarios/test_publication_walks.py::test_killed_run_is_recovered_by_a_run_towards_another_snapshot": [
         f"{_PUBLISHING}test_at_least_once_reader_misses_no_change_and_ends_with_the_last",
     ],
     f"{_BROKER_KILLED}[before a commit]": _pick(_BROKER_KILLED, "before a record"),
@@ -654,7 +654,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_I}concurrency.py::"
         "test_runner_that_sleeps_through_two_newer_batches_changes_nothing[before the commit of offsets]"
     ],
-    f"{_T}steps/test_flush.py::test_heartbeat_heals_what_a_zombie_committed": [
+    f"{_T}steps/test_flush.py::test_heartbeat_corrects_what_a_zombie_committed": [
         f"{_I}concurrency.py::test_offsets_that_a_runner_commits_late_are_recovered_by_the_next_flush"
     ],
     f"{_T}adapters/iceberg/test_reparent.py::test_deletes_without_keys_and_rewritten_files_are_merged_again": [

@@ -519,7 +519,7 @@ GUARDS = [
         PRODUCE,
         "if self._superseded or (self._after is not None and key <= self._after):",
         "if self._superseded:",
-        WALKS + "killed_run_is_made_good_by_a_run_towards_another_snapshot[exactly-once-changes]",
+        WALKS + "killed_run_is_recovered_by_a_run_towards_another_snapshot[exactly-once-changes]",
     ),
     Guard(
         "publication: a part's progress is in the transaction of its changes",
@@ -530,7 +530,7 @@ GUARDS = [
         "            self._flush()\n"
         "            self._retry(lambda: self._producer.commit_transaction(ANSWER_TIMEOUT_SECONDS))\n"
         "            self._producer.begin_transaction()\n",
-        WALKS + "killed_run_is_made_good_by_a_run_towards_another_snapshot[exactly-once-changes]",
+        WALKS + "killed_run_is_recovered_by_a_run_towards_another_snapshot[exactly-once-changes]",
     ),
     Guard(
         "publication: a part continues between its own two states",
@@ -559,7 +559,7 @@ GUARDS = [
         PRODUCE,
         "record is not None and (self._is_transactional or bool(last_key))",
         "record is not None",
-        WALKS + "killed_run_is_made_good_by_a_run_towards_another_snapshot[at-least-once-changes]",
+        WALKS + "killed_run_is_recovered_by_a_run_towards_another_snapshot[at-least-once-changes]",
     ),
     Guard(
         "publication: a key with another row in an unchanged file is not deleted",

@@ -160,7 +160,7 @@ def test_every_point_that_a_test_writes_down_is_one_that_runs_pass() -> None:
 
 @pytest.mark.parametrize(("mode", "tables"), SHAPES)
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda s: s.__name__)
-def test_fault_at_any_point_leaves_what_the_next_runs_make_good(
+def test_fault_at_any_point_is_recovered_by_the_next_runs(
     situation: Situation, mode: str, tables: int, record_property
 ) -> None:
     walk(
@@ -169,7 +169,7 @@ def test_fault_at_any_point_leaves_what_the_next_runs_make_good(
 
 
 @pytest.mark.parametrize("situation", NAMED, ids=lambda s: s.__name__)
-def test_fault_at_any_point_where_records_name_their_tables_is_made_good_too(
+def test_fault_at_any_point_where_records_name_their_tables_is_recovered_too(
     situation: Situation, record_property
 ) -> None:
     walk(situation, build_crash_pipeline("named", 0), record_property, "named", NAMED.index(situation))

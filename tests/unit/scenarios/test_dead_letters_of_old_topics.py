@@ -152,7 +152,7 @@ def test_letters_of_the_version_before_are_taken_over_by_the_same_record_and_get
 def test_letters_of_the_version_before_are_replayed() -> None:
     world = build_world()
     remove_topic_ids(world)
-    world.engine.fixed_values[1] = {"id": "bad", "name": "mended"}
+    world.engine.fixed_values[1] = {"id": "bad", "name": "fixed"}
     (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
     assert (result.tried, result.replayed, result.of_old_topics) == (2, 2, 0)
     assert [waits for *_, waits in read_letters(world)] == [False, False]
@@ -162,7 +162,7 @@ def test_replay_leaves_dead_letters_of_the_old_topic_of_a_keyed_table_and_counts
     world = build_world()
     recreate(world)
     flush(world.build_ports(build_tolerant_pipeline()))
-    world.engine.fixed_values |= {0: {"id": "mended", "name": "new"}, 1: {"id": "mended", "name": "old"}}
+    world.engine.fixed_values |= {0: {"id": "fixed", "name": "new"}, 1: {"id": "fixed", "name": "old"}}
     (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
     assert (result.tried, result.replayed, result.still_bad, result.of_old_topics) == (2, 2, 0, 2)
     assert read_letters(world) == OLD + [(*letter[:3], False) for letter in NEW]

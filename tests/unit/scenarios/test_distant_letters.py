@@ -64,7 +64,7 @@ def test_replay_that_finds_none_tells_where_others_wait(world: World, caplog: py
 
 
 def test_letters_that_were_replayed_are_no_reason_to_warn(world: World) -> None:
-    world.engine.fixed_values |= {0: {"id": "bad", "name": "mended"}}
+    world.engine.fixed_values |= {0: {"id": "bad", "name": "fixed"}}
     replay_dead_letters(world.build_ports(BEFORE))
     assert not [warning for warning in read_status(world.build_ports(AFTER))["warnings"] if "dead letters" in warning]
 
@@ -96,7 +96,7 @@ def test_letters_that_were_moved_as_the_message_says_are_replayed(world: World) 
     tables = world.destination.tables
     tables["lake.sales.tidegate_shop_dead_letters"] = tables.pop("lake.shop.tidegate_shop_dead_letters")
     assert list_letter_warnings(world) == []
-    world.engine.fixed_values |= {0: {"id": "bad", "name": "mended"}}
+    world.engine.fixed_values |= {0: {"id": "bad", "name": "fixed"}}
     assert [
         (replay.table, replay.tried, replay.replayed) for replay in replay_dead_letters(world.build_ports(ALONE))
     ] == [("lake.sales.orders", 2, 2)]

@@ -1,4 +1,4 @@
-"""Ctrl-C during merges that run beside each other: the flush ends at once, and the next one makes good."""
+"""Ctrl-C during merges that run beside each other: the flush ends at once, and the next one recovers."""
 
 import signal
 import threading

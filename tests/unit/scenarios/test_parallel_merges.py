@@ -129,19 +129,19 @@ def test_bounded_flush_without_work_says_so_to_people_and_prints_no_line_for_pro
     assert [line.split(":")[0] for line in lines] == list(TABLES)
 
 
-def test_failure_that_the_next_flush_mends_is_none_in_the_end(world: World, command) -> None:
+def test_failure_that_the_next_flush_fixes_is_none_in_the_end(world: World, command) -> None:
     pipeline = build_pipeline(*(build_table(name) for name in TABLES[:2]), max_records=1)
     produce(world, "a", "1")
     engine = FailsToMerge(world.engine, TABLES[1])
 
-    def mended(job: Job) -> None:
+    def fixed(job: Job) -> None:
         try:
             FailsToMerge.run(engine, job)
         except Exception:
             engine.is_broken = False
             raise
 
-    engine.run = mended
+    engine.run = fixed
     code, _, _ = command(pipeline, "--until-current", engine=engine)
     assert code == 0
     assert world.read_rows(TABLES[0]) == world.read_rows(TABLES[1]) == [{"id": "a", "name": "1"}]

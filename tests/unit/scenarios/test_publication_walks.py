@@ -75,7 +75,7 @@ def count_calls(delivery: str, is_first: bool) -> int:
 
 @pytest.mark.parametrize("is_first", [True, False], ids=["first run", "changes"])
 @pytest.mark.parametrize("delivery", [EXACTLY, AT_LEAST])
-def test_killed_run_is_made_good_by_a_run_towards_another_snapshot(
+def test_killed_run_is_recovered_by_a_run_towards_another_snapshot(
     delivery: str, is_first: bool, record_property
 ) -> None:
     calls = count_calls(delivery, is_first)

@@ -70,7 +70,7 @@ def build_world(pipeline: Pipeline) -> World:
     world.broker.produce("orders", {"id": "d"}, BAD, 1)
     flush(world.build_ports(pipeline))
     records = world.broker.partitions["orders"]
-    world.engine.fixed_values[1] = {"id": records[0].records[1].key["id"], "name": "mended"}
+    world.engine.fixed_values[1] = {"id": records[0].records[1].key["id"], "name": "fixed"}
     return world
 
 
@@ -127,7 +127,7 @@ def test_each_dead_letter_comes_in_once_whatever_the_order_of_two_replays(mode: 
                 refusals += 1
                 answer_by_hand(world, pipeline, refusal)
         names = [row["name"] for row in world.read_rows(TABLE)]
-        assert (names.count("mended"), names.count("x")) == (2, 4), (at, ends)
+        assert (names.count("fixed"), names.count("x")) == (2, 4), (at, ends)
         waiting_offsets = [row["offset"] for row in world.read_rows(LETTERS) if row["replayed_at"] is None]
         assert waiting_offsets == [3], (at, ends)
         assert not [name for name in world.destination.tables if "replay" in name], at
@@ -141,4 +141,4 @@ def test_replay_that_publishes_while_another_looks_for_those_that_were_undone_is
         world = build_world(pipeline)
         run_two(world, pipeline, Turns(first, snapshot_call))
         replay_dead_letters(world.build_ports(pipeline))
-        assert [row["name"] for row in world.read_rows(TABLE)].count("mended") == 2, f"calls={first} of the first one"
+        assert [row["name"] for row in world.read_rows(TABLE)].count("fixed") == 2, f"calls={first} of the first one"

@@ -301,7 +301,7 @@ def test_replay_of_many_partitions_marks_each_letter_by_statements_of_bounded_le
     for partition in range(partitions):
         world.broker.produce("many", {"id": f"b{partition}"}, BAD, partition=partition)
     flush(world.build_ports(pipeline))
-    world.engine.fixed_values |= {0: {"id": "b", "name": "mended"}}
+    world.engine.fixed_values |= {0: {"id": "b", "name": "fixed"}}
     (result,) = replay_dead_letters(world.build_ports(pipeline))
     range_counts = [
         len(statement["ranges"])

@@ -149,7 +149,7 @@ def test_streak_is_stored_as_plain_data_and_that_of_another_version_is_none() ->
         ([], {}, False),
     ],
 )
-def test_only_the_whole_work_that_a_person_must_mend_needs_a_pause(
+def test_only_the_whole_work_that_a_person_must_fix_needs_a_pause(
     failed: list[FailedTask], options: dict[str, bool], expected: bool
 ) -> None:
     assert needs_pause(failed, **{"has_published": False, **options}) is expected

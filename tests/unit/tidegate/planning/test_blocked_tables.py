@@ -1,4 +1,4 @@
-"""A table that cannot go on holds up no other: it is told in every run, and takes its records when it is mended."""
+"""A table that cannot go on holds up no other: it is told in every run, and takes its records when it is fixed."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -124,7 +124,7 @@ def test_group_stays_at_what_was_recorded_for_the_refused_table(world: World) ->
 
 
 @pytest.mark.parametrize("answer", ["forward", "rewind", "keep", "rebase"])
-def test_table_that_is_mended_catches_up_alone_and_then_shares_the_read_again(world: World, answer: str) -> None:
+def test_table_that_is_fixed_catches_up_alone_and_then_shares_the_read_again(world: World, answer: str) -> None:
     before = roll_back(world)
     for key in ("b", "c"):
         produce(world, key, "x")
@@ -342,7 +342,7 @@ def test_killed_at_any_call_of_a_run_with_a_refused_table_nothing_is_lost_and_no
     assert number > 40
 
 
-def test_table_rolled_back_or_mended_between_any_two_calls_of_a_run_ends_equal() -> None:
+def test_table_rolled_back_or_fixed_between_any_two_calls_of_a_run_ends_equal() -> None:
     for begins in ("sound", "damaged"):
         for number in choose_calls(500, 2 if begins == "damaged" else 1):
             world = build_damaged_world() if begins == "damaged" else build_world()

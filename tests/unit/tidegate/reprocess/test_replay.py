@@ -47,7 +47,7 @@ def correct_letters(world: World, *offsets: int) -> World:
     """As if the pipeline file had been corrected: these dead letters can be read now, in the log and where they lie."""
     records = world.broker.partitions["orders"][0].records
     for offset in offsets:
-        value = {"id": records[offset].key["id"], "name": "mended"}
+        value = {"id": records[offset].key["id"], "name": "fixed"}
         records[offset] = replace(records[offset], value=value)
         world.engine.fixed_values[offset] = value
     return world
@@ -69,7 +69,7 @@ def test_dead_letters_that_can_be_read_now_come_in_and_are_marked() -> None:
         world.build_ports(build_tolerant_pipeline()) if correct_letters(world, 1) else ports
     )
     assert (result.tried, result.replayed, result.still_bad, result.inserted) == (2, 1, 1, 1)
-    assert read_table(world) == {"a": "x", "b": "mended", "d": "y"}
+    assert read_table(world) == {"a": "x", "b": "fixed", "d": "y"}
     assert list_waiting_offsets(world) == [2]
 
 
@@ -80,7 +80,7 @@ def test_newer_row_is_not_overwritten_and_a_deleted_one_not_brought_back() -> No
     flush(world.build_ports(build_tolerant_pipeline()))
     correct_letters(world, 0, 1, 2)
     replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
-    assert read_table(world) == {"a": "newer", "c": "mended", "d": "other"}
+    assert read_table(world) == {"a": "newer", "c": "fixed", "d": "other"}
     assert list_waiting_offsets(world) == []
 
 
@@ -89,7 +89,7 @@ def test_row_that_came_before_the_dead_letter_is_overwritten() -> None:
     flush(world.build_ports(build_tolerant_pipeline()))
     correct_letters(world, 2, 3)
     replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
-    assert read_table(world) == {"a": "mended", "b": "mended"}
+    assert read_table(world) == {"a": "fixed", "b": "fixed"}
 
 
 def test_position_stays_and_the_next_flush_goes_on() -> None:
@@ -103,7 +103,7 @@ def test_position_stays_and_the_next_flush_goes_on() -> None:
     assert (state.position, state.is_rolled_back) == (before, False)
     world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"})
     flush(ports)
-    assert read_table(world) == {"a": "x", "b": "mended", "c": "z"}
+    assert read_table(world) == {"a": "x", "b": "fixed", "c": "z"}
 
 
 def test_dead_letters_are_read_from_their_own_bytes_when_the_log_no_longer_has_them() -> None:
@@ -112,7 +112,7 @@ def test_dead_letters_are_read_from_their_own_bytes_when_the_log_no_longer_has_t
     correct_letters(world, 0)
     world.broker.retain_from("orders", 1)
     replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
-    assert read_table(world) == {"a": "mended", "b": "x"}
+    assert read_table(world) == {"a": "fixed", "b": "x"}
 
 
 def test_topic_that_is_created_again_while_the_later_keys_are_read_decides_about_no_dead_letter() -> None:
@@ -158,7 +158,7 @@ def test_append_gets_each_dead_letter_once_whenever_it_is_killed() -> None:
             is_finished = False
         for _ in range(2):
             replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
-        assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["mended", "x", "y"], hook.at
+        assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["fixed", "x", "y"], hook.at
         assert list_waiting_offsets(world) == [], hook.at
         assert not [name for name in world.destination.tables if "replay" in name], hook.at
         if is_finished:
@@ -186,7 +186,7 @@ def test_replay_that_wakes_up_after_others_marks_none_of_their_dead_letters() ->
         replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), meanwhile))
     assert (calls, list_waiting_offsets(world)) == (["commits.publish"] * 2, [2])
     replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
-    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "mended", "c": "mended"}, [])
+    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "fixed", "c": "fixed"}, [])
     assert set(world.destination.tables[TABLE].refs) == {"main", "tidegate_shop"}
 
 
@@ -219,7 +219,7 @@ def test_of_two_replays_at_once_the_one_whose_staged_letters_are_gone_publishes_
         replay_dead_letters(world.build_ports(build_tolerant_pipeline("append"), begin_another))
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x"}, [1])
     replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
-    assert [row["name"] for row in world.read_rows(TABLE)].count("mended") == 1
+    assert [row["name"] for row in world.read_rows(TABLE)].count("fixed") == 1
     assert list_waiting_offsets(world) == []
 
 
@@ -241,7 +241,7 @@ def test_refused_change_of_the_dead_letter_table_is_tried_again_when_a_killed_re
         replay_dead_letters(world.build_ports(build_tolerant_pipeline(), dies))
     (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline(), refuse_once))
     assert (refusals, result.replayed) == (["tables.evolve"], 1)
-    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "mended"}, [])
+    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "fixed"}, [])
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert_delete"])
@@ -256,7 +256,7 @@ def test_dead_letters_of_a_replay_that_was_killed_and_rolled_back_are_brought_in
     world.destination.rollback(TABLE, before)
     (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline(mode)))
     assert (result.tried, result.replayed) == (2, 2)
-    assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["mended", "mended", "x", "y"]
+    assert sorted(row["name"] for row in world.read_rows(TABLE)) == ["fixed", "fixed", "x", "y"]
     assert list_waiting_offsets(world) == []
 
 
@@ -280,7 +280,7 @@ def crash_after_publish(world: World) -> Callable[[str, str], None]:
     """Ends a replay once its rows are in the table, and before it marks its letters."""
 
     def die(call: str, moment: str) -> None:
-        if (call, moment) == ("commits.publish", "after") and "mended" in read_table(world).values():
+        if (call, moment) == ("commits.publish", "after") and "fixed" in read_table(world).values():
             raise Crash(call)
 
     return die
@@ -325,7 +325,7 @@ def test_replayed_twice_changes_nothing() -> None:
     with suppress(NothingToDo):
         flush(world.build_ports(build_tolerant_pipeline()))
     assert replay_dead_letters(world.build_ports(build_tolerant_pipeline())) == []
-    assert read_table(world) == {"a": "mended", "b": "x"}
+    assert read_table(world) == {"a": "fixed", "b": "x"}
 
 
 def test_dead_letter_with_the_highest_sequence_wins_over_later_records_with_lower_ones() -> None:
@@ -339,9 +339,9 @@ def test_dead_letter_with_the_highest_sequence_wins_over_later_records_with_lowe
     world.broker.produce("orders", {"id": "b"}, {"id": "b", "name": "higher", "lsn": 9})
     flush(world.build_ports(pipeline))
     for offset, key in ((0, "a"), (2, "b")):
-        world.engine.fixed_values[offset] = {"id": key, "name": "mended", "lsn": 5}
+        world.engine.fixed_values[offset] = {"id": key, "name": "fixed", "lsn": 5}
     replay_dead_letters(world.build_ports(pipeline))
-    assert read_table(world) == {"a": "mended", "b": "higher"}
+    assert read_table(world) == {"a": "fixed", "b": "higher"}
     assert list_waiting_offsets(world) == []
 
 
@@ -389,7 +389,7 @@ def test_replay_under_another_key_is_refused_before_it_finds_rows_by_it() -> Non
         flush(world.build_ports(before))
     rows = world.read_rows(TABLE)
     assert (len(rows), list_waiting_offsets(world)) == (2, [2])
-    world.engine.fixed_values[2] = {"id": "a", "line": "3", "name": "mended"}
+    world.engine.fixed_values[2] = {"id": "a", "line": "3", "name": "fixed"}
     with pytest.raises(IncompatibleSchema, match="column=line is no longer part"):
         replay_dead_letters(world.build_ports(after))
     assert (world.read_rows(TABLE), list_waiting_offsets(world)) == (rows, [2])
@@ -406,7 +406,7 @@ def test_records_of_another_log_do_not_decide_about_a_dead_letter(damage: str) -
         world.broker.create("orders")
     for key in ("c", "d", "e", "f"):
         world.broker.produce("orders", *({"id": key}, {"id": key, "name": "other"}))
-    world.engine.fixed_values[0] = {"id": "a", "name": "mended"}
+    world.engine.fixed_values[0] = {"id": "a", "name": "fixed"}
     with pytest.raises(PositionLost, match=damage):
         replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "newer", "b": "x"}, [0])
@@ -417,9 +417,9 @@ def test_dead_letter_of_an_appended_table_comes_in_whatever_became_of_the_log() 
     pipeline = build_tolerant_pipeline("append")
     flush(world.build_ports(pipeline))
     world.broker.create("orders")
-    world.engine.fixed_values[0] = {"id": "a", "name": "mended"}
+    world.engine.fixed_values[0] = {"id": "a", "name": "fixed"}
     replay_dead_letters(world.build_ports(pipeline))
-    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "mended", "b": "x"}, [])
+    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "fixed", "b": "x"}, [])
 
 
 def test_dead_letter_of_a_partial_update_leaves_the_columns_that_it_lacks() -> None:
@@ -434,5 +434,5 @@ def test_dead_letter_of_a_partial_update_leaves_the_columns_that_it_lacks() -> N
     replay_dead_letters(world.build_ports(partial))
     assert world.read_rows(TABLE) == [
         {"id": "b", "name": None, "city": "Oslo"},  # of a key that has a later record nothing is taken
-        {"id": "a", "name": "mended", "city": "Rome"},
+        {"id": "a", "name": "fixed", "city": "Rome"},
     ]

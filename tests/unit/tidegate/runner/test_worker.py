@@ -253,7 +253,7 @@ def test_work_whose_interval_was_taken_away_is_not_tried_again_behind_a_failure(
     assert hand.look(1, 86_400) == []
 
 
-def test_failure_that_a_person_must_mend_waits_longer_each_time_and_not_when_something_was_changed(file: Path) -> None:
+def test_failure_that_a_person_must_fix_waits_longer_each_time_and_not_when_something_was_changed(file: Path) -> None:
     bad = BadRecord("topic=orders partition=1 offset=7: not JSON")
     hand = Hand(Task(file, *[bad] * 4, schedule=Schedule(10)))
     runs = [bool(hand.look(10)) for _ in range(30)]

@@ -147,7 +147,7 @@ def test_heartbeat_never_commits_beyond_what_is_published(world: World) -> None:
     assert heartbeat(world.build_ports(build_pipeline())).committed == {"orders": {0: 1, 1: 0}}
 
 
-def test_heartbeat_heals_what_a_zombie_committed(world: World) -> None:
+def test_heartbeat_corrects_what_a_zombie_committed(world: World) -> None:
     flush(world.build_ports(build_pipeline()))
     world.broker.commit(GROUP, {"orders": {0: 0, 1: 0}})
     heartbeat(world.build_ports(build_pipeline()))

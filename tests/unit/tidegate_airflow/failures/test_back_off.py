@@ -286,10 +286,10 @@ def test_run_that_leaves_the_work_to_a_later_one_is_no_recovery(night: Night, mo
     assert list_messages()[1:] == ["well again after 2 runs"]
 
 
-def mend_last(world: World, topic: str) -> None:
+def fix_last(world: World, topic: str) -> None:
     """As if the schema had been corrected: the newest record of partition 1 can be read."""
     records = world.broker.partitions[topic][1].records
-    records[-1] = replace(records[-1], value={**records[-1].key, "name": "mended"})
+    records[-1] = replace(records[-1], value={**records[-1].key, "name": "fixed"})
 
 
 def test_heartbeat_that_is_cleared_alone_in_an_old_run_is_no_recovery(night: Night) -> None:
@@ -302,7 +302,7 @@ def test_heartbeat_that_is_cleared_alone_in_an_old_run_is_no_recovery(night: Nig
     assert old.states["heartbeat"] == "success"
     assert night.run().states["plan"] == "failed", "it waits as before"
     assert len(list_messages()) == 1
-    mend_last(night.world, TOPIC)
+    fix_last(night.world, TOPIC)
     result = night.run("manual", clear_number=1)
     assert result.states["heartbeat"] == "success", "all of it was cleared, so it has looked again"
     assert list_messages()[1:] == ["well again after 4 runs"]
@@ -398,7 +398,7 @@ def produce_right(night: Night, number: int) -> None:
     night.world.broker.produce("right", {"id": f"r{number}"}, {"id": f"r{number}", "name": "x"}, number % 2)
 
 
-def test_table_that_no_try_mends_waits_while_the_other_goes_on(two: Night) -> None:
+def test_table_that_no_try_fixes_waits_while_the_other_goes_on(two: Night) -> None:
     for number in range(120):
         produce_right(two, number)
         run = two.run()
@@ -454,7 +454,7 @@ def test_other_table_that_fails_meanwhile_is_told_too_and_both_wait(two: Night) 
     assert "topic=right partition=1 offset=0" in second
 
 
-def test_table_whose_merge_no_try_mends_is_waited_for_while_nobody_else_has_work(
+def test_table_whose_merge_no_try_fixes_is_waited_for_while_nobody_else_has_work(
     two: Night, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two.world.broker.retain_from("left", 1, 1)

@@ -80,10 +80,10 @@ def read_main(world: World, table: str) -> str:
     return str(world.destination.tables[table].refs["main"])
 
 
-def mend(world: World) -> None:
+def fix(world: World) -> None:
     """As if the file had been corrected: the bad order, and the bad user if there is one, can be read now."""
     records = world.broker.partitions["orders"][1].records
-    records[1] = replace(records[1], value={"id": "c", "name": "mended"})
+    records[1] = replace(records[1], value={"id": "c", "name": "fixed"})
     world.engine.fixed_values[1] = records[1].value
 
 
@@ -91,7 +91,7 @@ def test_replay_that_brings_dead_letters_in_is_an_event_of_their_table_alone(wor
     context = build_context()
     assert [entry["still_bad"] for entry in run_replay_form(context, "shop")] == [1]
     assert context["outlet_events"].told == {}
-    mend(world)
+    fix(world)
     (result,) = run_replay_form(context, "shop")
     assert [row["id"] for row in world.read_rows(ORDERS)] == ["a", "b", "c"]
     snapshot = read_main(world, ORDERS)
@@ -107,7 +107,7 @@ def test_table_whose_letters_came_in_before_another_one_failed_is_an_event_of_th
     """Airflow drops the events of the try that failed, and the next try finds nothing left to bring into the table."""
     world.broker.produce("users", {"id": "d"}, BAD, 0)
     flush(world.build_ports(PIPELINE))
-    mend(world)
+    fix(world)
     store = KeptState()
     publish = world.destination.publish
 
@@ -146,7 +146,7 @@ def test_store_of_a_tasks_state_that_does_not_answer_fails_no_replay(world: Worl
 
     store = KeptState()
     setattr(store, fault, fail)
-    mend(world)
+    fix(world)
     context = build_context(task_state_store=store)
     run_replay_form(context, "shop")
     assert list(context["outlet_events"].told) == [ORDERS]

@@ -249,7 +249,7 @@ def test_trigger_waits_a_while_before_its_first_look_and_fires_when_the_job_has_
     [
         (NothingToDo("no work"), AirflowSkipException, False),
         (PublishedElsewhere("another was faster"), AirflowSkipException, False),
-        (GiveUp("mend this"), AirflowFailException, True),
+        (GiveUp("fix this"), AirflowFailException, True),
         (BadRecord("offset=3"), AirflowFailException, True),
         (RetryLater("it passes"), AirflowException, True),
         (OutcomeUnknown("no answer"), AirflowException, True),
@@ -276,5 +276,5 @@ def test_foreign_failure_is_raised_as_it_is_and_its_text_is_kept_to_the_log(
         raise KeyError("password=hunter2")
     assert context["ti"].pushed == {"error": {"error": "KeyError", "message": "see the log of this task"}}
     monkeypatch.setattr(errors, "get_current_context", lambda: {})
-    with pytest.raises(AirflowFailException, match="mend this"), errors.raise_airflow_errors():
-        raise GiveUp("mend this")
+    with pytest.raises(AirflowFailException, match="fix this"), errors.raise_airflow_errors():
+        raise GiveUp("fix this")

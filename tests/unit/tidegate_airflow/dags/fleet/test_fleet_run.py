@@ -271,7 +271,7 @@ def test_heartbeat_that_is_cleared_alone_in_an_old_run_is_no_recovery_of_any_mem
     assert list(fleet.store["members"]["streaks"]) == ["users"]
     assert len(list_messages()) == 1
     records = fleet.world.broker.partitions["users"][1].records
-    records[-1] = replace(records[-1], value={"id": "bad", "name": "mended"})
+    records[-1] = replace(records[-1], value={"id": "bad", "name": "fixed"})
     fleet.run("manual")
     assert list_messages()[1:] == ["users is well again"]
 
