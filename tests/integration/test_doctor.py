@@ -218,7 +218,7 @@ def test_server_that_greets_and_answers_no_more_ends_with_the_process(workbench:
         thread.start()
         remote = f"sc://127.0.0.1:{listening.getsockname()[1]}"
         workbench.pipeline("one", [topic], key=KEY, value=VALUE, spark={"remote": remote})
-        process = workbench.run_process("doctor", "--json", "--timeout", "10", "--read-only")
+        process = workbench.run_process("doctor", "--json", "--timeout", "30", "--read-only")
         listening.shutdown(socket.SHUT_RDWR)
         thread.join(60)
     report = json.loads(process.stdout)
@@ -230,7 +230,7 @@ def test_server_that_greets_and_answers_no_more_ends_with_the_process(workbench:
 def test_command_says_that_all_is_well(workbench: Any) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("one", [topic], key=KEY, value=VALUE)
-    process = workbench.run_cli("doctor")
+    process = workbench.run_cli("doctor", "--timeout", "120")
     assert process.returncode == 0, process.stdout
     assert process.stdout.splitlines()[-1].startswith("0 errors, 0 warnings, ")
     assert workbench.run_cli("doctor", "nobody").returncode == 1

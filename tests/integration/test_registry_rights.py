@@ -82,7 +82,7 @@ def test_user_without_a_role_and_one_without_the_password_read_nothing(bench: Re
         message = bench.run_refused("flush", "orders")
         assert f"access was refused when its versions were read: status={status}" in message
         assert password not in message
-        findings = json.loads(bench.run_cli("doctor", "--json").stdout)["findings"]
+        findings = json.loads(bench.run_cli("doctor", "--json", "--timeout", "120").stdout)["findings"]
         errors = [
             finding
             for finding in findings

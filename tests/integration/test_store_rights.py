@@ -86,7 +86,7 @@ class Lake:
 
     def list_findings(self) -> list[str]:
         """The checks of the doctor that find something."""
-        findings = json.loads(self.bench.run_cli("doctor", "--json").stdout)["findings"]
+        findings = json.loads(self.bench.run_cli("doctor", "--json", "--timeout", "120").stdout)["findings"]
         return [finding["check"] for finding in findings if finding["severity"] != "ok"]
 
     def put_orphan(self, name: str) -> None:
