@@ -62,8 +62,8 @@ class ActionProgress:
                 proposed = propose_action(ports, {**params, **self.pinned_params, "table": table})
             except NothingToDo:  # the try ended before it noted that
                 if table == self.begun and table in self.letters:
-                    found = find_table(ports, table)
-                    proposals.append(propose_discard_note(ports, found, self.letters[table], params["because"]))
+                    noted_table = find_table(ports, table)
+                    proposals.append(propose_discard_note(ports, noted_table, self.letters[table], params["because"]))
                 else:
                     self.done.append(table)
                 continue

@@ -69,8 +69,10 @@ def choose_partitions(start: Offsets, end: Offsets, max_records: int) -> Offsets
     sum of all offsets, which grows with each batch by the records that it takes. So each choice begins where the one
     before has ended, or earlier, and no partition is passed over for longer than a round.
     """
+    if sum(map(len, start.values())) <= max_records:
+        return end
     partitions = sorted((topic, p, offset) for topic, p, offset in iterate_offsets(start))
-    first = sum(offset for _, _, offset in partitions) % len(partitions) if partitions else 0
+    first = sum(offset for _, _, offset in partitions) % len(partitions)
     in_turn = partitions[first:] + partitions[:first]
     waiting = [(topic, p) for topic, p, offset in in_turn if (get_offset(end, topic, p) or 0) > offset]
     if len(waiting) <= max_records:

@@ -76,18 +76,19 @@ def publish_changes(
         ports.topics.create(publication)
     pins = _read_pins(ports, before)
     planned_run = plan_run(ports, resynchronise) if request is None else plan_republish(ports, request)
-    first = planned_run.position
-    counts: Counter[str] = Counter()
+    first, counts = planned_run.position, Counter[str]()
     for _ in range(MAX_ROUNDS):
         for table, snapshot in _list_needed_snapshots(ports, planned_run.position):
             pins.setdefault(table, set()).add(format_pin_name(publication.name, snapshot))
         progress = _produce_round(ports, planned_run)
         counts.update(_count_changes(ports, planned_run, progress))
-        settled_run, following = progress.common_position, _plan_next_round(ports, planned_run, progress)
-        if settled_run is not None and following is None:
+        if (settled_run := progress.common_position) is None:
+            planned_run = plan_run(ports)
+        elif (following := _plan_what_came_since(ports, planned_run)) is not None:
+            planned_run = following
+        else:
             _release_pins(ports, settled_run, pins)
             return _build_result(ports, first, settled_run, counts)
-        planned_run = following or planned_run
     raise RetryLater(
         f"publication={publication.name}: after {MAX_ROUNDS} rounds its parts are in different states still, because "
         "other runs publish at the same time; let one run at a time, and run it again"
@@ -105,10 +106,8 @@ def _build_result(
     )
 
 
-def _plan_next_round(ports: PublicationPorts, last_round: PlannedRun, progress: PartProgress) -> PlannedRun | None:
-    """Plan the round that follows; None if the parts are together and nothing waits behind a run that was resumed."""
-    if progress.common_position is None:
-        return plan_run(ports)
+def _plan_what_came_since(ports: PublicationPorts, last_round: PlannedRun) -> PlannedRun | None:
+    """Plan one more round behind one that finished an earlier run; None behind another, and if nothing waits."""
     if not last_round.is_resumed:
         return None
     try:
