@@ -46,9 +46,12 @@ class Relay:
                     threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:
+        """Pass on what comes, and the end too: who still waits for an answer would wait for ever."""
         with suppress(OSError):
             while data := source.recv(65536):
                 sink.sendall(data)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Nobody comes through any more, and who was through is cut off."""
