@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from tidegate.connections import Resolve, require_connection
+from tidegate.connections import Connection, Resolve, require_connection
 from tidegate.errors import ConfigurationError
 from tidegate.spec.catalog import Catalog
 
@@ -25,17 +25,32 @@ DELEGATION_HEADER = "header.X-Iceberg-Access-Delegation"
 # Iceberg's words for how long a REST catalog is waited for. Without them a server that took a connection and says
 # nothing would keep a flush for ever; a commit of a large table may take a server a minute.
 REST_TIMEOUTS_MS = {"rest.client.connection-timeout-ms": "30000", "rest.client.socket-timeout-ms": "120000"}
+# The same for PostgreSQL. A peer that is gone without a word is noticed by libpq's keep-alives and by data that nobody
+# acknowledges; JDBC's driver also gives up one that is there and does not answer. It waits 10 s for a connection.
+LIBPQ_TIMEOUTS = {
+    "connect_timeout": "30",  # seconds, as the next two
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "9",
+    "tcp_user_timeout": "120000",  # milliseconds
+}
+JDBC_TIMEOUTS = {"jdbc.socketTimeout": "120", "jdbc.tcpKeepAlive": "true"}  # seconds
 BUSY_TIMEOUT_MS = 30_000  # how long SQLite's second writer waits; its own default gives up at once
 
 
 def resolve_catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, str]:
     """PyIceberg's properties with the connection's secrets merged in. For use only: never log them."""
     properties = {name: str(value) for name, value in catalog.properties.items()}
+    if catalog.connection is not None:
+        _merge_connection(properties, require_connection(catalog.connection, resolve))
     if properties.get("type") == "rest":
-        properties = REST_TIMEOUTS_MS | properties
-    if catalog.connection is None:
-        return properties
-    connection = require_connection(catalog.connection, resolve)
+        return REST_TIMEOUTS_MS | properties
+    if properties.get("uri", "").startswith("postgresql"):
+        properties["uri"] = _add_libpq_timeouts(properties["uri"])
+    return properties
+
+
+def _merge_connection(properties: dict[str, str], connection: Connection) -> None:
     properties |= {name: str(value) for name, value in connection.extra.items()}
     if properties.get("type") == "sql" and connection.login:
         properties["uri"] = _add_login(properties["uri"], connection.login, connection.password)
@@ -43,7 +58,14 @@ def resolve_catalog_properties(catalog: Catalog, resolve: Resolve) -> dict[str, 
         properties.setdefault("credential", f"{connection.login}:{connection.password or ''}")
     elif properties.get("type") == "rest" and connection.password:
         properties.setdefault("token", connection.password)
-    return properties
+
+
+def _add_libpq_timeouts(uri: str) -> str:
+    """SQLAlchemy's address of a PostgreSQL database, with how long its client waits; options in it stay as they are."""
+    parts = urlsplit(uri)
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    missing = {name: value for name, value in LIBPQ_TIMEOUTS.items() if name not in given}
+    return parts._replace(query="&".join(filter(None, (parts.query, urlencode(missing))))).geturl()
 
 
 def _add_login(uri: str, login: str, password: str | None) -> str:
@@ -64,7 +86,7 @@ def build_spark_catalog_conf(catalog: Catalog, properties: Mapping[str, Any]) ->
     words = settings | catalog_settings | _to_s3_conf(properties)
     words.setdefault("cache-enabled", "false")  # a cached table would hide the branch that PyIceberg has just cut
     if words.get("uri", "").startswith("jdbc:postgresql:"):
-        words.setdefault("retryable_status_codes", RECONNECT_SQLSTATES)
+        words = JDBC_TIMEOUTS | {"retryable_status_codes": RECONNECT_SQLSTATES} | words
     prefix = f"spark.sql.catalog.{catalog.name}"
     return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {f"{prefix}.{n}": v for n, v in sorted(words.items())}
 
@@ -76,7 +98,7 @@ def _to_jdbc_conf(uri: str) -> dict[str, str]:
         path = urlsplit(uri).path.removeprefix("/")
         return shared | {"uri": f"jdbc:sqlite:{path}?busy_timeout={BUSY_TIMEOUT_MS}"}
     parts = urlsplit(uri)
-    options = dict(parse_qsl(parts.query))
+    options = {name: value for name, value in parse_qsl(parts.query) if name not in LIBPQ_TIMEOUTS}
     place = parts.netloc.rpartition("@")[2] + parts.path
     words = shared | {"uri": f"jdbc:postgresql://{place}" + (f"?{urlencode(options)}" if options else "")}
     login = {"jdbc.user": parts.username, "jdbc.password": parts.password}

@@ -118,6 +118,8 @@ def test_postgresql_gets_its_login_from_the_connection() -> None:
     assert build_conf(properties, connection) == {
         "type": "jdbc",
         "uri": "jdbc:postgresql://h:5432/db?sslmode=require",
+        "jdbc.socketTimeout": "120",
+        "jdbc.tcpKeepAlive": "true",
         "jdbc.user": "us@er",
         "jdbc.password": "p/w",
         "jdbc.schema-version": "V1",
@@ -126,6 +128,22 @@ def test_postgresql_gets_its_login_from_the_connection() -> None:
     }
     conf = build_conf({**properties, "retryable_status_codes": "57P01"}, connection)
     assert conf["retryable_status_codes"] == "57P01"
+
+
+def test_both_clients_give_up_a_postgresql_that_is_gone_or_silent_and_the_file_may_say_when() -> None:
+    """Without a limit each waits for a peer that left without a word for as long as the system keeps the connection."""
+    properties = {"type": "sql", "uri": "postgresql://h/db?sslmode=require", "warehouse": "file:///w"}
+    assert build_conf({**properties, "jdbc.socketTimeout": "7"})["jdbc.socketTimeout"] == "7"
+    rest = "keepalives_idle=30&keepalives_interval=10&keepalives_count=9&tcp_user_timeout=120000"
+    assert resolve_uri("sslmode=require") == f"postgresql://h/db?sslmode=require&connect_timeout=30&{rest}"
+    assert resolve_uri("connect_timeout=5") == f"postgresql://h/db?connect_timeout=5&{rest}"
+    assert build_conf({**properties, "uri": "postgresql://h/db?connect_timeout=5"})["uri"] == "jdbc:postgresql://h/db"
+
+
+def resolve_uri(options: str) -> str:
+    """The address that PyIceberg gets of one with these options."""
+    properties = {"type": "sql", "uri": f"postgresql://h/db?{options}", "warehouse": "file:///w"}
+    return resolve_catalog_properties(Catalog("lake", "iceberg", properties), lambda _: None)["uri"]
 
 
 def test_rest_on_s3_compatible_store() -> None:
