@@ -1,26 +1,27 @@
 """What Airflow knows of the pipelines: paused or not, the last and the next run, what failed and why."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from tidegate.errors import PositionLost
 from tidegate.monitoring.health import ScheduleState
 from tidegate.monitoring.runbook import find_page
 from tidegate.spec.time_text import format_utc
 
 from tidegate_airflow.errors import ERROR_KEY
+from tidegate_airflow.failures.failed_tasks import describe_failures, find_refused_position, is_fixed
 from tidegate_airflow.web.runs_under_way import (
     find_last_commit,
     find_last_tries,
     find_newest_runs,
     find_stalled,
+    iterate_newest_runs,
     read_successes,
 )
 
 UNFINISHED_STATES = ("failed", "up_for_retry")
-ECHO_TASKS = ("heartbeat", "complete")  # red because another task is, or for the same reason
+MAX_SORTED_TASKS, MAX_RUNS_WITH_ERRORS = 1000, 1000
 Data = dict[str, Any]
 
 
@@ -105,46 +106,6 @@ def _to_dag_status(dag: Any, newest: Data | None, failure_text: str | None) -> D
     )
 
 
-def _is_echo(task_id: str) -> bool:
-    return task_id.startswith(ECHO_TASKS)
-
-
-def describe_failures(suspects: list[Data], errors: list[Data]) -> dict[str, str]:
-    """By DAG: what failed in these runs; the newest wins, and tasks that are red because another is come last."""
-    failure_texts = {run["dag_id"]: f"run {run['run_id']} failed" for run in suspects if run["state"] == "failed"}
-    oldest_first = errors[::-1]
-    for error in sorted(oldest_first, key=lambda error: not _is_echo(error["task_id"])):
-        consequence = "failed" if error["state"] == "failed" else "failed and will be tried again"
-        failure_texts[error["dag_id"]] = (
-            f"{error['task_id']} {consequence}: {error['message'] or 'see the log of the task'}"
-        )
-    return failure_texts
-
-
-def find_refused_position(dag_id: str, errors: list[Data]) -> float | None:
-    """When the DAG's last run refused the position in `plan`, where no other task failed by itself."""
-    own_errors = [error for error in errors if error["dag_id"] == dag_id and not _is_echo(error["task_id"])]
-    if not own_errors or any(
-        (error["task_id"], error["error"]) != ("plan", PositionLost.__name__) for error in own_errors
-    ):
-        return None
-    return max(datetime.fromisoformat(error["at"]).timestamp() for error in own_errors)
-
-
-def is_fixed(dag_id: str, errors: list[Data], succeeded: Mapping[str, Collection[str]]) -> bool:
-    """Whether each task that failed in the last finished run has succeeded in the one under way, where nothing failed.
-
-    `succeeded` are the tasks of the DAG by the run under way. A run that did not try names those that failed before it.
-    """
-    own_errors = [error for error in errors if error["dag_id"] == dag_id]
-    if not succeeded or not own_errors or any(error["run_id"] in succeeded for error in own_errors):
-        return False
-    awaited = {
-        task for error in own_errors if not _is_echo(error["task_id"]) for task in error["tasks"] or [error["task_id"]]
-    }
-    return bool(awaited) and all(awaited <= set(tasks) for tasks in succeeded.values())
-
-
 def _to_run_rows(runs: Collection[Any]) -> dict[str, Data]:
     return {run.dag_id: _to_run_row(run) for run in runs}
 
@@ -181,12 +142,32 @@ class FleetPart:
 def read_errors(dag_ids: Collection[str], limit: int, member: FleetPart | None = None) -> list[Data]:
     """The newest failed tasks of these DAGs with what they left behind about the reason, newest first.
 
-    Of the mapped tasks of a fleet's DAG only those of the `member`.
+    Of the mapped tasks of a fleet's DAG only those of the `member`. Of DAGs with more than a thousand failed tasks, it
+    reads the newest runs, some at a time, until it has `limit` tasks, and no more than a thousand runs.
     """
     from airflow.utils.session import create_session
 
     with create_session() as session:
-        return _query_errors(session, dag_ids, None, limit, member)
+        if not _has_many_failures(session, dag_ids):
+            return _query_errors(session, dag_ids, None, limit, member)
+        errors, run_count = list[Data](), 0
+        for runs in iterate_newest_runs(session, dag_ids):
+            newest = [{"dag_id": run.dag_id, "run_id": run.run_id} for run in runs]
+            errors += _query_errors(session, dag_ids, newest, limit - len(errors), member)
+            run_count += len(runs)
+            if len(errors) == limit or run_count >= MAX_RUNS_WITH_ERRORS:
+                break
+        return errors
+
+
+def _has_many_failures(session: Any, dag_ids: Collection[str]) -> bool:
+    """Whether these DAGs have more failed tasks than are sorted by their time."""
+    from airflow.models.taskinstance import TaskInstance as Instance
+    from sqlalchemy import func, select
+
+    failed = select(Instance.id).where(Instance.dag_id.in_(list(dag_ids)), Instance.state.in_(UNFINISHED_STATES))
+    count = session.scalar(select(func.count()).select_from(failed.limit(MAX_SORTED_TASKS + 1).subquery()))
+    return bool(count > MAX_SORTED_TASKS)
 
 
 def _query_errors(
@@ -198,20 +179,25 @@ def _query_errors(
 ) -> list[Data]:
     from airflow.models.taskinstance import TaskInstance as Instance
     from airflow.models.xcom import XComModel
-    from sqlalchemy import or_, select, tuple_
+    from sqlalchemy import func, or_, select, tuple_
 
-    query = select(Instance).where(Instance.dag_id.in_(list(dag_ids)), Instance.state.in_(UNFINISHED_STATES))
-    if runs is not None:  # of two DAGs that are due at the same times the runs may have the same ids
-        query = query.where(tuple_(Instance.dag_id, Instance.run_id).in_([(r["dag_id"], r["run_id"]) for r in runs]))
+    query = select(Instance).where(Instance.dag_id.in_(list(dag_ids)))
+    if runs is None:
+        query = query.where(Instance.state.in_(UNFINISHED_STATES))
+    else:  # by the index of runs: lower() keeps the database from looking at each task of the DAG that ever failed
+        query = query.where(
+            Instance.run_id.in_([run["run_id"] for run in runs]),
+            # of two DAGs that are due at the same times the runs may have the same ids
+            tuple_(Instance.dag_id, Instance.run_id).in_([(run["dag_id"], run["run_id"]) for run in runs]),
+            func.lower(Instance.state).in_(UNFINISHED_STATES),
+        )
     if member is not None:
         is_own = Instance._rendered_map_index == member.pipeline
         query = query.where(or_(Instance.dag_id != member.dag_id, Instance.map_index < 0, is_own))
     instances = list(session.scalars(query.order_by(Instance.start_date.desc()).limit(limit)))
     keys = select(XComModel).where(XComModel.dag_id.in_(list(dag_ids)), XComModel.key == ERROR_KEY)
-    of_tasks = (
-        getattr(XComModel, name).in_({getattr(one, name) for one in instances}) for name in ("run_id", "task_id")
-    )
-    xcoms = session.scalars(keys.where(*of_tasks))
+    run_ids, task_ids = ({getattr(instance, name) for instance in instances} for name in ("run_id", "task_id"))
+    xcoms = session.scalars(keys.where(XComModel.run_id.in_(run_ids), XComModel.task_id.in_(task_ids)))
     error_values = {_get_task_key(xcom): XComModel.deserialize_value(xcom) for xcom in xcoms}
     return [_to_error_row(instance, error_values.get(_get_task_key(instance))) for instance in instances]
 

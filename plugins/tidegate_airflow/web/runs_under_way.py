@@ -3,7 +3,7 @@ succeeded, and what it waits for where nothing moves; and when one last committe
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -76,17 +76,21 @@ def find_last_commit(session: Any, dag_id: str) -> datetime | None:
     It reads some runs at a time, newest first, and stops at the first that committed: a DAG may have a million. A run
     that a person cleared counts where it was created.
     """
+    all_moments = (_list_commits(session, dag_id, runs) for runs in iterate_newest_runs(session, [dag_id]))
+    return next((max(moments) for moments in all_moments if moments), None)
+
+
+def iterate_newest_runs(session: Any, dag_ids: Collection[str]) -> Iterator[list[Any]]:
+    """The runs of these DAGs as rows of id, DAG and run id, newest first: some at a time, and then more."""
     from airflow.models.dagrun import DagRun
     from sqlalchemy import select
 
-    newest_runs = select(DagRun.id, DagRun.run_id).where(DagRun.dag_id == dag_id).order_by(DagRun.id.desc())
+    of_dags = select(DagRun.id, DagRun.dag_id, DagRun.run_id).where(DagRun.dag_id.in_(list(dag_ids)))
+    newest_runs = of_dags.order_by(DagRun.id.desc())
     query, limit = newest_runs, MIN_RUNS_READ
-    while runs := session.execute(query.limit(limit)).all():
-        moments = _list_commits(session, dag_id, runs)
-        if moments:
-            return max(moments)
+    while runs := list(session.execute(query.limit(limit))):
+        yield runs
         query, limit = newest_runs.where(DagRun.id < runs[-1].id), min(2 * limit, MAX_RUNS_READ)
-    return None
 
 
 def _list_commits(session: Any, dag_id: str, runs: Collection[Any]) -> list[datetime]:

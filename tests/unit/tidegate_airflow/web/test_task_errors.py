@@ -12,6 +12,8 @@ from airflow_users import run_auth_manager
 FLEET, OWN, MAINTENANCE = "tidegate_fleet_shop", "tidegate_fleet_trucks", "tidegate_fleet_trucks_maintenance"
 YOUNG, OLD = "tidegate_young_maintenance", "tidegate_old_maintenance"
 LATE, WELL = "tidegate_late", "tidegate_well"
+FEW_FAILURES, MANY_FAILURES = "tidegate_few", "tidegate_many"
+ONCE_FAILED, LONG_FAILED, ALWAYS_FAILED = "tidegate_once", "tidegate_long", "tidegate_always"
 FEW_RESULTS, MANY_RESULTS = "tidegate_few_maintenance", "tidegate_many_maintenance"
 TASKS = [
     (FLEET, "stage", 0, "users"),
@@ -26,8 +28,8 @@ TASKS = [
 @pytest.fixture(scope="module")
 def failures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """One failed run of each DAG, with the index that Airflow shows of each mapped task."""
-    dags = (FLEET, OWN, MAINTENANCE, YOUNG, OLD, LATE, WELL, FEW_RESULTS, MANY_RESULTS)
-    with run_auth_manager(tmp_path_factory.mktemp("airflow"), *dags):
+    dags = (FLEET, OWN, MAINTENANCE, YOUNG, OLD, LATE, WELL, FEW_RESULTS, MANY_RESULTS, FEW_FAILURES, MANY_FAILURES)
+    with run_auth_manager(tmp_path_factory.mktemp("airflow"), *dags, ONCE_FAILED, LONG_FAILED, ALWAYS_FAILED):
         from airflow.models.dagrun import DagRun
         from airflow.models.taskinstance import TaskInstance
         from airflow.utils.session import create_session
@@ -196,8 +198,70 @@ def test_reason_of_the_last_failure_is_found_as_fast_behind_years_of_results() -
             values = {**last, "dag_run_id": row.dag_run_id, "timestamp": row.timestamp, "key": "error", "value": reason}
             session.execute(insert(XComModel.__table__), [values])
         errors, steps[dag] = count_database_steps(lambda dag=dag: read_errors([dag], 8))
-        assert [(one["run_id"], one["message"]) for one in errors] == [(last["run_id"], "somebody must act")]
+        assert [(error["run_id"], error["message"]) for error in errors] == [(last["run_id"], "somebody must act")]
     assert steps[MANY_RESULTS] < 5 * steps[FEW_RESULTS] + 5, "for a hundred times as many runs"
+
+
+def add_failures(dag_id: str, count: int, good: int = 0) -> None:
+    """Runs in which two tasks failed, one a day, and behind them so many good ones."""
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import insert
+
+    days = [datetime(2000, 1, 1, tzinfo=UTC) + timedelta(days=day) for day in range(count + good)]
+    run = {"dag_id": dag_id, "run_type": "scheduled"}
+    task = {"dag_id": dag_id, "try_number": 1, "pool": "default_pool", "pool_slots": 1, "map_index": -1}
+    states = ["failed"] * count + ["success"] * good
+    with create_session() as session:
+        session.execute(
+            insert(DagRun.__table__),
+            [
+                {**run, "run_id": f"d{day}", "state": state, "run_after": at}
+                for day, (at, state) in enumerate(zip(days, states, strict=True))
+            ],
+        )
+        session.execute(
+            insert(TaskInstance.__table__),
+            [
+                {**task, "run_id": f"d{day}", "task_id": name, "state": state, "id": uuid4(), "start_date": at}
+                for day, (at, state) in enumerate(zip(days, states, strict=True))
+                for name in ("plan", "stage", "merge")
+                if state == "success" or name != "merge"
+            ],
+        )
+
+
+@pytest.mark.usefixtures("failures")
+def test_newest_failures_are_found_as_fast_behind_years_of_failures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page asks for them every few seconds."""
+    from tidegate_airflow.web import airflow_runs
+    from tidegate_airflow.web.airflow_runs import read_errors
+
+    monkeypatch.setattr(airflow_runs, "MAX_SORTED_TASKS", 100)
+    steps = {}
+    for dag, count in ((FEW_FAILURES, 20), (MANY_FAILURES, 2000)):
+        add_failures(dag, count)
+        errors, steps[dag] = count_database_steps(lambda dag=dag: read_errors([dag], 5))
+        found = [(error["run_id"], error["task_id"]) for error in errors]
+        assert {*found[:4]} == {(f"d{count - day}", task) for day in (1, 2) for task in ("plan", "stage")}
+        assert [run_id for run_id, _ in found] == [f"d{count - day}" for day in (1, 1, 2, 2, 3)]
+    assert steps[MANY_FAILURES] < 5 * steps[FEW_FAILURES], "for a hundred times as many failures"
+
+
+@pytest.mark.usefixtures("failures")
+def test_failures_of_long_ago_are_shown_unless_there_are_thousands(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidegate_airflow.web import airflow_runs
+    from tidegate_airflow.web.airflow_runs import read_errors
+
+    monkeypatch.setattr(airflow_runs, "MAX_SORTED_TASKS", 100)
+    monkeypatch.setattr(airflow_runs, "MAX_RUNS_WITH_ERRORS", 100)
+    add_failures(ONCE_FAILED, 3, good=200)
+    assert {error["run_id"] for error in read_errors([ONCE_FAILED], 5)} == {"d2", "d1", "d0"}
+    add_failures(LONG_FAILED, 60, good=200)
+    assert read_errors([LONG_FAILED], 5) == []
+    add_failures(ALWAYS_FAILED, 60, good=60)
+    assert {error["run_id"] for error in read_errors([ALWAYS_FAILED], 2)} == {"d59"}
 
 
 def select_result(model: Any, place: dict[str, Any]) -> Any:
@@ -217,7 +281,7 @@ def test_last_maintenance_is_found_as_fast_behind_years_of_it() -> None:
             lambda dag=dag: read_newest_results(dag, "maintain", result_key="table", limit=20)
         )
         newest = f"d{count - 1}"
-        assert sorted((one["table"], one["day"], one["run_id"]) for one in results) == [
+        assert sorted((result["table"], result["day"], result["run_id"]) for result in results) == [
             ("lake.shop.t0", newest, newest),
             ("lake.shop.t1", newest, newest),
         ]
