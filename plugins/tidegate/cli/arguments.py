@@ -8,6 +8,8 @@ from tidegate.cli.completion import complete_names
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 JSON_HELP = "stable output for programs"
+MAX_COUNT = 1_000_000
+MAX_SECONDS = 86_400
 
 
 def add_command(commands: Commands, name: str, summary: str, description: str | None = None) -> argparse.ArgumentParser:
@@ -40,15 +42,21 @@ def add_confirmation(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
-def parse_positive_int(text: str) -> int:
-    """An option's number; argparse.ArgumentTypeError for 0 and below."""
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is too few: use 1 or more")
-    return number
+def parse_count(text: str, least: int = 1) -> int:
+    """An option's number; argparse.ArgumentTypeError below `least` and above a million."""
+    digits = text.lstrip("0") or "0"
+    is_number = text.isascii() and text.isdecimal() and len(digits) <= len(str(MAX_COUNT))
+    if not is_number or not least <= int(digits) <= MAX_COUNT:
+        raise argparse.ArgumentTypeError(f"{text} is no number from {least} to {MAX_COUNT:,}")
+    return int(digits)
 
 
-def parse_positive_seconds(text: str) -> float:
-    """An option's time; argparse.ArgumentTypeError for 0 and below."""
-    if not (number := float(text)) > 0:
-        raise argparse.ArgumentTypeError(f"{text} is too short: use more than 0")
-    return number
+def parse_seconds(text: str) -> float:
+    """An option's time; argparse.ArgumentTypeError for 0 and below, and above a day."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MAX_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text} is no time; give seconds, more than 0 and at most {MAX_SECONDS:,}")
+    return seconds

@@ -1,6 +1,6 @@
 """The words of ``flush`` and ``run``. Help and completion load them, and no library."""
 
-from tidegate.cli.arguments import Commands, add_command, add_json, add_name, attach_completer, parse_positive_int
+from tidegate.cli.arguments import Commands, add_command, add_json, add_name, attach_completer, parse_count
 from tidegate.cli.completion import complete_names
 
 DEFAULT_PARALLEL_FLUSHES = 4
@@ -17,7 +17,7 @@ def add_flush(commands: Commands) -> None:
     stop_group.add_argument("--until", metavar="END", help=help_text)
     parser.add_argument(
         "--merges-at-once",
-        type=parse_positive_int,
+        type=parse_count,
         default=DEFAULT_PARALLEL_MERGES,
         metavar="N",
         help=f"tables that are merged beside each other; default {DEFAULT_PARALLEL_MERGES}",
@@ -38,5 +38,5 @@ def add_run(commands: Commands) -> None:
         ("--merges-at-once", DEFAULT_PARALLEL_MERGES, "tables of one pipeline that are merged beside each other"),
     ):
         help_text = f"{description}; default {default}"
-        parser.add_argument(option, type=parse_positive_int, default=default, metavar="N", help=help_text)
+        parser.add_argument(option, type=parse_count, default=default, metavar="N", help=help_text)
     add_json(parser)

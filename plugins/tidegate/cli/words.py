@@ -4,6 +4,7 @@ A command's own module is loaded when it is run: see `COMMANDS` in `tidegate.cli
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from tidegate.cli.arguments import (
     add_json,
     add_name,
     attach_completer,
-    parse_positive_seconds,
+    parse_count,
+    parse_seconds,
 )
 from tidegate.cli.completion import complete_file_names, complete_names
 from tidegate.cli.flush_words import add_flush, add_run
@@ -102,9 +104,7 @@ def add_doctor(commands: Commands) -> None:
     attach_completer(names, lambda **_: complete_names("pipeline", "publication"))
     parser.add_argument("--read-only", action="store_true", help="make no scratch table and no file")
     help_text = "how long to wait for each server; default %(default).0f"
-    parser.add_argument(
-        "--timeout", type=parse_positive_seconds, default=PROBE_SECONDS, metavar="SECONDS", help=help_text
-    )
+    parser.add_argument("--timeout", type=parse_seconds, default=PROBE_SECONDS, metavar="SECONDS", help=help_text)
     add_json(parser)
 
 
@@ -205,7 +205,9 @@ def add_dead_letters(commands: Commands) -> None:
     filter_group.add_argument(
         "--offsets", nargs="+", metavar="PLACE", default=(), help="at these: topic:partition:offset"
     )
-    parser.add_argument("--limit", type=int, default=20, metavar="N", help="show the newest N; default 20")
+    parser.add_argument(
+        "--limit", type=partial(parse_count, least=0), default=20, metavar="N", help="show the newest N; default 20"
+    )
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--replay", action="store_true", help="decode them again, and bring in what can be read now")
     action.add_argument("--discard", action="store_true", help="give them up; needs --because, shows them, and asks")

@@ -9,6 +9,7 @@ from typing import Any
 
 Offsets = dict[str, dict[int, int]]
 RecordAddress = tuple[str, int, int]  # topic, partition, offset
+MAX_PARTITION, MAX_OFFSET = 2**31 - 1, 2**63 - 1  # of Kafka's protocol
 MAX_NAMED_PARTITIONS = 20  # in a message or a line of a log: of a topic of thousands the rest of it would not be seen
 
 

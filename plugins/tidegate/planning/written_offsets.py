@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from tidegate.model.offsets import MAX_OFFSET, MAX_PARTITION
+
 NAMED_TWICE = "is named twice; keep one"
 
 
@@ -28,6 +30,8 @@ def _parse_partitions(parts: dict[Any, Any]) -> dict[int, Any]:
     for name, value in parts.items():
         if isinstance(name, bool) or not str(name).isdecimal():
             raise ValueError(f"partition {name} is no whole number")
+        if int(name) > MAX_PARTITION:
+            raise ValueError(f"partition {name} is none that a topic can have")
         if int(name) in partitions:
             raise ValueError(f"partition {int(name)} {NAMED_TWICE}")
         partitions[int(name)] = value
@@ -42,11 +46,12 @@ def _parse_range(value: Any) -> tuple[int, int]:
 
 def _check_offset(value: Any) -> int:
     """42, or its digits in quotes; 42.9 is another value, and true is none."""
-    if isinstance(value, str) and value.isdecimal():
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
+    offset = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if isinstance(offset, bool) or not isinstance(offset, int):
         raise ValueError(f"offset {json.dumps(value)} is no whole number")
-    return value
+    if not 0 <= offset <= MAX_OFFSET:
+        raise ValueError(f"offset {json.dumps(value)} is none that a log can have")
+    return offset
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from tidegate.jobs.stage_job import StageJob
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.kafka_log import KafkaRecord
-from tidegate.model.offsets import Ranges, format_names, get_offset
+from tidegate.model.offsets import MAX_OFFSET, MAX_PARTITION, Ranges, format_names, get_offset
 from tidegate.model.ownership import describe_intermediate
 from tidegate.ports.context import Log, Ports
 from tidegate.progress.rolled_back_tables import select_tables
@@ -68,11 +68,17 @@ class Verdict:
 def parse_address(text: str, option: str = "--at") -> RecordAddress:
     """`topic:partition:offset`; `ConfigurationError` for anything else."""
     parts = text.rsplit(":", 2)
-    if len(parts) != 3 or not parts[0] or not all(part.isdecimal() for part in parts[1:]):
+    bounds = zip(parts[1:], (MAX_PARTITION, MAX_OFFSET), strict=False)
+    if len(parts) != 3 or not parts[0] or not all(_is_number(part, bound) for part, bound in bounds):
         raise ConfigurationError(
             f"{option}={text}: not a place in the log; write topic:partition:offset, e.g. orders:0:42"
         )
     return RecordAddress(parts[0], int(parts[1]), int(parts[2]))
+
+
+def _is_number(text: str, bound: int) -> bool:
+    """Whether a text is a number from 0 to `bound`, in digits; thousands of digits are not read."""
+    return text.isdecimal() and len(text) <= len(str(bound)) and int(text) <= bound
 
 
 def read_record(ports: Ports, at: RecordAddress) -> KafkaRecord:

@@ -39,7 +39,7 @@ def run_dead_letters(words: argparse.Namespace) -> int:
         log.warning(warning)
     name = resource_names.name_dead_letter_table(ports.pipeline)
     is_whole = letter_filter.is_given or words.export is not None
-    dead_letters = ports.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else max(0, words.limit))
+    dead_letters = ports.dead_letters.read_dead_letters(name, ALL_ROWS if is_whole else words.limit)
     letters = [format_dead_letter(letter) for letter in dead_letters.newest if letter_filter.matches_letter(letter)]
     if words.export is not None:
         return _export(words, letters)
@@ -51,7 +51,7 @@ def run_dead_letters(words: argparse.Namespace) -> int:
         "discarded": dead_letters.discarded,
         "chosen": len(letters) if letter_filter.is_given else dead_letters.waiting,
     }
-    shown_letters = letters[: max(0, words.limit)]
+    shown_letters = letters[: words.limit]
     text = _format_dead_letters(data, shown_letters, is_filtered=letter_filter.is_given)
     print(json.dumps({**data, "dead_letters": shown_letters}) if words.json else text)
     return 0

@@ -1,8 +1,6 @@
 """The words of `init`; help and completion load this module and no library."""
 
-import argparse
-
-from tidegate.cli.arguments import Commands, add_command
+from tidegate.cli.arguments import Commands, add_command, parse_count
 from tidegate.sampling.samples import SampleLimits
 
 DESCRIPTION = """Samples a topic, recognises its format and writes a pipeline file that `validate` accepts. Nothing is
@@ -24,9 +22,9 @@ def add_init(commands: Commands) -> None:
     parser.add_argument("--name", help="the pipeline's name; default: the table's")
     limits = SampleLimits()
     text = f"most records to read of a topic; default {limits.records}"
-    parser.add_argument("--records", type=_parse_positive, default=limits.records, metavar="N", help=text)
+    parser.add_argument("--records", type=parse_count, default=limits.records, metavar="N", help=text)
     text = f"most seconds to read a topic; default {limits.seconds:g}"
-    parser.add_argument("--seconds", type=_parse_positive, default=limits.seconds, metavar="N", help=text)
+    parser.add_argument("--seconds", type=parse_count, default=limits.seconds, metavar="N", help=text)
     parser.add_argument("--force", action="store_true", help="overwrite a file of that name")
     parser.add_argument("--print", action="store_true", help="print the file instead of writing it")
     parser.add_argument("--dry-run", action="store_true", help="show ten rows as a flush decodes them; write nothing")
@@ -36,9 +34,3 @@ def add_init(commands: Commands) -> None:
 
 def _split(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _parse_positive(text: str) -> int:
-    if not text.isdecimal() or not 1 <= (number := int(text)) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text} is no number from 1 to 1,000,000")
-    return number

@@ -192,6 +192,10 @@ def test_chosen_dead_letters_are_discarded_with_a_reason_and_the_others_wait(wor
         ({"action": "explode"}, "action=explode: there is none; there are: skip, undo-rollback, rewind"),
         ({}, "action=None: there is none"),
         ({"action": "skip"}, "action=skip needs at"),
+        *(
+            ({"action": "skip", "at": place}, "not a place in the log; write topic:partition:offset")
+            for place in ("orders:2147483648:1", "orders:1:9223372036854775808", f"orders:1:{'9' * 5000}")
+        ),
         ({"action": "skip", "at": "orders-1-1"}, "at=orders-1-1: not a place in the log"),
         ({"action": "rebase", "to": "earliest", "at": "orders:0:1"}, "action=rebase does not take at=orders:0:1"),
         ({"action": "keep", "at": "orders:0:1"}, "action=keep does not take at=orders:0:1; it takes: table"),

@@ -322,7 +322,11 @@ def test_terminated_command_ends_as_by_ctrl_c(include) -> None:
         ["flsh"],
         ["flush"],
         ["flush", "orders", "--until-current", "--until", "latest"],
-        ["flush", "orders", "--merges-at-once", "0"],
+        *(["flush", "orders", "--merges-at-once", number] for number in ("0", "-1", "1000001", "1e3")),
+        ["run", "--flushes-at-once", "-1"],
+        *(["dead-letters", "orders", "--limit", number] for number in ("-1", "1000001", "9" * 50, "1.5")),
+        *(["doctor", "--timeout", seconds] for seconds in ("-1", "0", "nan", "inf", "86401", "x")),
+        *(["init", "--topic", "orders", "--records", number] for number in ("0", "1000001")),
         ["plan", "orders", "more"],
         ["status", "--jsn"],
         ["backfill", "orders"],
@@ -341,6 +345,7 @@ def test_wrong_usage_exits_with_2_and_says_how_to_call_it(words: list[str], incl
     output = capsys.readouterr()
     assert (end.value.code, output.out) == (2, "")
     assert output.err.startswith("usage: tidegate")
+    assert "parse_" not in output.err, "no name of a function"
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,12 @@ def test_bounded_read_stops_exactly_there(world: World, stop: str, expected: lis
 @pytest.mark.parametrize(
     ("stop", "reason"),
     [
+        ('{"orders": {"0": -1, "1": 2}}', "until=.*: not offsets: offset -1 is none that a log can have; write latest"),
+        (
+            '{"orders": {"0": 2, "1": 9223372036854775808}}',
+            "not offsets: offset 9223372036854775808 is none that a log",
+        ),
+        ('{"orders": {"0": 2, "2147483648": 2}}', "not offsets: partition 2147483648 is none that a topic can have"),
         ('{"order": {"0": 2}, "orders": {"7": 2}}', "until=.*: the pipeline reads none of these partitions;"),
         ("{}", "until={}: the pipeline reads none of these partitions;"),
         ("group:readrs", "until=group:readrs: the group has committed nothing for the pipeline's topics;"),

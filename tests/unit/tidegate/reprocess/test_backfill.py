@@ -570,6 +570,7 @@ def test_ignored_topic_is_refused_as_such() -> None:
         (('{"orders": {"0": [0, 1e999]}}', None, None), "offset Infinity is no whole number"),
         (('{"orders": {"0": "12"}}', None, None), '"12" is no range of two offsets'),
         (('{"orders": {"0": [0, 1], "0": [1, 2]}}', None, None), "0 is named twice"),
+        (({"orders": {"0": [-1, 2]}}, None, None), "offset -1 is none that a log can have"),
         (({"orders": {"0": [False, True]}}, None, None), "offset false is no whole number"),
         (({"orders": [0, 1]}, None, None), "a topic holds partitions"),
         ((ALL, "2026-01-01T00:00:00Z", None), "name either ranges"),

@@ -318,6 +318,7 @@ def test_a_recreated_topic_is_left_behind_by_a_rebase(world: World) -> None:
         ('{"orders": {"0": "1.5"}}', 'offset "1.5" is no whole number'),
         ('{"orders": {"0": 1, "0": 2}}', "0 is named twice"),
         ('{"orders": {"0": 1, "00": 2}}', "partition 0 is named twice"),
+        ('{"orders": {"0": -1}}', "offset -1 is none that a log can have"),
         ('{"orders": {"-1": 1}}', "partition -1 is no whole number"),
     ],
 )
