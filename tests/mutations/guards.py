@@ -254,6 +254,14 @@ GUARDS = [
         "test_rows_that_were_staged_for_another_file_are_staged_again_and_not_merged",
     ),
     Guard(
+        "rows in the columns of the destination are not merged for another file",
+        "plugins/tidegate/progress/batch_queue.py",
+        "    if not file_shape or file_shape != _compute_file_shape(table, metadata):\n",
+        "    if False:\n",
+        "tests/unit/scenarios/test_changed_tables.py::"
+        "test_rows_in_the_columns_of_the_table_are_staged_again_for_another_file",
+    ),
+    Guard(
         "the group waits for a table that cannot be read",
         "plugins/tidegate/progress/low_watermark.py",
         "            failures.append(failure)\n            absent.append(observed.table)\n",
@@ -438,7 +446,7 @@ GUARDS = [
     Guard(
         "slices that were staged under another pipeline file do not count",
         "plugins/tidegate/reprocess/backfill_stage.py",
-        " if batch.shape == current}",
+        " if batch.row_shape == current}",
         "}",
         "tests/unit/tidegate/reprocess/test_backfill.py::test_column_that_is_added_during_a_backfill_is_filled_in_all_slices",
     ),

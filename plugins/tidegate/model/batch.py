@@ -170,7 +170,8 @@ class StagedBatch:
     """A batch whose rows are in the intermediate table: of the attempt `attempt`, as of the snapshot `snapshot_id`.
 
     - `table_uuid`: of the destination when the batch was staged; None if it did not exist yet.
-    - `shape`: identifies the staged schema; if it differs from that of the pipeline file, the file has changed.
+    - `shape`: identifies the staged schema; if it differs from that of the pipeline file, the file has changed. Of a
+      table without a value schema a dot follows, and what the file alone says.
     - `follows`: the attempt of the batch before it in the queue when it was planned; empty for none.
     - `together`: how many batches are merged as this one.
     - `deletes`, `unsequenced_deletes`: counted with `sequence_by` only. `kept`: rows that keep some value of the table.
@@ -204,6 +205,11 @@ class StagedBatch:
     direct: bool = False
     last_per_key: bool = False
     epochs: Offsets = field(default_factory=dict)
+
+    @property
+    def row_shape(self) -> str:
+        """Of the rows, with the columns that the destination had when they were staged."""
+        return self.shape.partition(".")[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""

@@ -8,6 +8,7 @@ from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Offsets, find_highest
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.ports.context import Ports, TableState
+from tidegate.schema.column import Column
 from tidegate.spec.table import Table
 from tidegate.tables.columns import compute_shape, resolve_columns
 from tidegate.tables.dimension_tables import describe_table
@@ -38,7 +39,7 @@ def select_queue(
 
 def _is_current(staged_batch: StagedBatch, state: TableState | None, shape: str) -> bool:
     """Whether a staged batch was made for this table and this pipeline file. Others are staged again."""
-    if staged_batch.counts.explain_imbalance() or staged_batch.shape != shape or not staged_batch.ranges.span:
+    if staged_batch.counts.explain_imbalance() or staged_batch.row_shape != shape or not staged_batch.ranges.span:
         return False
     if state is not None and staged_batch.batch <= state.highest_batch:  # published once, and then rolled back
         return False
@@ -49,18 +50,33 @@ def check_shape(ports: Ports, table: Table, state: TableState, staged_batch: Sta
     """`GiveUp` if the pipeline file, or a schema, says another shape of rows than when the batch was staged.
 
     The merge would take its rows for what they are not: a delete that was staged for a table that deletes is a row of
-    NULLs to one that only upserts. Without a schema of its own a table's shape is that of its columns, which the merge
-    itself may just have added: it is not compared.
+    NULLs to one that only upserts. Without a value schema a row has the destination's columns, which the merge itself
+    may just have changed: then only what the file says is compared.
     """
-    if table.value.columns is None and table.select is None:
-        return
     metadata = ports.pipeline.source.metadata
-    if staged_batch.shape != compute_shape(resolve_columns(table, metadata, state), metadata):
+    if staged_batch.row_shape == compute_shape(resolve_columns(table, metadata, state), metadata):
+        return
+    file_shape = staged_batch.shape.partition(".")[2]  # a batch of an older version has none
+    if not file_shape or file_shape != _compute_file_shape(table, metadata):
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={table.name} batch={staged_batch.batch}: the pipeline file, or a "
             "schema that it names, has changed the rows' shape since the batch was staged; nothing was merged; the "
             "next flush stages it again"
         )
+
+
+def describe_shape(table: Table, metadata: dict[str, str], state: TableState | None) -> str:
+    """The `shape` of a batch that is staged now. `table` as the file and its schemas describe it."""
+    file_shape = _compute_file_shape(table, metadata)
+    return compute_shape(resolve_columns(table, metadata, state), metadata) + (f".{file_shape}" if file_shape else "")
+
+
+def _compute_file_shape(table: Table, metadata: dict[str, str]) -> str:
+    """The shape of a table without a value schema, whatever columns the destination has; empty for other tables."""
+    if table.value.columns is not None or table.select is not None:
+        return ""
+    key_alone = tuple(Column(name, "STRING") for name in table.key.fields)
+    return compute_shape(replace(table, value=replace(table.value, columns=key_alone)), metadata)
 
 
 def _is_next(staged_batch: StagedBatch, queue: Sequence[StagedBatch], position: Position | None) -> bool:

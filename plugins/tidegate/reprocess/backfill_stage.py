@@ -176,7 +176,7 @@ def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging
     slices = table_slice.all_ranges
     current = table_slice.shape  # what was staged under another pipeline file is not there
     staged_ranges = (
-        {batch.batch: batch.ranges for batch in staging.batches if batch.shape == current} if staging else {}
+        {batch.batch: batch.ranges for batch in staging.batches if batch.row_shape == current} if staging else {}
     )
     last = len(slices) if needs_later_records(table_slice.table) else table_slice.number
     pieces = [

@@ -12,7 +12,8 @@ from tidegate.model.leader_epochs import Epochs
 from tidegate.model.ownership import SHAPE_PROPERTY, describe_intermediate
 from tidegate.planning.direct_batches import REFUSED_BATCH_PROPERTY
 from tidegate.planning.key_deduplication import can_keep_last_per_key
-from tidegate.ports.context import Ports
+from tidegate.ports.context import Ports, TableState
+from tidegate.progress.batch_queue import describe_shape
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
 from tidegate.staging.former_suffix import drop_former_intermediates
@@ -74,7 +75,7 @@ def build_stage_table(
     create, current_properties = _render_table_creation(ports, staged_table, planned.batch, into, note_property)
     if not intermediate and state is not None and current_properties is None:
         drop_former_intermediates(ports, table, state)
-    staged_batch = _build_staged_batch(ports, plan, planned, table, state.uuid if state else None)
+    staged_batch = _build_staged_batch(ports, plan, planned, declared, state)
     folder = _find_landing_folder(ports, planned, into, attempt, create)
     return replace(
         _describe_records(ports, table, planned, attempt),
@@ -135,9 +136,10 @@ def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt
 def build_direct_batch(ports: Ports, plan: Plan, planned: PlannedBatch) -> StagedBatch:
     """A batch of which nothing is staged: its merge reads the records itself."""
     state = ports.tables.read_state(planned.table, ports.pipeline.name)
-    table = resolve_columns(find_table(ports, planned.table), ports.pipeline.source.metadata, state)
+    declared = find_table(ports, planned.table)
+    table = resolve_columns(declared, ports.pipeline.source.metadata, state)
     check_compatible(ports.pipeline, table, state, planned.ranges)
-    batch = _build_staged_batch(ports, plan, planned, table, state.uuid if state else None)
+    batch = _build_staged_batch(ports, plan, planned, declared, state)
     return replace(batch, attempt=ports.new_attempt(), direct=True, last_per_key=planned.last_per_key)
 
 
@@ -204,15 +206,17 @@ def _render_table_creation(
     return rendered, current_properties
 
 
-def _build_staged_batch(ports: Ports, plan: Plan, planned: PlannedBatch, table: Table, uuid: str | None) -> StagedBatch:
-    """The batch as it is known before anything is read."""
+def _build_staged_batch(
+    ports: Ports, plan: Plan, planned: PlannedBatch, table: Table, state: TableState | None
+) -> StagedBatch:
+    """The batch as it is known before anything is read. `table` as the file and its schemas describe it."""
     return StagedBatch(
         table=table.name, batch=planned.batch, attempt="", snapshot_id=0, ranges=planned.ranges, counts=Counts(),
         cluster_id=plan.cluster_id,
         topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
         epochs={t: parts for t, parts in plan.epochs.items() if t in planned.ranges.by_topic},
-        table_uuid=uuid,
-        shape=compute_shape(table, ports.pipeline.source.metadata),
+        table_uuid=state.uuid if state else None,
+        shape=describe_shape(table, ports.pipeline.source.metadata, state),
         follows=planned.follows,
         watermark=planned.watermark,
         keys_differ=planned.keys_differ,

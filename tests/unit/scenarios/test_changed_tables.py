@@ -1,12 +1,15 @@
 """The pipeline's file is changed between the steps of a run: each works with the tables that the file names then."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import World, build_pipeline, build_table
+from fakes import FailsToMerge, World, build_pipeline, build_table
 from fakes.draining import drain
-from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, TableRemoved
+from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater, TableRemoved
+from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.commit_offsets import commit_offsets
 from tidegate.steps.flush import flush
@@ -103,6 +106,51 @@ def test_rows_that_were_staged_for_another_file_are_staged_again_and_not_merged(
     flush(changed)
     kept = [] if "when" in settings else [{"id": "a", "name": "y"}]
     assert world.read_rows(ORDERS) == [*kept, {"id": "b", "name": "y"}, {"id": "c", "name": "z"}]
+
+
+@pytest.mark.parametrize("is_stated_before", [False, True])
+@pytest.mark.parametrize("settings", [{"mode": "upsert"}, {"mode": "append"}, {"when": "name <> 'y'"}])
+def test_rows_in_the_columns_of_the_table_are_staged_again_for_another_file(
+    world: World, settings: dict[str, Any], is_stated_before: bool
+) -> None:
+    """The second file has no value schema, and the first has one or not: both say the same columns."""
+    world.engine.conditions["name <> 'y'"] = lambda row: row["name"] != "y"
+    world.broker.create("orders", 2)
+    for key, partition in (("a", 0), ("b", 1)):
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "y"}, partition)
+    flush(world.build_ports(ONE))
+    before = world.build_ports(ONE if is_stated_before else build_pipeline(build_unstated_table()))
+    world.broker.produce("orders", {"id": "a"}, None, 0)
+    world.broker.produce("orders", {"id": "c"}, {"id": "c", "name": "z"}, 1)
+    staged = stage(before, plan(before))
+    changed = world.build_ports(build_pipeline(build_unstated_table(**settings)))
+    failure = merge_queue(changed, staged).failure
+    assert isinstance(failure, GiveUp)
+    assert "since the batch was staged" in str(failure)
+    flush(changed)
+    kept = [] if "when" in settings else [{"id": "a", "name": "y"}]
+    assert world.read_rows(ORDERS) == [*kept, {"id": "b", "name": "y"}, {"id": "c", "name": "z"}]
+
+
+def build_unstated_table(**settings: Any) -> Table:
+    """Without a value schema; the key has one."""
+    table = build_table(ORDERS, columns=None, **settings)
+    return replace(table, key=replace(table.key, columns=(Column("id", "STRING"),)))
+
+
+def test_merge_that_fails_behind_adding_the_key_to_the_table_succeeds_when_it_is_tried_again(world: World) -> None:
+    """Without a value schema the rows have the table's columns, and these are others by then."""
+    world.destination.create(ORDERS, (Column("name", "STRING"),))
+    world.broker.create("orders", 2)
+    for partition, key in enumerate("ab"):
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"}, partition)
+    pipeline = build_pipeline(build_unstated_table())
+    staged = stage(world.build_ports(pipeline), plan(world.build_ports(pipeline)))
+    failing = world.build_ports(pipeline, engine=FailsToMerge(world.engine, ORDERS))
+    assert isinstance(merge_queue(failing, staged).failure, RetryLater)
+    assert [column.name for column in world.destination.tables[ORDERS].columns] == ["name", "id"]
+    assert merge_queue(world.build_ports(pipeline), staged).failure is None
+    assert world.read_rows(ORDERS) == [{"id": "a", "name": "x"}, {"id": "b", "name": "x"}]
 
 
 def test_batch_that_is_published_is_a_success_also_for_a_changed_file(world: World) -> None:
