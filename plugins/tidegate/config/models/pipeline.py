@@ -9,6 +9,7 @@ from tidegate.config.models.formats import ErrorsModel, KeyModel, StrictModel, V
 from tidegate.config.models.runtime import Duration, SparkModel
 from tidegate.config.models.settings import FilledText, KafkaPlace, PropertyText
 from tidegate.config.models.shared import SharedModel
+from tidegate.config.models.spellings import BranchName, ClassPath, Suffix
 from tidegate.config.parsing.cron import parse_interval_or_cron
 
 DurationOrCron = Annotated[
@@ -183,9 +184,8 @@ class TableModel(StrictModel):
         default="none", description="scd2: a row for each version of a key, with valid_from, valid_to and is_current."
     )
     history_columns: HistoryModel = HistoryModel()
-    branch: str = Field(
+    branch: BranchName = Field(
         default="main",
-        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
         description="The branch that is written, and that holds the position; made from main if it is not there.",
     )
     partial_updates: Annotated[
@@ -243,9 +243,7 @@ class MergeModel(StrictModel):
         default="never",
         description="auto: where one job can read and merge a batch and that is cheaper, nothing is staged.",
     )
-    intermediate_suffix: str = Field(
-        default="_tmp", pattern=r"^[A-Za-z0-9_]+$", description="End of the intermediate table's name."
-    )
+    intermediate_suffix: Suffix = Field(default="_tmp", description="End of the intermediate table's name.")
     partition_time: Literal["record", "wall-clock"] = Field(
         default="record", description="What partition_time of a staged row holds: the record's time, or the staging's."
     )
@@ -254,9 +252,7 @@ class MergeModel(StrictModel):
 class NotifierModel(StrictModel):
     """One of Airflow's notifiers, called when a run fails, or succeeds again."""
 
-    notifier: str = Field(
-        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", description="Import path of the notifier's class."
-    )
+    notifier: ClassPath = Field(description="Import path of the notifier's class.")
     kwargs: dict[str, Any] = Field(default={}, description="Its arguments: connection ids, texts; never a secret.")
 
 

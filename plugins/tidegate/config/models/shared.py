@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from tidegate.config.models.formats import StrictModel
 from tidegate.config.models.runtime import Duration, MaintenanceModel
 from tidegate.config.models.settings import TopicName
+from tidegate.config.models.spellings import FleetName, HookPlace
 
 
 def _check_label(label: str) -> str:
@@ -30,18 +31,14 @@ Label = Annotated[
 ]
 
 
-FLEET_NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,59}$"  # as a pipeline's
-
-
 class HeartbeatModel(StrictModel):
     """How a position moves without rows."""
 
     interval: Duration = Field(default=600, ge=0, description="How often a position moves without rows; 0 disables.")
     produce: bool = Field(default=False, description="Send heartbeat records to the topic.")
     topic: TopicName = Field(default="connect-heartbeats", description="Created if it is missing.")
-    hook: str | None = Field(
+    hook: HookPlace | None = Field(
         default=None,
-        pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
         description="module:function below plugins/ or dags/ that may raise or add offsets.",
     )
     ignore_topics: list[str] = Field(
@@ -57,9 +54,8 @@ class SharedModel(StrictModel):
         description="Tags of the pipeline's DAGs, and a filter of the operator's page.",
         json_schema_extra={"uniqueItems": True},
     )
-    fleet: str | None = Field(
+    fleet: FleetName | None = Field(
         default=None,
-        pattern=FLEET_NAME_PATTERN,
         description="Flush together with the other pipelines of this fleet, in one DAG; default: a DAG of its own.",
     )
     heartbeat: HeartbeatModel = HeartbeatModel()

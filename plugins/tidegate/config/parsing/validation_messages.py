@@ -24,6 +24,7 @@ REMEDIES = {
     "model_attributes_type": "must be a mapping of key: value",
     "invalid_key": "a key must be text; put it in quotes",
     "string_too_short": "must not be empty",
+    "too_short": "must not be empty; list at least one",
 }
 BOUNDS = {
     "greater_than_equal": ("at least", "ge"),
@@ -89,8 +90,6 @@ def _format_message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
     if kind in BOUNDS:
         word, name = BOUNDS[kind]
         return f"out of range; must be {word} {context[name]}"
-    if kind == "string_pattern_mismatch":
-        return f"must match {context['pattern']}"
     if kind == "value_error":
         return str(context["error"])
     if kind == "list_type" and path == ("tables",):

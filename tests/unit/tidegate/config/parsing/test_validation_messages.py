@@ -204,7 +204,7 @@ REFUSED = {
     ),
     "a hook that is no entry point": (
         render_source() + "heartbeat: {hook: os.system}",
-        "heartbeat.hook=os.system: must match",
+        "heartbeat.hook=os.system: not the place of a function; write module:function",
     ),
     "a secret in a notifier": (
         render_source() + "on_failure: [{notifier: a.b.Notifier, kwargs: {password: geheim}}]",
