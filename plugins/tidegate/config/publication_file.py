@@ -102,8 +102,6 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
     if get_format(model.key.format).only_column is not None and len(model.key.fields) > 1:
         findings.add(("key", "fields"), f"a key of format {model.key.format} is one value; use format json")
     for index, name in enumerate(model.key.fields):
-        if name.casefold() in [field.casefold() for field in model.key.fields[:index]]:
-            findings.add(("key", "fields", index), "listed twice; keep one")
         if not name.startswith(model.key.fields_prefix) or name == model.key.fields_prefix:
             findings.add(("key", "fields", index), f"does not begin with fields_prefix={model.key.fields_prefix}")
     if model.key.fields_prefix and model.value.fields_include != "EXCEPT_KEY":
@@ -121,6 +119,7 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
 
 
 def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
+    findings.add_repeats(("key", "fields"), [name.casefold() for name in model.key.fields])
     joined_tables = find_joined_tables(model.sql or "")
     for name in joined_tables:
         check_table_name(name, ("sql",), catalogs, findings)
@@ -156,9 +155,7 @@ def _check_topics(model: PublicationModel, findings: Problems) -> None:
     for path, name in (*topic_settings, (("state_topic",), model.state_topic)):
         if name is not None:
             check_topic(path, name, findings)
-    for index, name in enumerate(model.topics):
-        if name in model.topics[:index]:
-            findings.add(("topics", index), "listed twice; keep one")
+    findings.add_repeats(("topics",), model.topics)
 
 
 def _check_side_topics(name: str, model: PublicationModel, findings: Problems) -> None:

@@ -179,8 +179,9 @@ def _check_sequence_by(checked_table: _CheckedTable, findings: Problems) -> None
     if not checked_table.upsert:
         findings.add(sequence_path, "orders records that replace one another; set upsert: true, or leave it out")
     folded = [name.casefold() for name in checked_table.table.sequence_by]
+    findings.add_repeats(sequence_path, folded)
     for index, name in enumerate(folded):
-        problem = "listed twice; keep one" if name in folded[:index] else _find_column_problem(checked_table, name)
+        problem = None if name in folded[:index] else _find_column_problem(checked_table, name)
         if problem:
             findings.add((*sequence_path, index), problem)
     remembers = checked_table.delete and checked_table.table.history == "none"

@@ -69,8 +69,7 @@ def _check_topics(model: PipelineModel, findings: Problems) -> None:
         check_topic(("source", "topics", index), topic, findings)
         if model.heartbeat.produce and topic == model.heartbeat.topic:
             findings.add(("heartbeat", "topic"), "the pipeline reads this topic; heartbeats need another one")
-        if topic in source.topics[:index]:
-            findings.add(("source", "topics", index), "listed twice; keep one")
+    findings.add_repeats(("source", "topics"), source.topics)
 
 
 def check_topic(path: KeyPath, name: str, findings: Problems) -> None:
@@ -181,10 +180,7 @@ def _check_metadata(model: PipelineModel, findings: Problems) -> None:
 def check_key_columns(key: KeyModel, path: KeyPath, findings: Problems) -> tuple[Column, ...] | None:
     """The key's columns as its schema declares them, None without a usable one; notes what is wrong with the key."""
     columns = read_schema(key.schema_, (*path, "schema"), findings)
-    folded = [name.casefold() for name in key.fields]
-    for index, name in enumerate(folded):
-        if name in folded[:index]:
-            findings.add((*path, "fields", index), "listed twice; keep one")
+    findings.add_repeats((*path, "fields"), [name.casefold() for name in key.fields])
     if columns is not None:
         names = {column.name for column in columns}
         for index, name in enumerate(key.fields):

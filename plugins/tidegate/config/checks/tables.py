@@ -111,8 +111,7 @@ def _check_feeding_topics(table: TableModel, model: PipelineModel, path: KeyPath
         unread = explain_unread_topic(topic, source)
         if unread:
             findings.add((*path, "topics", index), unread)
-        if topic in (table.topics or [])[:index]:
-            findings.add((*path, "topics", index), "listed twice; keep one")
+    findings.add_repeats((*path, "topics"), table.topics or [])
     if table.topics == []:
         findings.add((*path, "topics"), "no topic feeds this table; leave the key out for all of source.topics")
     keyed = bool((table.key or source.key).fields)

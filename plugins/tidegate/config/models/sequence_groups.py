@@ -39,7 +39,7 @@ def check_groups(
         group_path = (*path, "partial_updates", "sequence_groups", sequence)
         problem = _find_problem(sequence, table_types, keys) or _find_disorder(sequence, table_types)
         if sequence.casefold() in grouped_names:
-            problem = "listed twice; a column follows one sequence"
+            problem = "listed twice in the groups; a column follows one sequence"
         elif not members:
             problem = f"no column follows it; {EXAMPLE}"
         if problem:
@@ -50,7 +50,7 @@ def check_groups(
             if name.casefold() in sequences:
                 problem = "the sequence of a group, which is written with it; leave it out here"
             elif name.casefold() in grouped_names:
-                problem = "listed twice; a column follows one sequence"
+                problem = "listed twice in the groups; a column follows one sequence"
             if problem:
                 findings.add((*group_path, index), problem)
             grouped_names.add(name.casefold())

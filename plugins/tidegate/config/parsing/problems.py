@@ -2,7 +2,7 @@
 
 import difflib
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,13 @@ class Problems:
         entry = self._format_entry(path, message)
         if entry not in self.entries:
             self.entries.append(entry)
+
+    def add_repeats(self, path: KeyPath, names: Sequence[str]) -> None:
+        """Note each entry of the list at `path` that stands before it, too: one problem for each. `names` are its
+        entries, folded where case does not tell them apart."""
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                self.add((*path, index), "listed twice; keep one")
 
     def warn(self, path: KeyPath, message: str) -> None:
         """Note what is allowed and probably not meant."""

@@ -518,7 +518,7 @@ REFUSED = {
     ),
     "a column of two groups": (
         render_keyed_source("partial_updates: {sequence_groups: {lsn: [n], m: [N]}}", "n INT, m INT"),
-        "tables[0].partial_updates.sequence_groups.m[0]=N: listed twice; a column follows one sequence",
+        "tables[0].partial_updates.sequence_groups.m[0]=N: listed twice in the groups; a column follows one sequence",
     ),
     "a group's sequence in another group": (
         render_keyed_source("partial_updates: {sequence_groups: {lsn: [n], n: [m]}}", "n INT, m INT"),
