@@ -1,6 +1,7 @@
 """Whether a server takes connections: asked before a client that would wait for minutes, and told in one sentence."""
 
 import logging
+import re
 import socket
 import time
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ PROBE_SECONDS = 3.0  # of one address; a server in the same network answers with
 PAUSE_SECONDS = 1.0
 COMMAND_PATIENCE_SECONDS = 30.0  # longer than a broker or a container takes to start again, short for one who looks on
 DEFAULT_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "sc": 15002, "spark": 7077}
+NO_HOST = "an address without a host; write host:port"
 log = logging.getLogger(__name__)
 
 
@@ -71,6 +73,28 @@ class Server:
     def __str__(self) -> str:
         text = ",".join(f"{host}:{port}" for host, port in self.addresses)
         return " ".join(part for part in (self.name, self.place, f"address={text}") if part)
+
+
+def explain_address(address: str, *, needs_port: bool = False) -> str | None:
+    """Why no server can be at ``[protocol://][login@]host[:port]``, with the way out; None where one can be.
+
+    Nothing of the address but its host is repeated: a login may stand in the rest.
+    """
+    try:
+        parts = urlsplit(f"any://{address.strip().rpartition('://')[2]}")
+    except ValueError:  # brackets that do not close
+        return NO_HOST
+    if not parts.hostname or re.search(r"\s", parts.hostname):
+        return NO_HOST
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        return f"host={parts.hostname}: its port must be a number, 1 to 65535, and is not; write host:port"
+    if port is None and needs_port:
+        return f"host={parts.hostname}: it has no port; write host:port"
+    return None
 
 
 def require_server(server: Server) -> None:

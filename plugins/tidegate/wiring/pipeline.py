@@ -14,7 +14,7 @@ from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import build_private_conf
-from tidegate.adapters.spark.remote_address import describe_spark_place, resolve_spark_remote
+from tidegate.adapters.spark.remote_address import describe_spark_place, explain_master, resolve_spark_remote
 from tidegate.adapters.spark.submit import SubmitEngine
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.config.catalogs_file import read_catalogs
@@ -164,7 +164,10 @@ def resolve_spark_master(connection_id: str, resolve: Resolve) -> str:
     """A Spark connection's master, as Airflow's spark-submit hook reads it."""
     connection = require_connection(connection_id, resolve)
     host = connection.host or ""
-    return f"{host}:{connection.port}" if connection.port else host
+    master = f"{host}:{connection.port}" if connection.port else host
+    if (problem := explain_master(master)) is not None:
+        raise ConfigurationError(f"connection={connection_id}: {problem}")
+    return master
 
 
 def list_local_jars() -> str:

@@ -4,10 +4,12 @@ import json
 
 import pytest
 from tidegate.adapters.kafka.settings import resolve_kafka_settings, to_java_settings
+from tidegate.adapters.schema_registry.client import resolve_registry_settings
 from tidegate.adapters.spark.remote_address import resolve_spark_remote
 from tidegate.connections import Connection, read_connection_from_env, require_connection
 from tidegate.errors import ConfigurationError
 from tidegate.spec.runtime import SparkTarget
+from tidegate.wiring.pipeline import resolve_spark_master
 
 
 def read(text: str) -> Connection:
@@ -106,6 +108,82 @@ def test_kafka_settings_from_extra_then_host_and_login() -> None:
 def test_connection_whose_address_is_blank_is_refused_at_once(name: str, addresses: str) -> None:
     with pytest.raises(ConfigurationError, match=r"connection=k: bootstrap\.servers is missing; add it"):
         resolve_kafka_settings("k", lambda _: Connection("k", "kafka", extra={name: addresses, "client.id": "c"}))
+
+
+NO_PORT, NO_NUMBER = (
+    "it has no port; write host:port",
+    "its port must be a number, 1 to 65535, and is not; write host:port",
+)
+WRONG_ADDRESSES = {
+    "b": f"host=b: {NO_PORT}",
+    "a:9092,b": f"host=b: {NO_PORT}",
+    "a:9092, SASL_SSL://b:": f"host=b: {NO_PORT}",
+    "[::1]": f"host=::1: {NO_PORT}",
+    "b:kafka": f"host=b: {NO_NUMBER}",
+    "b:0": f"host=b: {NO_NUMBER}",
+    "b:65536": f"host=b: {NO_NUMBER}",
+    "b:9092:9092": f"host=b: {NO_NUMBER}",
+    "u:geheim@b:kafka": f"host=b: {NO_NUMBER}",
+    ":9092": "an address without a host; write host:port",
+    "[::1:9092": "an address without a host; write host:port",
+}
+
+
+@pytest.mark.parametrize("name", ["bootstrap.servers", "metadata.broker.list"])
+@pytest.mark.parametrize("addresses", WRONG_ADDRESSES)
+def test_broker_without_host_and_port_is_refused_at_once(name: str, addresses: str) -> None:
+    """Clients look for it for half a minute, and Kafka's Java client refuses what librdkafka takes."""
+    settings = {name: addresses, "client.id": "c"}
+    with pytest.raises(ConfigurationError) as of_connection:
+        resolve_kafka_settings("k", lambda _: Connection("k", "kafka", extra=settings))
+    assert str(of_connection.value) == f"connection=k: bootstrap.servers: {WRONG_ADDRESSES[addresses]}"
+    with pytest.raises(ConfigurationError, match=r"kafka of the file: bootstrap\.servers: "):
+        resolve_kafka_settings(settings, find_nothing)
+
+
+@pytest.mark.parametrize("addresses", ["b:1", "a:9092,b:9093", " SASL_SSL://a.b-c_d:1 , [::1]:65535,", "10.0.0.1:9092"])
+def test_brokers_are_found_under_either_name(addresses: str) -> None:
+    for name in ("bootstrap.servers", "metadata.broker.list"):
+        settings = resolve_kafka_settings("k", lambda _, name=name: Connection("k", "kafka", extra={name: addresses}))
+        assert settings == {"bootstrap.servers": addresses}
+
+
+def test_host_of_a_kafka_connection_needs_its_port() -> None:
+    with pytest.raises(ConfigurationError, match=f"connection=k: bootstrap.servers: host=h: {NO_PORT}"):
+        resolve_kafka_settings("k", lambda _: Connection("k", "kafka", "h"))
+
+
+@pytest.mark.parametrize(("host", "reason"), [("sc://h:spark", f"host=h: {NO_NUMBER}"), ("sc://", "without a host")])
+def test_address_of_spark_with_another_port_than_a_number_is_refused_at_once(host: str, reason: str) -> None:
+    for place, connection, environ in (
+        (
+            "connection=spark_default",
+            Connection("spark_default", "spark_connect", host, login="u", password="geheim"),
+            {},
+        ),
+        ("SPARK_REMOTE", None, {"SPARK_REMOTE": f"{host}/;token=geheim"}),
+    ):
+        with pytest.raises(ConfigurationError, match=f"^{place}: .*{reason}") as error_info:
+            resolve_spark_remote(SparkTarget(), lambda _, connection=connection: connection, environ)
+        assert "geheim" not in str(error_info.value)
+    assert resolve_spark_remote(SparkTarget(), find_nothing, {"SPARK_REMOTE": "sc://h"}) == "sc://h", "its own port"
+
+
+def test_master_of_spark_without_a_port_is_refused_at_once() -> None:
+    with pytest.raises(ConfigurationError, match=f"connection=s: host=h: {NO_PORT}"):
+        resolve_spark_master("s", lambda _: Connection("s", "spark", "spark://h"))
+    for master in ("yarn", "local[2]", "k8s://https://h", "spark://h:7077,i:7077"):
+        assert resolve_spark_master("s", lambda _, master=master: Connection("s", "spark", master)) == master
+
+
+def test_address_of_a_registry_with_another_port_than_a_number_is_refused_at_once() -> None:
+    for connection in (
+        Connection("r", "http", "http://h:registry", login="u", password="geheim"),
+        Connection("r", "http", extra={"url": "http://g:8081,http://h:registry"}),
+    ):
+        with pytest.raises(ConfigurationError, match=f"registry=r: host=h: {NO_NUMBER}"):
+            resolve_registry_settings("r", lambda _, connection=connection: connection)
+    assert resolve_registry_settings("http://h", find_nothing) == {"url": "http://h"}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tidegate.adapters.server_probe import explain_address
 from tidegate.connections import Resolve, name_variable, require_connection
 from tidegate.errors import ConfigurationError
 
@@ -60,9 +61,19 @@ OAUTH_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCa
 
 
 def resolve_kafka_settings(kafka: str | Mapping[str, str], resolve: Resolve) -> dict[str, str]:
-    """librdkafka's settings: `kafka` itself when inline, else the connection of that id (its extra, host and login)."""
-    if not isinstance(kafka, str):
-        return dict(kafka)
+    """librdkafka's settings: `kafka` itself when inline, else the connection of that id (its extra, host and login).
+
+    ConfigurationError without an address, and for one without a host and a port: Kafka's Java client refuses that.
+    """
+    settings = dict(kafka) if not isinstance(kafka, str) else _read_connection(kafka, resolve)
+    if (problem := explain_addresses(settings)) is not None:
+        raise ConfigurationError(f"{describe_kafka_place(kafka)}: bootstrap.servers: {problem}")
+    if (addresses := settings.pop("metadata.broker.list", None)) is not None:  # the same under an older name
+        settings.setdefault("bootstrap.servers", addresses)
+    return settings
+
+
+def _read_connection(kafka: str, resolve: Resolve) -> dict[str, str]:
     connection = require_connection(kafka, resolve)
     settings = {
         n: _format_value(v) for n, v in connection.extra.items() if n not in IGNORED_SETTINGS and not n.endswith("_cb")
@@ -82,6 +93,13 @@ def resolve_kafka_settings(kafka: str | Mapping[str, str], resolve: Resolve) -> 
 def has_addresses(settings: Mapping[str, str]) -> bool:
     """Whether librdkafka's settings name a broker; blanks and commas alone name none."""
     return any(settings.get(name, "").replace(",", "").strip() for name in ADDRESS_SETTINGS)
+
+
+def explain_addresses(settings: Mapping[str, str]) -> str | None:
+    """What is wrong with the first address that is none, with the way out; librdkafka would look for it for ever."""
+    addresses = (address for name in ADDRESS_SETTINGS for address in settings.get(name, "").split(","))
+    problems = (explain_address(address, needs_port=True) for address in addresses if address.strip())
+    return next((problem for problem in problems if problem is not None), None)
 
 
 def _format_value(value: Any) -> str:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from tidegate.adapters.server_probe import Server, require_server
+from tidegate.adapters.server_probe import Server, explain_address, require_server
 from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
+from tidegate.redaction import mask_logins
 
 TIMEOUT_SECONDS = 20  # seconds; the client would wait for ever
 MAX_RETRIES = 2
@@ -119,6 +120,14 @@ def explain_status(name: str, subject: str, *, status: int, message: str) -> Exc
 
 def resolve_registry_settings(place: str, resolve: Resolve) -> dict[str, Any]:
     """The client's settings for an address or a connection: host or `extra.url`, login, password, and `extra`."""
+    settings = _find_settings(place, resolve)
+    for url in str(settings["url"]).split(","):
+        if (problem := explain_address(url)) is not None:
+            raise ConfigurationError(f"registry={mask_logins(place)}: {problem}")
+    return settings
+
+
+def _find_settings(place: str, resolve: Resolve) -> dict[str, Any]:
     if place.startswith(("http://", "https://")):
         return {"url": place}
     connection = require_connection(place, resolve)

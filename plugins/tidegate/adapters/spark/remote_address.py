@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from urllib.parse import quote
 
+from tidegate.adapters.server_probe import explain_address
 from tidegate.connections import Connection, Resolve, name_variable, point_to_local_stack
 from tidegate.errors import ConfigurationError
 from tidegate.spec.runtime import SparkTarget
@@ -11,6 +12,13 @@ from tidegate.spec.runtime import SparkTarget
 
 def resolve_spark_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[str, str] | None = None) -> str:
     """``sc://host:port``: the pipeline's own, its connection's, or `SPARK_REMOTE`. May hold a token: never log it."""
+    remote = _find_remote(spark, resolve, environ)
+    if (problem := explain_address(remote)) is not None:
+        raise ConfigurationError(f"{describe_spark_place(spark, resolve)}: {problem}")
+    return remote
+
+
+def _find_remote(spark: SparkTarget, resolve: Resolve, environ: Mapping[str, str] | None) -> str:
     if spark.remote:
         return spark.remote
     connection = resolve(spark.connection)
@@ -31,6 +39,13 @@ def describe_spark_place(spark: SparkTarget, resolve: Resolve) -> str:
     if spark.remote:
         return "spark.remote of the file"
     return f"connection={spark.connection}" if resolve(spark.connection) is not None else "SPARK_REMOTE"
+
+
+def explain_master(master: str) -> str | None:
+    """Why Spark finds no master of its own cluster there, with the way out; None for a good one and for other kinds."""
+    addresses = master.removeprefix("spark://").split(",") if master.startswith("spark://") else []
+    problems = (explain_address(address, needs_port=True) for address in addresses)
+    return next((problem for problem in problems if problem is not None), None)
 
 
 def _build_address(connection: Connection) -> str:

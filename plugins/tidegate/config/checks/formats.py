@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 from pydantic import BaseModel
 
+from tidegate.adapters.server_probe import explain_address
 from tidegate.config.models.formats import AvroModel, KeyModel, ValueModel, WrittenModel, get_options
 from tidegate.config.parsing.problems import Problems, refuse_secrets
 from tidegate.config.parsing.yaml_document import KeyPath
@@ -65,11 +66,13 @@ def check_format(
 
 
 def check_registries(part: BaseModel, path: KeyPath, findings: Problems) -> None:
-    """Note a registry's address that has a login in it."""
+    """Note a registry's address that has a login in it, or that is none."""
     for word in ("avro", "protobuf", "json_"):
         registry = getattr(getattr(part, word, None), "registry", None)
         registry_path = (*path, word.rstrip("_"), "registry")
         refuse_secrets(registry, registry_path, findings, "an Airflow connection, and write its id here")
+        if registry is not None and "://" in registry and (problem := explain_address(registry)) is not None:
+            findings.add(registry_path, problem)
 
 
 def check_csv(part: BaseModel, path: KeyPath, findings: Problems) -> None:

@@ -1,5 +1,7 @@
 """Checks when a record's flush runs and where its Spark jobs go."""
 
+from tidegate.adapters.server_probe import explain_address
+from tidegate.adapters.spark.remote_address import explain_master
 from tidegate.config.models.pipeline import PipelineModel
 from tidegate.config.models.runtime import SparkModel
 from tidegate.config.parsing.problems import Problems, refuse_secrets
@@ -55,6 +57,10 @@ def _check_place(spark: SparkModel, findings: Problems) -> None:
         findings.add(("spark", "remote"), SECRET_PROBLEM)
     elif spark.remote is not None and not spark.remote.startswith("sc://"):
         findings.add(("spark", "remote"), "not a Spark Connect address; write sc://host:port")
+    elif spark.remote is not None and (problem := explain_address(spark.remote)) is not None:
+        findings.add(("spark", "remote"), problem)
+    if spark.master is not None and (problem := explain_master(spark.master)) is not None:
+        findings.add(("spark", "master"), problem)
     if spark.remote is not None and spark.mode == "submit":
         findings.add(("spark", "remote"), "spark-submit has no remote; use master, or mode: connect")
     if spark.master is not None and "mode" in fields_set and spark.mode == "connect":

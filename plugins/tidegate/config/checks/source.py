@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 
-from tidegate.adapters.kafka.settings import ADDRESS_SETTINGS, has_addresses, to_java_settings
+from tidegate.adapters.kafka.settings import ADDRESS_SETTINGS, explain_addresses, has_addresses, to_java_settings
 from tidegate.config.checks.formats import check_format
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, SourceModel, StartOffsets
@@ -134,6 +134,9 @@ def check_kafka(kafka: str | dict[str, str], path: KeyPath, findings: Problems) 
     if not has_addresses(kafka):
         findings.add(path, "bootstrap.servers is missing; write e.g. {bootstrap.servers: 'localhost:9092'}")
     _check_java_settings(kafka, path, findings)
+    for name in ADDRESS_SETTINGS:
+        if name in kafka and (problem := explain_addresses({name: kafka[name]})) is not None:
+            findings.add((*path, name), problem)
     for name in kafka:
         if kafka[name] and not kafka[name].strip() and name not in ADDRESS_SETTINGS:
             findings.add((*path, name), "nothing but blanks; write a value, or leave it out")

@@ -22,7 +22,7 @@ from tidegate.adapters.iceberg.table.format_version import find_unknown_metadata
 from tidegate.adapters.iceberg.table.sql_catalog import has_view, keep_metadata, keep_order_of_time, prepare_database
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.port_errors import format_one_line
-from tidegate.adapters.server_probe import Patience, Server, require_server
+from tidegate.adapters.server_probe import Patience, Server, explain_address, require_server
 from tidegate.errors import ConfigurationError, GiveUp
 
 if TYPE_CHECKING:
@@ -63,7 +63,10 @@ class Catalogs:
 
     def _open(self, name: str, properties: dict[str, Any]) -> IcebergCatalog:
         """Ask first whether its servers are there: drivers wait for minutes, and do not say whom they wait for."""
-        for server, _ in self.list_servers(name):
+        for server, uri in self.list_servers(name):
+            problem = explain_address(uri) if uri.startswith(("http://", "https://")) else None
+            if problem is not None:
+                raise ConfigurationError(f"{server.name} {server.place}: {problem}")
             require_server(server)
         return _open_catalog(name, properties)
 

@@ -638,8 +638,28 @@ REFUSED = {
     "odd compaction": (render_source() + "maintenance: {compact: often}", "auto"),
     "negative offset": (render_source("start: {offsets: {t: {0: -1}}}"), "must be at least 0"),
     "inline group.id": (
-        render_source("kafka: {bootstrap.servers: b, group.id: g}"),
+        render_source("kafka: {bootstrap.servers: 'b:1', group.id: g}"),
         "source.kafka.group.id=g: set by the product",
+    ),
+    "broker without a port": (
+        render_source("kafka: {bootstrap.servers: 'b:9092, c'}"),
+        "source.kafka.bootstrap.servers=b:9092, c: host=c: it has no port; write host:port",
+    ),
+    "broker whose port is no number": (
+        render_source("kafka: {metadata.broker.list: 'SASL_SSL://b:kafka'}"),
+        "source.kafka.metadata.broker.list=SASL_SSL://b:kafka: host=b: its port must be a number, 1 to 65535, and is",
+    ),
+    "Spark's port is no number": (
+        render_source() + "spark: {remote: 'sc://h:spark/;use_ssl=true'}",
+        "spark.remote=sc://h:spark/;use_ssl=true: host=h: its port must be a number, 1 to 65535, and is not",
+    ),
+    "master without a port": (
+        render_source() + "spark: {master: 'spark://h:7077,i'}",
+        "spark.master=spark://h:7077,i: host=i: it has no port; write host:port",
+    ),
+    "registry's port is no number": (
+        render_source("value: {format: avro, avro: {registry: 'http://h:99999'}}"),
+        "source.value.avro.registry=http://h:99999: host=h: its port must be a number, 1 to 65535, and is not",
     ),
     "inline without brokers": (render_source("kafka: {client.id: b}"), "bootstrap.servers is missing"),
     "remote and master": (render_source() + "spark: {remote: 'sc://h:1', master: local}", "remote is given too"),
@@ -896,15 +916,18 @@ def test_what_this_version_cannot_do_is_one_clear_line_and_nothing_else(
 @pytest.mark.parametrize(
     "text",
     [
-        render_source("kafka: {bootstrap.servers: b, sasl.password: geheim}"),
+        render_source("kafka: {bootstrap.servers: 'b:1', sasl.password: geheim}"),
         render_source(
-            "kafka: {bootstrap.servers: b, sasl.oauthbearer.client.secret: geheim, ssl.key.password: geheim}"
+            "kafka: {bootstrap.servers: 'b:1', sasl.oauthbearer.client.secret: geheim, ssl.key.password: geheim}"
         ),
         render_source() + "spark: {remote: 'sc://h:1/;token=geheim'}",
         render_source() + "spark: {conf: {spark.hadoop.fs.s3a.secret.key: geheim}}",
         render_source("kafka: {sasl.password: [geheim]}"),
-        render_source("kafka: {bootstrap.servers: b, https.proxy: 'http://u:geheim@h'}"),
+        render_source("kafka: {bootstrap.servers: 'b:1', https.proxy: 'http://u:geheim@h'}"),
         render_source("kafka: 'kafka://u:geheim@h:9092'"),
+        render_source("kafka: {bootstrap.servers: 'SSL://u:geheim@h:x'}"),
+        render_source("value: {format: avro, avro: {registry: 'http://u:gehe/geheim@h:x'}}"),
+        render_source() + "spark: {remote: 'sc://u:geheim@h:x/;token=geheim'}",
         render_source("value: {format: avro, avro: {registry: 'http://u:geheim@h'}}"),
         render_source("value: {json: {registry: 'http://u:geheim@h'}}"),
         render_source("key: {fields: [id], format: protobuf, protobuf: {registry: 'http://u:geheim@h'}}"),
@@ -924,7 +947,7 @@ def test_a_secret_in_a_file_is_refused_and_never_repeated(include: Path, text: s
 
 
 def test_number_that_is_a_secret_is_not_repeated_either(include: Path) -> None:
-    messages = "".join(find_problems(include, render_source("kafka: {bootstrap.servers: b, sasl.password: 0123}")))
+    messages = "".join(find_problems(include, render_source("kafka: {bootstrap.servers: 'b:1', sasl.password: 0123}")))
     assert "sasl.password: would be read as another number" in messages
     assert "0123" not in messages
     assert "83" not in messages

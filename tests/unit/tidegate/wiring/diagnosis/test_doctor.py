@@ -107,7 +107,7 @@ FILE_MISTAKES = {
     "catalog-type-unknown": ("catalogs.yaml", "type: iceberg", "type: icebreg"),
     "catalog-relative-path": ("catalogs.yaml", "sqlite:////", "sqlite:///"),
     "secret-in-kafka": (
-        "pipelines/one.yaml", "source:", f"source:\n  kafka: {{bootstrap.servers: b, sasl.password: {PASSWORD}}}",
+        "pipelines/one.yaml", "source:", f"source:\n  kafka: {{bootstrap.servers: 'b:1', sasl.password: {PASSWORD}}}",
     ),
     "spark-conf-overrides": (
         "pipelines/one.yaml", "tables:", "spark: {conf: {spark.sql.session.timeZone: Europe/Berlin}}\ntables:",

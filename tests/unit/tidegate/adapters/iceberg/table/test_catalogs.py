@@ -13,7 +13,7 @@ from pyiceberg.types import LongType, NestedField
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.sql_catalog import MAX_KEPT_METADATA
-from tidegate.errors import GiveUp
+from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.model.ownership import Ownership, TableKind
 
 NAMES = ("lake.shop.orders", "lake.shop.lines")
@@ -138,3 +138,23 @@ def test_table_whose_path_pyiceberg_would_cut_short_is_refused_and_nothing_besid
         with pytest.raises(GiveUp, match=r"PyIceberg takes # and \? for the end of a path"):
             look()
     assert sorted(location.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "lake",
+            r"^catalog=lake connection=rest: host=h: its port must be a number, 1 to 65535, and is not; write host",
+        ),
+        ("pond", r"^object store of catalog=pond of catalogs\.yaml: an address without a host; write host:port$"),
+    ],
+)
+def test_address_of_a_catalog_that_is_none_is_refused_in_words(name: str, message: str) -> None:
+    properties = {
+        "lake": {"type": "rest", "uri": "http://u:geheim@h:rest/catalog"},
+        "pond": {"type": "rest", "uri": "http://127.0.0.1", "s3.endpoint": "https://:9000"},
+    }
+    with pytest.raises(ConfigurationError, match=message) as error_info:
+        Catalogs({name: properties[name]}, {"lake": "rest"}).catalog(name)
+    assert "geheim" not in str(error_info.value)
