@@ -59,13 +59,14 @@ def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = 
 def load_publications(include: Path, only: str | None = None) -> list[tuple[str, Publication | ConfigurationError]]:
     """Every file under ``publications/`` by name, or one; a broken one takes no other down."""
     answer: list[tuple[str, Publication | ConfigurationError]] = []
-    owners: dict[str, str] = {}
+    owners, heartbeats = dict[str, str](), dict[str, str]()
     for file in list_written_files(include / "publications"):
         if only not in (None, file.stem):
             continue
         try:
             publication = load_publication(file)
             _refuse_shared_topics(publication, file, owners)
+            _refuse_heartbeats_among_rows(publication, file, owners, heartbeats)
             answer.append((file.stem, publication))
         except ConfigurationError as fault:
             answer.append((file.stem, fault))
@@ -89,6 +90,25 @@ def _refuse_shared_topics(publication: Publication, file: Path, owners: dict[str
             raise ConfigurationError(f"{format_path(file)}: publication {owner} has topic={topic} too; choose another")
 
 
+def _refuse_heartbeats_among_rows(
+    publication: Publication, file: Path, owners: Mapping[str, str], heartbeats: dict[str, str]
+) -> None:
+    """Readers of a publication's topic would take the heartbeats of another one for rows: the later name is refused."""
+    heartbeat_topic, place = publication.heartbeat_topic, format_path(file)
+    owner = owners.get(heartbeat_topic or "")
+    if owner is not None:
+        raise ConfigurationError(
+            f"{place}: heartbeat.topic={heartbeat_topic}: publication {owner} has this topic; choose another"
+        )
+    for topic in (*publication.topics, publication.state_topic):
+        if topic in heartbeats:
+            raise ConfigurationError(
+                f"{place}: publication {heartbeats[topic]} sends heartbeats to topic={topic}; choose another"
+            )
+    if heartbeat_topic is not None:
+        heartbeats.setdefault(heartbeat_topic, publication.name)
+
+
 def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     check_table_name(model.table, ("table",), catalogs, findings)
     if is_template(model.table):
@@ -101,6 +121,7 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
     _check_format("value", model.value, findings)
     if get_format(model.key.format).only_column is not None and len(model.key.fields) > 1:
         findings.add(("key", "fields"), f"a key of format {model.key.format} is one value; use format json")
+    findings.add_repeats(("key", "fields"), [name.casefold() for name in model.key.fields])
     for index, name in enumerate(model.key.fields):
         if not name.startswith(model.key.fields_prefix) or name == model.key.fields_prefix:
             findings.add(("key", "fields", index), f"does not begin with fields_prefix={model.key.fields_prefix}")
@@ -119,7 +140,6 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
 
 
 def _check_joined(model: PublicationModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
-    findings.add_repeats(("key", "fields"), [name.casefold() for name in model.key.fields])
     joined_tables = find_joined_tables(model.sql or "")
     for name in joined_tables:
         check_table_name(name, ("sql",), catalogs, findings)

@@ -236,6 +236,28 @@ def test_two_publications_of_one_topic_are_refused_by_the_later_name(include: Pa
     assert "publication a has topic=orders.out too" in str(second)
 
 
+@pytest.mark.parametrize(("first", "second", "message"), [
+    ({"topic": "t"}, {"topic": "u", "heartbeat": {"produce": True, "topic": "t"}},
+     "heartbeat.topic=t: publication a has this topic; choose another"),
+    ({"topic": "t", "state_topic": "s"}, {"topic": "u", "heartbeat": {"produce": True, "topic": "s"}},
+     "heartbeat.topic=s: publication a has this topic; choose another"),
+    ({"topic": "t", "heartbeat": {"produce": True, "topic": "u"}}, {"topic": "u"},
+     "publication a sends heartbeats to topic=u; choose another"),
+    ({"topic": "t", "heartbeat": {"produce": True, "topic": "h"}},
+     {"topic": "u", "heartbeat": {"produce": True, "topic": "h"}}, ""),
+    ({"topic": "t", "heartbeat": {"topic": "u"}}, {"topic": "u"}, ""),
+])  # fmt: skip
+def test_heartbeats_of_one_publication_are_no_records_of_another(
+    include: Path, first: dict, second: dict, message: str
+) -> None:
+    load(include, "a", **first)
+    load(include, "b", **second)
+    load(include, "c", topic="v")
+    refused = {name: str(value) for name, value in load_publications(include) if isinstance(value, ConfigurationError)}
+    assert {*refused} == ({"b"} if message else set())
+    assert message in refused.get("b", "")
+
+
 def test_second_publication_of_a_topic_is_validated_and_run_by_no_command(
     include: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
