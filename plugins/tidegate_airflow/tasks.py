@@ -107,7 +107,7 @@ def run_stage(
         batches, refused = stage_tables(ports, Plan.from_dict(planned))
         queues = group_by_table(batches)
         staged = [{"table": queue[0].table, "batches": [batch.to_dict() for batch in queue]} for queue in queues]
-        return staged, [asdict(one) for one in refused]
+        return staged, [asdict(refusal) for refusal in refused]
 
 
 def run_merge(
@@ -263,7 +263,8 @@ def run_replay(
 
     with raise_airflow_errors():
         letters, ports = build_letter_filter(run_params), assemble_ports(name, engine)
-        return [one.to_dict() for one in replay_dead_letters(ports, letters, lambda part: keep_part(part.to_dict()))]
+        results = replay_dead_letters(ports, letters, lambda part: keep_part(part.to_dict()))
+        return [result.to_dict() for result in results]
 
 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:

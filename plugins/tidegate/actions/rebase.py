@@ -23,7 +23,7 @@ def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedA
     the partitions that stay nobody shall say that they were named.
     """
     proposed = propose_moves(ports, to, table)
-    moves = format_moves([move for one in proposed for move in one.moves])
+    moves = format_moves([move for table_move in proposed for move in table_move.moves])
     beside = (
         format_dropped_topics(proposed),
         format_unpublished(proposed),
@@ -34,12 +34,12 @@ def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedA
         subject={"pipeline": ports.pipeline.name, "to": to},
         parts=tuple(
             ActionPart(
-                table=one.table.name,
-                facts=_describe_move(one),
-                perform=partial(rebase_positions, ports, [one]),
-                expected_batch=one.before.batch,
+                table=move.table.name,
+                facts=_describe_move(move),
+                perform=partial(rebase_positions, ports, [move]),
+                expected_batch=move.before.batch,
             )
-            for one in proposed
+            for move in proposed
         ),
         question="Move the position?",
         success_message="the position was moved",
@@ -50,8 +50,8 @@ def propose_rebase(ports: Ports, to: str, table: str | None = None) -> ProposedA
 def _join_targets(proposed: list[TableMove]) -> Offsets:
     """Of every partition where the tables that read it come to stand, which is one place for all of them."""
     joined: Offsets = {}
-    for one in proposed:
-        for topic, parts in one.after.offsets.items():
+    for move in proposed:
+        for topic, parts in move.after.offsets.items():
             joined[topic] = {**joined.get(topic, {}), **parts}
     return joined
 
@@ -84,8 +84,8 @@ def format_moves(moves: list[PartitionMove]) -> str:
         before = "none" if move.before is None else move.before
         lines.append(f"{move.table}  {move.topic} {move.partition}: {before} -> {move.after}, {effect} offsets")
     if len(listed_moves) < len(moves):
-        skipped, read_again = sum(one.skipped for one in moves), sum(one.read_again for one in moves)
-        moved = sum(one.before != one.after for one in moves)
+        skipped, read_again = sum(move.skipped for move in moves), sum(move.read_again for move in moves)
+        moved = sum(move.before != move.after for move in moves)
         lines.append(
             f"and more: of {len(moves)} partitions {moved} move; in all skips {skipped} and reads again {read_again} "
             "offsets"
@@ -95,18 +95,18 @@ def format_moves(moves: list[PartitionMove]) -> str:
 
 def _select_farthest(moves: list[PartitionMove]) -> list[PartitionMove]:
     """Those that skip most, for nobody reads what is skipped, then those that read most again, and no others."""
-    moved = [one for one in moves if one.before != one.after]
-    return sorted(moved, key=lambda one: (-one.skipped, -one.read_again))[:MAX_SHOWN_MOVES]
+    moved = [move for move in moves if move.before != move.after]
+    return sorted(moved, key=lambda move: (-move.skipped, -move.read_again))[:MAX_SHOWN_MOVES]
 
 
 def format_dropped_topics(proposed: list[TableMove]) -> str:
     """The topics that are read no more, of which a rebase forgets how far they were read; empty without one."""
     return "\n".join(
-        f"{one.table.name}  topic={topic} is not read any more: position={_format_partitions(offsets)} of it is "
+        f"{move.table.name}  topic={topic} is not read any more: position={_format_partitions(offsets)} of it is "
         "forgotten"
-        for one in proposed
-        for topic, offsets in sorted(one.before.offsets.items())
-        if topic not in one.after.offsets
+        for move in proposed
+        for topic, offsets in sorted(move.before.offsets.items())
+        if topic not in move.after.offsets
     )
 
 
@@ -119,10 +119,10 @@ def _format_partitions(offsets: dict[int, int]) -> str:
 def format_unpublished(proposed: list[TableMove]) -> str:
     """What a rebase gives up of what is staged; empty where nothing waits."""
     return "\n".join(
-        f"{one.table.name}  batch={one.last_unpublished_batch} is staged and not published: nothing of it will be; "
+        f"{move.table.name}  batch={move.last_unpublished_batch} is staged and not published: nothing of it will be; "
         "flush first to publish it"
-        for one in proposed
-        if one.last_unpublished_batch
+        for move in proposed
+        if move.last_unpublished_batch
     )
 
 

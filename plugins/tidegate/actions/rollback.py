@@ -35,16 +35,16 @@ def propose_answer(ports: Ports, answer: Answer, table: str | None = None) -> Pr
     """Go on from a rolled-back table once: read its records again, or go on after them."""
     proposed = propose_answers(ports, answer, table)
     return ProposedAction(
-        preview="\n".join(_format_answer(one, answer) for one in proposed),
+        preview="\n".join(_format_answer(proposal, answer) for proposal in proposed),
         subject={"pipeline": ports.pipeline.name, "answer": answer},
         parts=tuple(
             ActionPart(
-                table=one.move.table.name,
-                facts={"table": one.move.table.name, "partitions": _list_partitions(one)},
-                perform=partial(answer_rollbacks, ports, [one], answer),
-                expected_batch=one.move.before.batch,
+                table=proposal.move.table.name,
+                facts={"table": proposal.move.table.name, "partitions": _list_partitions(proposal)},
+                perform=partial(answer_rollbacks, ports, [proposal], answer),
+                expected_batch=proposal.move.before.batch,
             )
-            for one in proposed
+            for proposal in proposed
         ),
         question="Go on so?",
         success_message="the rollback was answered; the next flush goes on",

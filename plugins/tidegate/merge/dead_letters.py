@@ -61,7 +61,7 @@ def render_dead_letter_statements(
 
 def add_later_columns(ports: Ports, name: str) -> bool:
     """Add what a dead-letter table of an older version lacks; whether it had no topic ids. Idempotent."""
-    changes = [ports.tables.evolve(name, (one,), add=True, widen=False, relax=False) for one in LATER_COLUMNS]
+    changes = [ports.tables.evolve(name, (column,), add=True, widen=False, relax=False) for column in LATER_COLUMNS]
     return bool(changes[0])
 
 

@@ -74,4 +74,4 @@ def _require_recorded(state: TableState) -> Position:
 
 def answer_rollbacks(ports: Ports, proposed: list[ProposedAnswer], answer: Answer, by: str) -> None:
     """Put the position where the answer says, by the compare-and-swap of a rebase; it notes `by` whom it was done."""
-    rebase_positions(ports, [one.move for one in proposed], by, answer)
+    rebase_positions(ports, [proposal.move for proposal in proposed], by, answer)

@@ -72,23 +72,23 @@ def is_asked_for(context: Context) -> bool:
 
 def has_other_work(planned: Data, streak: FailureStreak) -> bool:
     """Whether the plan has tables that have not failed before."""
-    return bool(streak.tables) and any(one["table"] not in streak.tables for one in planned["tables"])
+    return bool(streak.tables) and any(batch["table"] not in streak.tables for batch in planned["tables"])
 
 
 def build_waiting_reason(streak: FailureStreak) -> Data:
     """Why a run does not try, as the result `error` of the task that fails for it."""
-    message, tasks_before = _describe_wait(streak, streak.reason), sorted({one.task for one in streak.failed})
+    message, tasks_before = _describe_wait(streak, streak.reason), sorted({task.task for task in streak.failed})
     return {"error": WAITING, "message": message, "tasks": tasks_before}
 
 
 def leave_out(planned: Data, streak: FailureStreak) -> Data:
     """The plan of the other tables. One whose merge failed stays: what is staged for it does not expire in Kafka."""
-    left_out = [one["table"] for one in planned["tables"] if one["table"] in streak.unstaged_tables]
-    reasons = {table: one.message for one in streak.failed for table in one.tables}
+    left_out = [batch["table"] for batch in planned["tables"] if batch["table"] in streak.unstaged_tables]
+    reasons = {table: task.message for task in streak.failed for table in task.tables}
     waiting = [
         {"table": table, "kind": WAITING, "message": _describe_wait(streak, reasons[table])} for table in left_out
     ]
-    tables = [one for one in planned["tables"] if one["table"] not in left_out]
+    tables = [batch for batch in planned["tables"] if batch["table"] not in left_out]
     return {**planned, "tables": tables, "refused": [*planned["refused"], *waiting]}
 
 
@@ -122,17 +122,17 @@ def remember_failure(name: str, context: Context, message: str, states: Mapping[
     queues = (context["ti"].xcom_pull(task_ids="stage") if is_merge else None) or []  # once: it may be a megabyte
     failed = [_read_failed_task(context, task, planned, queues) for task in names]
     refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
-    failed += [to_failed_task("stage", one) for one in refused_by_stage]
-    blocked = [to_failed_task("plan", one) for one in planned["refused"] if one["kind"] != WAITING]
-    waiting = {one["table"] for one in planned["refused"] if one["kind"] == WAITING}
+    failed += [to_failed_task("stage", refusal) for refusal in refused_by_stage]
+    blocked = [to_failed_task("plan", refusal) for refusal in planned["refused"] if refusal["kind"] != WAITING]
+    waiting = {refusal["table"] for refusal in planned["refused"] if refusal["kind"] == WAITING}
     streak = _read_streak(name, context, FLUSH_KEY)
     if streak is not None:
-        if any(one.kind == WAITING for one in failed) or (waiting and not failed and not blocked):
+        if any(task.kind == WAITING for task in failed) or (waiting and not failed and not blocked):
             _push_failure(context, streak, is_new=False)
             return
-        failed += [one for one in streak.failed if waiting & set(one.tables)]
+        failed += [task for task in streak.failed if waiting & set(task.tables)]
     inputs = _read_tried_inputs(name, context, states, failed, streak)
-    reason = "\n".join(one.message for one in (*failed, *blocked) if one.message) or message
+    reason = "\n".join(task.message for task in (*failed, *blocked) if task.message) or message
     failure = Failure(identify_reason(message, [*failed, *blocked]), reason, inputs, tuple(failed))
     _extend_streak(name, context, FLUSH_KEY, failure)
 
@@ -150,7 +150,7 @@ def _read_tried_inputs(
         waits = can_wait_by_table(failed)
     else:
         waits = needs_pause(failed, has_published=published)
-    if not waits or streak is None or streak.tables != {table for one in failed for table in one.tables}:
+    if not waits or streak is None or streak.tables != {table for task in failed for table in task.tables}:
         return ""
     return str(context["ti"].xcom_pull(task_ids="plan", key=INPUTS_KEY) or "")
 
@@ -215,7 +215,7 @@ def _read_failed_task(context: Context, task: str, planned: Data, queues: Sequen
     name = base if mapped else task
     error = context["ti"].xcom_pull(task_ids=name, key=ERROR_KEY, **mapped)
     found = error if isinstance(error, dict) else {}
-    tables = [one["table"] for one in planned["tables"]] if name == "stage" else []
+    tables = [batch["table"] for batch in planned["tables"]] if name == "stage" else []
     if name == "merge":
         number = mapped.get("map_indexes", 0)
         tables = [queues[number]["table"]] if number < len(queues) else []

@@ -67,7 +67,7 @@ class MissedCalls:
             return
         made = self.calls.setdefault(pipeline, {})
         made[_identify(notifier)] = is_made
-        if all(made.get(_identify(one)) for one in others):
+        if all(made.get(_identify(other)) for other in others):
             del self.calls[pipeline]
         try:
             if self.calls:

@@ -81,11 +81,11 @@ def _log_failed_call(notifier: Notifier) -> Iterator[None]:
 
 
 def _list_distinct(notifiers: Iterable[Sequence[Notifier]]) -> list[Notifier]:
-    found = list[Notifier]()
-    for one in (notifier for some in notifiers for notifier in some):
-        if one not in found:
-            found.append(one)
-    return found
+    distinct_notifiers = list[Notifier]()
+    for notifier in (notifier for entries in notifiers for notifier in entries):
+        if notifier not in distinct_notifiers:
+            distinct_notifiers.append(notifier)
+    return distinct_notifiers
 
 
 def _read_member_failures(context: Context) -> list[dict[str, Any]]:

@@ -76,8 +76,10 @@ class IcebergSnapshots:
         lineage = Lineage(table.metadata)
         before, after = _read_ancestors(lineage, old), _read_ancestors(lineage, new)
         between = [snapshot for number, snapshot in (before | after).items() if (number in before) != (number in after)]
-        changed = [one for one in between if count_changed_rows(one) or not has_changed_row_counts(one)]
-        times = [one.timestamp_ms for one in changed if one.snapshot_id in after]
+        changed = [
+            snapshot for snapshot in between if count_changed_rows(snapshot) or not has_changed_row_counts(snapshot)
+        ]
+        times = [snapshot.timestamp_ms for snapshot in changed if snapshot.snapshot_id in after]
         if len(times) < len(changed):
             times += _find_rollback_times(table, old, new)
         return SnapshotLag(len(changed), sum(map(count_changed_rows, changed)), min(times, default=None))
@@ -170,7 +172,7 @@ def _find_rollback_times(table: Table, old: int | None, new: int) -> list[int]:
     log = table.metadata.snapshot_log
     left_at = next((place + 1 for place in reversed(range(len(log))) if log[place].snapshot_id == old), None)
     entries = log[left_at : left_at + 1] if left_at is not None else []
-    return [entry.timestamp_ms for entry in entries or [one for one in log if one.snapshot_id == new][-1:]]
+    return [entry.timestamp_ms for entry in entries or [entry for entry in log if entry.snapshot_id == new][-1:]]
 
 
 class _DeleteScope:
