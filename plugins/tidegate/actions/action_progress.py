@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from tidegate.actions.discard import propose_discard_note
+from tidegate.actions.discard import describe_letters, find_rest, propose_discard_note, propose_rest
 from tidegate.actions.proposed_action import ProposedAction
 from tidegate.actions.request import propose_action
 from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.offsets import format_names
 from tidegate.ports.context import Ports
+from tidegate.reprocess.discard import ProposedDiscard
 from tidegate.tables.lookup import find_table
 
 
@@ -20,7 +21,7 @@ class ActionProgress:
     - `digests`: by table what is done to it. `snapshots`: by table the snapshot that becomes current, of those that
       get one of their earlier ones.
     - `pinned_params`: they ask for the same again.
-    - `letters`: by table how many dead letters are discarded, if the action does that.
+    - `letters`: by table how many dead letters are discarded, if the action does that. `described_letters`: which.
     - `done`: the tables that are changed. `begun`: the one of which nobody knows, if a try ended in between.
     """
 
@@ -31,6 +32,7 @@ class ActionProgress:
     done: list[str] = field(default_factory=list)
     begun: str | None = None
     letters: dict[str, int] = field(default_factory=dict)
+    described_letters: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def start(cls, proposed: ProposedAction) -> "ActionProgress":
@@ -43,7 +45,8 @@ class ActionProgress:
             },
             pinned_params=proposed.pinned_params,
             success_message=proposed.success_message,
-            letters={table: fact["dead_letters"] for table, fact in facts.items() if "dead_letters" in fact},
+            letters={part.table: len(part.letters) for part in proposed.parts if part.letters},
+            described_letters={part.table: describe_letters(part.letters) for part in proposed.parts if part.letters},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,13 +71,33 @@ class ActionProgress:
                     self.done.append(table)
                 continue
             if proposed.parts[0].digest != self.digests[table]:
-                self._refuse_other_state(table, params, proposed)
+                rest = self._find_rest_of_letters(ports, table, params, proposed)
+                if rest is None:
+                    self._refuse_other_state(table, params, proposed)
+                proposed = rest or proposed
             proposals.append(proposed)
         return _join_proposals(proposals)
+
+    def _find_rest_of_letters(
+        self, ports: Ports, table: str, params: Mapping[str, Any], proposed: ProposedAction
+    ) -> ProposedAction | None:
+        """The rest of a discard whose earlier try ended between two statements, or before letters that came later."""
+        described, letters = self.described_letters.get(table), proposed.parts[0].letters
+        left = None if described is None else find_rest(letters, described)
+        if left is None or (table != self.begun and len(left) < self.letters[table]):  # then others discarded some
+            return None
+        rest = ProposedDiscard(find_table(ports, table), left, discarded_before=self.letters[table] - len(left))
+        return propose_rest(ports, rest, params["because"])
 
     def _refuse_other_state(self, table: str, params: Mapping[str, Any], proposed: ProposedAction) -> None:
         done = f"done for tables={format_names(self.done)}, and not for " if self.done else ""
         if table == self.begun:
+            if table in self.described_letters:
+                raise GiveUp(
+                    f"{done}table={table}: an earlier try of this run may have discarded some dead letters, and those "
+                    "that wait are not just its rest, so it ends; look at the actions of status, and start the DAG "
+                    f"again with preview for what is left; now it would do:\n{proposed.preview}"
+                )
             raise GiveUp(
                 f"{done}table={table}: an earlier try of this run may have done it, and the table is not as it was "
                 "before, so it is not done again; look at the actions of status, and start the DAG again with preview "
@@ -92,12 +115,12 @@ def _join_proposals(proposals: list[ProposedAction]) -> ProposedAction | None:
         return None
 
     def refuse() -> None:
-        for one in proposals:
-            one.refuse()
+        for proposal in proposals:
+            proposal.refuse()
 
     return replace(
         proposals[0],
-        preview="\n".join(one.preview for one in proposals),
-        parts=tuple(part for one in proposals for part in one.parts),
+        preview="\n".join(proposal.preview for proposal in proposals),
+        parts=tuple(part for proposal in proposals for part in proposal.parts),
         refuse=refuse,
     )

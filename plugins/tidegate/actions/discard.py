@@ -1,13 +1,22 @@
 """The action discard: dead letters are shown, and given up for a reason that is kept with each of them."""
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
-from tidegate.actions.proposed_action import ActionPart, ProposedAction
+from tidegate.actions.proposed_action import ActionPart, ProposedAction, compute_digest
 from tidegate.errors import ConfigurationError
 from tidegate.merge.letter_filter import LetterFilter
+from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports
-from tidegate.reprocess.discard import ProposedDiscard, discard_dead_letters, note_discard, propose_discards
+from tidegate.reprocess.discard import (
+    MAX_LETTERS_PER_STATEMENT,
+    ProposedDiscard,
+    discard_dead_letters,
+    note_discard,
+    propose_discards,
+)
 from tidegate.spec.table import Table
 
 MAX_SHOWN_PLACES = 20
@@ -18,17 +27,58 @@ def propose_discard(ports: Ports, letter_filter: LetterFilter, because: str) -> 
     """Take the chosen dead letters from those that wait."""
     if not because.strip():
         raise ConfigurationError("because is empty: say why these dead letters will never be needed")
-    proposals = propose_discards(ports, letter_filter)
+    return _build_action(ports, propose_discards(ports, letter_filter), because)
+
+
+def propose_rest(ports: Ports, rest: ProposedDiscard, because: str) -> ProposedAction:
+    """Take what an earlier try of the same discard has left of a table, and note that all are discarded."""
+    if not rest.letters:
+        return propose_discard_note(ports, rest.table, rest.discarded_before, because)
+    return _build_action(ports, [rest], because)
+
+
+def _build_action(ports: Ports, proposals: Sequence[ProposedDiscard], because: str) -> ProposedAction:
     return ProposedAction(
         preview="\n".join(map(_format_discard, proposals)),
         subject={"pipeline": ports.pipeline.name, "because": because},
         parts=tuple(
-            ActionPart(one.table.name, _describe_discard(one), partial(discard_dead_letters, ports, [one], because))
-            for one in proposals
+            ActionPart(
+                table=proposal.table.name,
+                facts=_describe_discard(proposal),
+                perform=partial(discard_dead_letters, ports, [proposal], because),
+                letters=proposal.letters,
+            )
+            for proposal in proposals
         ),
         question="Discard them?",
         success_message="they were discarded",
     )
+
+
+def describe_letters(letters: Sequence[WaitingLetter]) -> dict[str, Any]:
+    """What tells the letters of a discard from those that come later, as plain data.
+
+    `statements` are digests of the places that each statement takes, in order; `newest` is when the last of the letters
+    was set aside.
+    """
+    places = [[letter.topic, letter.partition, letter.offset, letter.topic_id] for letter in letters]
+    starts = range(0, len(places), MAX_LETTERS_PER_STATEMENT)
+    times = [letter.written_at for letter in letters if letter.written_at is not None]
+    return {
+        "statements": [compute_digest(places[start : start + MAX_LETTERS_PER_STATEMENT]) for start in starts],
+        "newest": max(times).isoformat() if times else None,
+    }
+
+
+def find_rest(letters: Sequence[WaitingLetter], described: Mapping[str, Any]) -> tuple[WaitingLetter, ...] | None:
+    """Those of the waiting `letters` that a discard of the `described` ones has left, or has not begun with.
+
+    None if they are not what its first statements leave: then nobody knows which of them a person has seen.
+    """
+    newest = described["newest"] and datetime.fromisoformat(described["newest"])
+    own = tuple(letter for letter in letters if not newest or not letter.written_at or letter.written_at <= newest)
+    left, before = describe_letters(own)["statements"], described["statements"]
+    return own if left == before[len(before) - len(left) :] else None
 
 
 def propose_discard_note(ports: Ports, table: Table, letter_count: int, because: str) -> ProposedAction:
@@ -54,7 +104,9 @@ def _describe_discard(proposal: ProposedDiscard) -> dict[str, Any]:
 
 
 def _format_discard(proposal: ProposedDiscard) -> str:
-    lines = [f"{proposal.table.name}: {len(proposal.letters)} dead letters would be discarded and never replayed"]
+    before = f", as {proposal.discarded_before} were by an earlier try" if proposal.discarded_before else ""
+    count = f"{len(proposal.letters)} dead letters would be discarded and never replayed{before}"
+    lines = [f"{proposal.table.name}: {count}"]
     for letter in proposal.letters[:MAX_SHOWN_PLACES]:
         reason = shorten_text(letter.message)
         lines.append(f"  topic={letter.topic} partition={letter.partition} offset={letter.offset}: {reason}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from tidegate.errors import TidegateError, join_tables
 from tidegate.model.offsets import format_names
+from tidegate.model.table_state import WaitingLetter
 
 
 @dataclass(frozen=True)
@@ -18,17 +19,19 @@ class ActionPart:
     - `perform`: does it, in the name of its argument. It refuses if the state is no longer the one in the preview.
     - `expected_batch`: the table's batch number in the preview. Offsets can return to a former value, a batch number
       cannot.
+    - `letters`: of a discard, the dead letters that it takes.
     """
 
     table: str
     facts: dict[str, Any]
     perform: Callable[[str], None]
     expected_batch: int | None = None
+    letters: tuple[WaitingLetter, ...] = ()
 
     @property
     def digest(self) -> str:
         """Equal for two proposals that would do the same to the same state of the table."""
-        return _digest([self.facts, self.expected_batch])
+        return compute_digest([self.facts, self.expected_batch])
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class ProposedAction:
         """Equal for two proposals that would do the same to the same state."""
         facts = {name: value for name, value in self.data.items() if name not in self.pinned_params}
         batches = {part.table: part.expected_batch for part in self.parts if part.expected_batch is not None}
-        return _digest([facts, batches])
+        return compute_digest([facts, batches])
 
     def perform(
         self, by: str, done: list[str] | None = None, begin: Callable[[str], None] = lambda table: None
@@ -86,5 +89,6 @@ class ProposedAction:
             done.append(part.table)
 
 
-def _digest(facts: list[Any]) -> str:
+def compute_digest(facts: list[Any]) -> str:
+    """Sixteen hexadecimal digits, equal for equal facts."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

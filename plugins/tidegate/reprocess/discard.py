@@ -24,17 +24,23 @@ MAX_LETTERS_PER_STATEMENT = 200
 
 @dataclass(frozen=True)
 class ProposedDiscard:
-    """One table's waiting dead letters that are chosen."""
+    """One table's waiting dead letters that are chosen, in the order of their places.
+
+    `discarded_before`: how many of them an earlier try has discarded; they are noted together.
+    """
 
     table: Table
     letters: tuple[WaitingLetter, ...]
+    discarded_before: int = 0
 
 
 def propose_discards(ports: Ports, letter_filter: LetterFilter) -> list[ProposedDiscard]:
     """What `discard_dead_letters` would discard of each table; changes nothing. `NothingToDo` where none is chosen."""
     name = resource_names.name_dead_letter_table(ports.pipeline)
     discards = [
-        ProposedDiscard(table, tuple(filter(letter_filter.matches, _list_letters(ports, name, table.name))))
+        ProposedDiscard(
+            table, tuple(sorted(filter(letter_filter.matches, _list_letters(ports, name, table.name)), key=_get_place))
+        )
         for table in select_tables(ports, letter_filter.table)
     ]
     discards = [discard for discard in discards if discard.letters]
@@ -46,6 +52,10 @@ def propose_discards(ports: Ports, letter_filter: LetterFilter) -> list[Proposed
 def _list_letters(ports: Ports, name: str, table: str) -> list[WaitingLetter]:
     """Those that wait, and those that wait again because their replay was rolled back."""
     return [*ports.dead_letters.list_waiting_letters(name, table), *list_undone_letters(ports, table)]
+
+
+def _get_place(letter: WaitingLetter) -> tuple[str, int, int, str]:
+    return letter.topic, letter.partition, letter.offset, letter.topic_id or ""
 
 
 def discard_dead_letters(ports: Ports, discards: list[ProposedDiscard], because: str, by: str) -> None:
@@ -70,7 +80,7 @@ def discard_dead_letters(ports: Ports, discards: list[ProposedDiscard], because:
                 places=[(letter.topic, letter.partition, letter.offset, letter.topic_id) for letter in part],
             )
             ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=letters))
-        details = _describe_discard(len(discard.letters), because)
+        details = _describe_discard(discard.discarded_before + len(discard.letters), because)
         retry_commits(
             ports, _describe_table(ports, discard.table), partial(_note_discard, ports, discard.table, details, by)
         )
@@ -82,9 +92,8 @@ def note_discard(ports: Ports, table: Table, letter_count: int, because: str, by
     """
     details = _describe_discard(letter_count, because)
     state = ports.tables.read_state(table.name, ports.pipeline.name)
-    if any(
-        (one.action, one.by, one.details) == (ACTION, by, details) for one in list_actions(ports.pipeline.name, state)
-    ):
+    noted_actions = list_actions(ports.pipeline.name, state)
+    if any((noted.action, noted.by, noted.details) == (ACTION, by, details) for noted in noted_actions):
         return
     retry_commits(ports, _describe_table(ports, table), partial(_note_discard, ports, table, details, by))
 

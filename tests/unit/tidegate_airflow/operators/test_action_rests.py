@@ -1,13 +1,17 @@
 """Each action is tried twice, and the first try ends anywhere: what is done in the end is what was asked for, once."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 from fakes import BAD, World, build_pipeline, build_table
+from tidegate.actions import discard as actions_discard
 from tidegate.errors import BadRecord, NothingToDo
 from tidegate.monitoring.status import read_status
+from tidegate.reprocess import discard as reprocess_discard
 from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
 from tidegate_airflow import errors, tasks
@@ -99,12 +103,19 @@ def build_rolled_back(monkeypatch: pytest.MonkeyPatch) -> Outside:
 
 
 def build_letters(monkeypatch: pytest.MonkeyPatch) -> Outside:
+    """A statement takes one of the two letters that each table has."""
+    for module in (actions_discard, reprocess_discard):
+        monkeypatch.setattr(module, "MAX_LETTERS_PER_STATEMENT", 1)
     outside = Outside(TOLERANT, monkeypatch)
+    produce_letters(outside)
+    return outside
+
+
+def produce_letters(outside: Outside) -> None:
     for partition in (0, 1):
         outside.produce(partition, f"bad{partition}", BAD)
         outside.produce(partition, f"good{partition}")
     outside.flush()
-    return outside
 
 
 def judge_bad_record(outside: Outside) -> None:
@@ -164,3 +175,49 @@ def test_try_that_ends_at_any_change_is_followed_by_one_that_does_the_rest(
             judge(outside)
     assert ends_at >= 6
     record_property("counted", {"action cases": ends_at})
+
+
+@pytest.mark.parametrize("is_previewed", [False, True], ids=["", "previewed"])
+def test_letters_that_come_between_two_tries_are_not_discarded(is_previewed: bool) -> None:
+    """The second try discards what is left of those that were asked for, and these alone."""
+    ends_at, total = 0, 1000
+    while ends_at < total:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            outside = build_letters(monkeypatch)
+            shown = Run(action="discard", preview=True, because="a load test")
+            shown.attempt()
+            digest = shown.preview["digest"] if is_previewed else None
+            run = Run(action="discard", previewed=digest, because="a load test")
+            outside.count(run)
+            outside.ends_at = ends_at
+            with suppress(Ended):
+                run.attempt()
+                total = outside.calls
+            outside.ends_at, ends_at = -1, ends_at + 1
+            outside.world.clock.pause(60)
+            produce_letters(outside)
+            run.attempt()
+            rows = outside.world.destination.tables[LETTERS].read_rows()
+            waiting = sorted((row["table"], row["partition"], row["offset"]) for row in rows if not row["replayed_at"])
+            assert waiting == [(name, partition, 2) for name in TABLES for partition in (0, 1)]
+            details = {
+                table["table"]: [noted["details"] for noted in table["actions"]]
+                for table in read_status(outside.world.build_ports(TOLERANT))["tables"]
+            }
+            assert details == {name: ["dead_letters=2 because: a load test"] for name in TABLES}
+
+
+def test_rest_of_a_discard_that_others_have_changed_is_refused_with_a_message_that_says_so() -> None:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        outside = build_letters(monkeypatch)
+        run = Run(action="discard", table=FIRST, because="a load test")
+        outside.count(run)
+        outside.ends_at = 0
+        with pytest.raises(Ended):
+            run.attempt()
+        outside.ends_at = -1
+        Run(action="discard", table=FIRST, offsets=["orders:1:0"], because="by hand").attempt()
+        with pytest.raises(
+            AirflowFailException, match="discarded some dead letters, and those that wait are not just its rest"
+        ):
+            run.attempt()
