@@ -23,6 +23,6 @@ CREATE TABLE IF NOT EXISTS {{ table | name }} (
 PARTITION BY RANGE_BUCKET(batch_number, GENERATE_ARRAY({{ batch }}, {{ batch + 9990 }}, 1))
 OPTIONS (
   labels = [('tidegate_shape', {{ shape | text }}), ('tidegate_highest_batch', '{{ batch }}'), {% include "_mark.sql" %}],
-  description = {{ properties.values() | join(" ") | text }},
+  description = {{ properties.values() | join(" ") | note }},
   expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 30 DAY)
 )

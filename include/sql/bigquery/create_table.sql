@@ -1,6 +1,6 @@
 CREATE TABLE IF NOT EXISTS {{ table | name }} (
 {%- for column in columns %}
-  {{ column.name | quoted }} {{ column.type | type }}{{ "" if column.nullable else " NOT NULL" }}{{ "," if not loop.last }}
+  {{ column.name | quoted }} {{ column | column_type }}{{ "," if not loop.last }}
 {%- endfor %}
 )
 {%- if partition_by %}

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tidegate.errors import ConfigurationError
+from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.schema.column import Column
 from tidegate.spec.table import Create
 from tidegate.sql.googlesql import quote, render_literal
@@ -13,6 +13,8 @@ from tidegate.sql.spark import unquote
 
 INGESTION_TIME_COLUMN = "_PARTITIONTIME"
 MAX_CLUSTERING_COLUMNS = 4
+MAX_DESCRIPTION_CHARACTERS = 16_384
+MAX_SHOWN_CHARACTERS = 60  # of a property that is refused
 _TRANSFORM_PATTERN = re.compile(r"(?:(year|month|day|hour)s?\s*\(\s*(.+?)\s*\)|([^()]+))", re.IGNORECASE)
 _TRUNC_FUNCTIONS = {"DATE": "DATE_TRUNC", "TIMESTAMP": "TIMESTAMP_TRUNC", "TIMESTAMP_NTZ": "DATETIME_TRUNC"}
 _PARTITION_ADVICE = "write hours(c), days(c), months(c) or years(c) of a DATE or TIMESTAMP column, or of _PARTITIONTIME"
@@ -106,6 +108,23 @@ def _render_days(text: str) -> str:
     return str(days)
 
 
+def _render_description(text: str) -> str:
+    if len(text) > MAX_DESCRIPTION_CHARACTERS:
+        raise ValueError(text)
+    return render_literal(text)
+
+
+def render_note(text: str) -> str:
+    """The note of a backfill as a table's description; `GiveUp` for one that is longer than BigQuery takes."""
+    if len(text) > MAX_DESCRIPTION_CHARACTERS:
+        raise GiveUp(
+            f"the note of this backfill, with the offsets of each table and partition, has characters={len(text)}, and "
+            f"a table's description in BigQuery holds {MAX_DESCRIPTION_CHARACTERS}; nothing was staged; name fewer "
+            "tables or partitions in one backfill (--table, --range)"
+        )
+    return render_literal(text)
+
+
 def _render_boolean(text: str) -> str:
     if text.lower() not in ("true", "false"):
         raise ValueError(text)
@@ -115,11 +134,11 @@ def _render_boolean(text: str) -> str:
 OPTION_RENDERERS: dict[str, Callable[[str], str]] = {
     "partition_expiration_days": _render_days,
     "require_partition_filter": _render_boolean,
-    "description": render_literal,
+    "description": _render_description,
     "friendly_name": render_literal,
     "kms_key_name": render_literal,
 }
-# what is no option of the table and steers us: the values that each may have
+# Tidegate's own properties, which are no options of the table, and the words that each takes
 PRODUCT_PROPERTIES = {"partition_time": ("record", "wall_clock"), "partition_column": ("mutable", "immutable")}
 
 
@@ -139,7 +158,8 @@ def render_table_options(properties: Mapping[str, str]) -> list[str]:
         try:
             options.append(f"{name} = {OPTION_RENDERERS[name](value)}")
         except ValueError:
-            raise ConfigurationError(f"property {name}={value}: not a value that BigQuery takes for it") from None
+            shown = value if len(value) <= MAX_SHOWN_CHARACTERS else f"{value[:MAX_SHOWN_CHARACTERS]}…"
+            raise ConfigurationError(f"property {name}={shown}: not a value that BigQuery takes for it") from None
     return options
 
 

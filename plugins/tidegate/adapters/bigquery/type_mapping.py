@@ -31,7 +31,7 @@ _SPARK_TYPES = {
     "DATETIME": "TIMESTAMP_NTZ",
 }  # fmt: skip
 _NUMERIC_TYPES = ((29, 9, "NUMERIC"), (38, 38, "BIGNUMERIC"))  # digits before the point, behind it
-# letters, digits and what BigQuery calls flexible names; not these, and not these beginnings
+# BigQuery's flexible column names have none of these characters, and begin with none of these prefixes
 _FORBIDDEN_CHARACTERS = re.compile(r"""[!"$()*,./;?@\[\\\]^`{}~\x00-\x1f]""")
 _RESERVED_PREFIXES = ("_TABLE_", "_FILE_", "_PARTITION", "_ROW_TIMESTAMP", "__ROOT__", "_COLIDENTIFIER", "_CHANGE_")
 _MAX_NAME_LENGTH = 300
@@ -52,7 +52,17 @@ def to_bigquery_type(data_type: DataType | str) -> str:
 
 
 def _render_field(name: str, data_type: DataType, is_required: bool) -> str:
-    return f"{quote(name)} {to_bigquery_type(data_type)}{' NOT NULL' if is_required else ''}"
+    return f"{quote(name)} {to_bigquery_type(data_type)}{_render_not_null(data_type) if is_required else ''}"
+
+
+def to_column_type(column: Column) -> str:
+    """The GoogleSQL type of a column as CREATE TABLE takes it, with NOT NULL where the column is required."""
+    return f"{to_bigquery_type(column.type)}{'' if column.nullable else _render_not_null(parse_type(column.type))}"
+
+
+def _render_not_null(data_type: DataType) -> str:
+    """BigQuery refuses NOT NULL of an array, which a map is too: it stores a NULL array as an empty one."""
+    return "" if isinstance(data_type, Array | Map) else " NOT NULL"
 
 
 def _choose_numeric(precision: int, scale: int) -> str:
@@ -63,7 +73,7 @@ def _choose_numeric(precision: int, scale: int) -> str:
 
 
 def to_cast_type(data_type: DataType | str) -> str:
-    """The same as CAST takes it: without parameters, and without what is required."""
+    """The type as CAST takes it: without parameters, and without NOT NULL."""
     match to_stored_type(parse_type(data_type) if isinstance(data_type, str) else data_type):
         case Array(element):
             return f"ARRAY<{to_cast_type(element)}>"

@@ -6,6 +6,7 @@ from tidegate.adapters.bigquery.type_mapping import (
     render_from_value,
     to_bigquery_schema,
     to_bigquery_type,
+    to_column_type,
     to_columns,
     to_stored_columns,
 )
@@ -31,6 +32,25 @@ from tidegate.schema.evolution import EvolutionRules, find_schema_changes, to_st
 )  # fmt: skip
 def test_type_has_one_home(spark: str, bigquery: str) -> None:
     assert to_bigquery_type(spark) == bigquery
+
+
+@pytest.mark.parametrize(
+    ("spark", "bigquery"),
+    [
+        ("STRING", "STRING NOT NULL"),
+        ("STRUCT<a: INT>", "STRUCT<`a` INT64> NOT NULL"),
+        ("ARRAY<INT>", "ARRAY<INT64>"),
+        ("MAP<STRING, INT>", "ARRAY<STRUCT<`key` STRING, `value` INT64>>"),
+        (
+            "STRUCT<a: ARRAY<STRUCT<m: MAP<STRING, INT> NOT NULL, n: INT NOT NULL>> NOT NULL>",
+            "STRUCT<`a` ARRAY<STRUCT<`m` ARRAY<STRUCT<`key` STRING, `value` INT64>>, `n` INT64 NOT NULL>>> NOT NULL",
+        ),
+    ],
+)
+def test_required_array_or_map_is_a_column_without_not_null(spark: str, bigquery: str) -> None:
+    """BigQuery refuses such a column: NOT NULL cannot be applied to ARRAY field; NULL arrays are stored as empty."""
+    assert to_column_type(Column("c", spark, nullable=False)) == bigquery
+    assert to_column_type(Column("c", spark)) == bigquery.removesuffix(" NOT NULL")
 
 
 @pytest.mark.parametrize(
