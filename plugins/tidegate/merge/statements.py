@@ -88,7 +88,6 @@ def _add_folding(batch: _Batch, values: MergeInput, *, late: bool = False) -> Me
     return {
         **values,
         "flag": values.get("flag"),
-        "given": _list_given_conditions(batch.table, batch.metadata, values["values"]),
         "groups": bool(batch.table.sequence_groups),
         "late": late,
     }
@@ -219,8 +218,6 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged_batch: StagedBatc
         values = {**values, **_list_key_paths(table)}
     if table.deletes == DeleteMode.SOFT:
         values["flag"] = table.deleted_column
-    if is_folded(table, staged_batch):
-        values["kept"] = stages_kept_columns(table)
     if table.sequence_by or table.history:
         values["sequence"] = [c.name for c in list_sequence_columns(table, metadata)]
         values["deletes"] = resource_names.name_deletes_table(table) if table.remembers_deletes else None
@@ -230,7 +227,10 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged_batch: StagedBatc
         if values.get("flag"):
             values["flag"] = table.target_schema.find_name(table.deleted_column) or table.deleted_column
         values = _cast_key_to_destination(values, to_struct(list_key_columns(table)), table.target_schema)
-        return _cast_to_destination(values, to_struct(list_staged_columns(table, metadata)), table.target_schema)
+        values = _cast_to_destination(values, to_struct(list_staged_columns(table, metadata)), table.target_schema)
+    if is_folded(table, staged_batch):
+        values["kept"] = stages_kept_columns(table)
+        values["given"] = _list_given_conditions(table, metadata, values["values"])
     return values
 
 

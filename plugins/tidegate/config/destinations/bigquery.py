@@ -26,6 +26,7 @@ from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table_template import FIELD_PATTERN, split_template
 
+DEFAULT_LOCATION = "US"
 DATASET_PATTERN = re.compile(r"\w+", re.ASCII)
 
 
@@ -50,9 +51,17 @@ def _check_catalog(_: dict[str, Any], __: KeyPath, ___: Problems) -> None:
 
 
 def _check_pipeline(model: PipelineModel, catalogs: Sequence[Catalog], findings: Problems) -> None:
-    """BigQuery itself has quotas of jobs: a server that a catalog names by its endpoint counts none."""
-    if any("endpoint" not in catalog.properties for catalog in catalogs):
+    """BigQuery itself has quotas of jobs, and places: a server that a catalog names by its endpoint has neither."""
+    served_catalogs = [catalog for catalog in catalogs if "endpoint" not in catalog.properties]
+    if served_catalogs:
         check_pace(model.merge, findings)
+    locations = {str(catalog.properties.get("location", DEFAULT_LOCATION)).upper() for catalog in served_catalogs}
+    if len(locations) > 1 and model.source.errors.tolerance != "none":
+        findings.add(
+            ("source", "errors", "tolerance"),
+            f"all needs every table in one location: dead letters are written by the job that publishes their batch, "
+            f"and these catalogs lie in {', '.join(sorted(locations))}; write none, or make a pipeline for each",
+        )
 
 
 def _check_table(

@@ -30,6 +30,7 @@ MAX_STRUCT_LEVELS = 15
 MAX_LOADS_PER_DAY = 1_500  # load jobs into one table, failed ones included
 MIN_INTERVAL_SECONDS = -(-86_400 // MAX_LOADS_PER_DAY)
 MIN_THRESHOLD_RECORDS = 1_000  # below it an ordinary day of records is more than LOADS_A_DAY flushes
+PARTITION_OPTIONS = ("partition_expiration_days", "require_partition_filter")
 _UNCLUSTERED_TYPES = ("FLOAT64", "BYTES")
 
 
@@ -55,6 +56,7 @@ def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, finding
         known_columns, is_whole = _select_columns(table.select, known_columns)
         has_all_columns, value_path = has_all_columns and is_whole, (*path, "select")
         _check_columns(known_columns, value_path, findings)
+    _check_partial_updates(table, declared_columns["value"] if table.select is None else known_columns, path, findings)
     known_columns += _list_history_columns(table, known_columns)
     if sum(_count_leaves(parse_type(c.type)) for c in known_columns) > MAX_COLUMNS:
         columns_path = value_path if table.select is not None else (*value_path, "schema")
@@ -63,6 +65,24 @@ def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, finding
     _check_ordered(key.fields if is_keyed else [], types, (*key_path, "fields"), findings)
     _check_ordered(table.sequence_by, types, (*path, "sequence_by"), findings)
     _check_layout(table, known_columns if has_all_columns else None, (*path, "create"), findings)
+
+
+def _check_partial_updates(table: TableModel, columns: Iterable[Column], path: KeyPath, findings: Problems) -> None:
+    """Note arrays and maps in partial updates. BigQuery stores a NULL array as an empty one, which is a value.
+
+    Columns of a sequence group are written whenever the sequence is newer, so that nothing depends on a NULL.
+    """
+    if table.partial_updates is False:
+        return
+    groups = {} if table.partial_updates is True else table.partial_updates.sequence_groups
+    grouped_columns = {name.casefold() for members in groups.values() for name in members}
+    arrays = [c.name for c in columns if c.type.startswith(("ARRAY<", "MAP<"))]
+    for name in (name for name in arrays if name.casefold() not in grouped_columns):
+        findings.add(
+            (*path, "partial_updates"),
+            f"column={name}: BigQuery stores a NULL array as an empty one, so that a record without it would empty the "
+            "row's; put it into sequence_groups, leave it out, or select it as JSON text",
+        )
 
 
 def _list_history_columns(table: TableModel, known_columns: Iterable[Column]) -> list[Column]:
@@ -171,6 +191,9 @@ def _count_leaves(data_type: DataType) -> int:
 
 def _check_layout(table: TableModel, columns: list[Column] | None, path: KeyPath, findings: Problems) -> None:
     create = table.create
+    if not create.partition_by:
+        for name in (name for name in PARTITION_OPTIONS if name in create.properties):
+            findings.add((*path, "properties", name), "BigQuery has it for partitioned tables alone; add partition_by")
     for index, _ in enumerate(create.partition_by):
         entry_path = (*path, "partition_by", index)
         if index:

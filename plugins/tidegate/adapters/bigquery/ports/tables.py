@@ -23,7 +23,7 @@ from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, TableKind
 from tidegate.model.position import Position
 from tidegate.ports.context import TableFiles, TableState
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import DataType, Primitive, Struct
+from tidegate.schema.data_types import Array, DataType, Primitive, Struct
 from tidegate.schema.evolution import EvolutionRules
 from tidegate.sql.pruning import UNBOUNDED, Bounds
 
@@ -100,6 +100,7 @@ class BigQueryTables(BigQueryPort):
         _check_collations(table, table_resource.get("schema", {}).get("fields", ()), values)
         layout = TableLayout.from_api_repr(table_resource)
         _check_floats(table, layout.schema, values)
+        _check_partial_arrays(table, layout.schema, values)
         return compute_bounds(
             layout, self._get_warehouse(table).query_rows, self._sql, resource_names.name_positions_table(table), values
         )
@@ -131,7 +132,7 @@ class BigQueryTables(BigQueryPort):
 
     @translate_bigquery_errors
     def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
-        """See the port: BigQuery keeps its files itself, there is nothing to maintain."""
+        """See the port: BigQuery maintains its files itself."""
         return None
 
     @translate_bigquery_errors
@@ -194,6 +195,21 @@ def _check_floats(table: str, schema: Struct, values: MergeInput) -> None:
                     f"table={table} column={'.'.join(path)}: its type is floating point, by which BigQuery finds no "
                     f"rows; nothing was merged; take another column for {word}, or a DECIMAL"
                 )
+
+
+def _check_partial_arrays(table: str, schema: Struct, values: MergeInput) -> None:
+    """`GiveUp` for an array in partial updates, whose type no file declares.
+
+    BigQuery stores a NULL array as an empty one. So a record that lacks it would empty the row's array.
+    """
+    types = dict(schema.fields)
+    for name, (kind, _) in values.get("given", {}).items():
+        if kind == "not_null" and isinstance(types.get(schema.find_name(name) or ""), Array):
+            raise GiveUp(
+                f"table={table} column={name}: BigQuery stores a NULL array as an empty one, so that partial_updates "
+                "cannot tell a record without it from one that empties it; nothing was merged; put it into "
+                "sequence_groups, leave it out, or select it as JSON text"
+            )
 
 
 def _has_float(schema: DataType, path: Sequence[str]) -> bool:

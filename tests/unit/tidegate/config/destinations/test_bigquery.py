@@ -65,7 +65,7 @@ REFUSED = {
         "create.properties: property write.format.default=orc: not one of BigQuery's tables; use one of",
     ),
     "a property that is no number": (
-        render_layout("properties: {partition_expiration_days: soon}"),
+        render_layout("partition_by: [day], properties: {partition_expiration_days: soon}"),
         "property partition_expiration_days=soon: not a value that BigQuery takes for it",
     ),
     "partitions that expire at once": (
@@ -75,6 +75,29 @@ REFUSED = {
     "partitions that expire at no number": (
         render_layout("partition_by: [day], properties: {partition_expiration_days: nan}"),
         "property partition_expiration_days=nan: not a value that BigQuery takes for it",
+    ),
+    "a filter of partitions that are not there": (
+        render_layout("properties: {require_partition_filter: true}"),
+        "create.properties.require_partition_filter=true: BigQuery has it for partitioned tables alone; add partition_",
+    ),
+    "partitions that expire and are not there": (
+        render_layout("properties: {partition_expiration_days: 30}"),
+        "create.properties.partition_expiration_days=30: BigQuery has it for partitioned tables alone; add",
+    ),
+    "an array in partial updates": (
+        render_file("partial_updates: true"),
+        "tables[0].partial_updates=true: column=tags: BigQuery stores a NULL array as an empty one, so that a record",
+    ),
+    "a map in partial updates that no group has": (
+        render_file(
+            "partial_updates: {sequence_groups: {n: [at]}}",
+            "value: {schema: 'id BIGINT, n INT, at DATE, m MAP<STRING, INT>'}",
+        ),
+        "column=m: BigQuery stores a NULL array as an empty one, so that a record without it would empty the row's; p",
+    ),
+    "an array that is selected in partial updates": (
+        render_file("partial_updates: true, select: 'SELECT id, n, CAST(array(n) AS ARRAY<INT>) AS tags FROM record'"),
+        "column=tags: BigQuery stores a NULL array as an empty one",
     ),
     "a column twice among the clusters": (
         render_layout("cluster_by: [id, at, ID]"),
@@ -185,6 +208,19 @@ def test_structs_that_are_as_deep_as_they_may_be_are_taken(include: Path) -> Non
 
 
 @pytest.mark.parametrize(
+    "options",
+    [
+        "partial_updates: {sequence_groups: {n: [TAGS]}}",
+        "partial_updates: true, select: SELECT * EXCEPT (tags) FROM record",
+        "partial_updates: true, select: 'SELECT * EXCEPT (tags), CAST(to_json(tags) AS STRING) AS tags FROM record'",
+        "partial_updates: false",
+    ],
+)
+def test_arrays_that_nothing_depends_on_are_taken_in_partial_updates(options: str, include: Path) -> None:
+    assert load(include, render_file(options)).tables[0].upsert
+
+
+@pytest.mark.parametrize(
     "create",
     [
         "partition_by: [days(at)], cluster_by: [id, n], properties: {require_partition_filter: true}",
@@ -196,6 +232,32 @@ def test_structs_that_are_as_deep_as_they_may_be_are_taken(include: Path) -> Non
 )
 def test_layouts_that_bigquery_has_are_taken(create: str, include: Path) -> None:
     assert load(include, render_layout(create)).tables[0].create.partition_by
+
+
+@pytest.mark.parametrize(
+    ("location", "tolerance", "is_refused"),
+    [("EU", "all", True), ("us", "all", False), ("EU", "none", False)],
+)
+def test_dead_letters_of_tables_in_two_locations_are_refused(
+    location: str, tolerance: str, is_refused: bool, include: Path
+) -> None:
+    """The dead letters lie beside the first table, and no job of BigQuery writes into two locations."""
+    shared = {"type": "bigquery", "project": "p", "staging": "gs://bucket/staging"}
+    catalogs = {"dwh": shared, "far": {**shared, "location": location}}
+    (include / "catalogs.yaml").write_text(json.dumps(catalogs))
+    text = render_source(
+        f"key: {{fields: [id], schema: id BIGINT}}, {VALUE}, errors: {{tolerance: {tolerance}}}",
+        tables="[{name: dwh.shop.orders}, {name: far.shop.orders}]",
+    )
+    problems = find_problems(include, text) if is_refused else []
+    assert [problem.partition("; ")[2] for problem in problems] == [
+        "write none, or make a pipeline for each"
+    ] * is_refused
+    if is_refused:
+        assert "errors.tolerance=all: all needs every table in one location" in problems[0]
+        assert "lie in EU, US" in problems[0]
+    else:
+        assert len(load(include, text).tables) == 2
 
 
 def test_a_server_of_ones_own_takes_as_many_load_jobs_as_come(include: Path) -> None:

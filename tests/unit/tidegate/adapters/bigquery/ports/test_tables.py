@@ -1,6 +1,7 @@
 """What a table of BigQuery must be like before anything is merged into it."""
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,8 +9,19 @@ import pytest
 from tidegate.adapters.bigquery.ports.tables import BigQueryTables
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
+from tidegate.merge.statements import build_merge_input
+from tidegate.merge.write_mode import choose_write_mode
 from tidegate.model.ownership import Ownership, TableKind
+from tidegate.schema.column import Column
 from tidegate.sql.pruning import UNBOUNDED
+from unit.tidegate.adapters.bigquery.test_publish_script import (
+    SQL,
+    Shape,
+    build_pipeline,
+    build_ports,
+    build_shaped_table,
+    build_staged_batch,
+)
 
 TABLE = "dwh.shop.orders"
 IGNORED_CASE = {"type": "STRING", "collation": "und:ci"}
@@ -62,6 +74,41 @@ def test_sequence_of_floating_point_is_refused_as_one_that_the_file_declares(
     with pytest.raises(GiveUp, match=rf"table=dwh.shop.orders column=Score: .*floating point.* column for {word}, or"):
         find_bounds(("Id",), **options)
     assert find_bounds(("Id",), sequence=["Id"], given={"name": ("by_sequence", ["Id"])}) == UNBOUNDED
+
+
+def merge_fields(kind: str, *fields: dict[str, Any], **options: Any) -> None:
+    """Look for the bounds of a batch as a flush does, in a table with these fields beside the key."""
+    columns = (Column("id", "BIGINT"), Column("tags", "ARRAY<STRING>"), Column("name", "STRING"))
+    table = replace(build_shaped_table(Shape(columns), kind), **options)
+    schema = [FIELDS[0], *fields]
+    loaded_table = SimpleNamespace(to_api_repr=lambda: {"schema": {"fields": schema}})
+    warehouse: Any = SimpleNamespace(find_table=lambda _: loaded_table, query_rows=lambda _: pytest.fail("no query"))
+    pipeline, staged = build_pipeline(table), build_staged_batch(table)
+    ports = replace(build_ports(pipeline), tables=BigQueryTables({"dwh": warehouse}, SQL))
+    state: Any = SimpleNamespace(snapshot_id=7)
+    choose_write_mode(ports, table, staged, state, build_merge_input(pipeline, table, staged, "b"))
+
+
+TAGS = {"name": "Tags", "type": "STRING", "mode": "REPEATED"}
+
+
+def test_array_of_a_registry_is_refused_in_partial_updates() -> None:
+    """BigQuery stores a NULL array as an empty one: a record without the array emptied the row's."""
+    with pytest.raises(
+        GiveUp, match=r"table=dwh.shop.orders column=tags: BigQuery stores a NULL array as an empty one"
+    ):
+        merge_fields("partial", TAGS)
+    merge_fields("partial", {**TAGS, "mode": "NULLABLE"})
+    merge_fields("upsert_delete", TAGS)
+    merge_fields("grouped", TAGS, sequence_groups=(("at_lsn", ("tags", "name")),))
+
+
+def test_sequence_of_a_group_whose_floating_point_only_a_registry_declares_is_refused_by_a_flush() -> None:
+    """The flush looked for bounds before it knew the groups: a row with NaN never changed again."""
+    groups = (("at_lsn", ("tags", "name")),)
+    with pytest.raises(GiveUp, match=r"column=at_lsn: .*floating point.* column for sequence_groups"):
+        merge_fields("grouped", TAGS, {"name": "at_lsn", "type": "FLOAT64"}, sequence_groups=groups)
+    merge_fields("grouped", TAGS, {"name": "at_lsn", "type": "INTEGER"}, sequence_groups=groups)
 
 
 @pytest.mark.parametrize("kind", ["VIEW", "MATERIALIZED_VIEW", "EXTERNAL", "SNAPSHOT"])
