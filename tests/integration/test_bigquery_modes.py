@@ -15,7 +15,7 @@ from fakes import World, build_pipeline, build_table, grouped
 from fakes.one_at_a_time import compute_rows as expected_by_sequence
 from fakes.versions import Change
 from fakes.versions import compute_versions as expected_versions
-from tidegate.adapters.bigquery import pruning
+from tidegate.adapters.bigquery import pruning, truncates
 from tidegate.adapters.bigquery.publish_script import AUDIT_FAILED, render_transaction
 from tidegate.merge.audits import prepare_audits
 from tidegate.merge.statements import render_merge_statements
@@ -31,6 +31,7 @@ from unit.tidegate.adapters.bigquery.test_publish_script import list_intermediat
 from warehouse import PROJECT
 
 NAME, TMP, POSITIONS = "lake.shop.orders", "lake.shop.orders_shop_tmp", "lake.shop.orders_tidegate_position"
+UNCHANGED = "__unchanged"
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -72,8 +73,8 @@ class Bench:
         self.hands.sql(sql.render("seed_position", table=POSITIONS, pipeline="shop", version=1, properties="{}"))
         self.offsets, self.batches = itertools.count(), itertools.count(1)
 
-    def flush(self, records: Sequence[Record]) -> str:
-        """Stage and publish one batch; the script."""
+    def flush(self, records: Sequence[Record], truncated_at: int | None = None) -> str:
+        """Stage and publish one batch; the script. The source table was emptied at the offset `truncated_at`."""
         number, client = next(self.batches), self.hands.client
         staged = [self._build_staged_row(record, number) for record in records]
         target = client.get_table(f"{PROJECT}.shop.orders_shop_tmp")
@@ -85,7 +86,7 @@ class Bench:
         batch = StagedBatch(
             NAME, number, f"a{number}", 0, Ranges.from_dict({}), counts, deletes=len(deletes),
             unsequenced_deletes=sum(record.sequence is None for record in deletes),
-            kept=sum(bool(record.kept_names) for record in records),
+            kept=sum(bool(record.kept_names) for record in records), truncated_at=truncated_at,
         )  # fmt: skip
         script = render_transaction(
             self.sql, positions=POSITIONS, pipeline="shop", version=number, attempt=f"a{number}", properties={},
@@ -340,6 +341,44 @@ def test_batch_of_many_partitions_is_merged_in_parts(
     expected = [*first, *second] if mode == "append" else [*{**dict(first), **dict(second)}.items()]
     assert rows == sorted((id, at or "") for id, at in expected if id not in deleted_ids)
     assert [script.count(f"INTO {bench.hands.name(NAME)}") for script in scripts] == [4, 2 if mode == "append" else 3]
+
+
+@pytest.mark.parametrize("limit", [4000, 2])
+@pytest.mark.parametrize("kept", [False, True])
+def test_truncate_leaves_the_rows_of_the_records_behind_it_alone(
+    kept: bool, limit: int, bigquery: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five days have rows, and one row has no day; a statement changes `limit` days."""
+    for module in (pruning, truncates):
+        monkeypatch.setattr(module, "MAX_STATEMENT_PARTITIONS", limit)
+        monkeypatch.setattr(module, "PARTITIONS_PER_PART", limit)
+    monkeypatch.setattr(pruning, "MAX_UNBOUNDED_APPEND_ROWS", 3)
+    create = Create(partition_by=("days(at)",))
+    columns = (Column("id", "BIGINT"), Column("name", "STRING"), Column("at", "TIMESTAMP"))
+    table = build_table(NAME, columns=columns, create=create, **({"unavailable": UNCHANGED} if kept else {}))
+    bench = Bench(table, bigquery, tmp_path)
+    days = [*((DAY + timedelta(days=7 * n)).isoformat() for n in range(5)), None]
+
+    def build_record(id: int, name: str, day: int) -> Record:
+        is_kept = name == UNCHANGED
+        row = {"id": id, "name": None if is_kept else name, "at": days[day]}
+        return Record({"id": id}, row, kept_names=["name"] if is_kept else [])
+
+    bench.flush([build_record(id, "old", id) for id in range(6)])
+    bench.flush([build_record(id, "newer", id) for id in (1, 5)])
+    behind = [build_record(9, "new", 2), build_record(1, "new", 0), build_record(9, "newest", 1)]
+    behind += [
+        build_record(8, "x", 5),
+        build_record(7, UNCHANGED if kept else "z", 3),
+        Record({"id": 8}, op="d"),
+        build_record(6, "y", 5),
+    ]
+    script = bench.flush([build_record(1, "before", 1), build_record(20, "before", 4), *behind], truncated_at=9)
+    stored = bench.hands.read_rows(NAME)
+    rows = sorted((row["id"], row["name"], row["at"].isoformat() if row["at"] else "") for row in stored)
+    assert rows == [(1, "new", days[0]), (6, "y", ""), (7, None if kept else "z", days[3]), (9, "newest", days[1])]
+    parts = [script.count(f"{word} {bench.hands.name(NAME)}") for word in ("DELETE FROM", "INSERT INTO")]
+    assert parts == ([1, 1] if limit == 4000 else [3, 3])
 
 
 def test_record_without_its_partition_column_updates_the_row_that_is_there(bigquery: str, tmp_path: Path) -> None:

@@ -26,6 +26,6 @@
       FROM {{ target | name }} AS t
       JOIN (
       {% include "_history_touched.sql" %}
-      ) AS s ON {% include "_on_key.sql" %}{% include "_bounds.sql" %}
+      ) AS s ON {% include "_on_key.sql" %}
       CROSS JOIN UNNEST(['u', 'x']) AS {{ "end" | ours }}
-      WHERE {{ "end" | ours }} = 'u' OR t.{{ valid_to | quoted }} IS NOT NULL
+      WHERE ({{ "end" | ours }} = 'u' OR t.{{ valid_to | quoted }} IS NOT NULL){% include "_bounds.sql" %}

@@ -10,4 +10,5 @@ JOIN (
   ) AS {{ "record" | ours }}
   GROUP BY {% with of = ("record" | ours) ~ "." %}{% include "_key.sql" %}{% endwith %}
 ) AS s
-ON {% include "_on_key.sql" %}{% include "_bounds.sql" %}
+ON {% include "_on_key.sql" %}
+WHERE TRUE{% include "_bounds.sql" %}

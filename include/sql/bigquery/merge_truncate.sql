@@ -1,8 +1,5 @@
 -- The source table was emptied at offset {{ truncated_at }}: what its records behind that make is all that there is.
-MERGE INTO {{ target | name }} AS t
-USING ({% include "_last_per_key.sql" %}
-) AS s
-ON FALSE
-WHEN NOT MATCHED AND s.{{ "op" | ours }} <> 'd' THEN {% include "_insert.sql" %}
-
-WHEN NOT MATCHED BY SOURCE THEN DELETE
+{% include "_append.sql" %}
+FROM ({% include "_last_per_key.sql" %}
+)
+WHERE {{ "op" | ours }} <> 'd'

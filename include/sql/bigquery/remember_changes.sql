@@ -48,7 +48,8 @@ USING (
           SELECT {% for column, _ in keys %}t.{{ column | quoted }}, {% endfor %}COALESCE(GREATEST(t.{{ valid_from | quoted }}, t.{{ valid_to | quoted }}), t.{{ valid_from | quoted }}) FROM {{ target | name }} AS t
           JOIN (
       {% include "_history_touched.sql" %}
-          ) AS s ON {% include "_on_key.sql" %}{% include "_bounds.sql" %}
+          ) AS s ON {% include "_on_key.sql" %}
+          WHERE TRUE{% include "_bounds.sql" %}
         ) AS {{ "record" | ours }}
         GROUP BY {% with of = ("record" | ours) ~ "." %}{% include "_key.sql" %}{% endwith %}
       ) AS t ON s.{{ "kind" | ours }} = 't' AND {% include "_on_key.sql" %}

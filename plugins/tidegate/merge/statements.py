@@ -73,9 +73,7 @@ def render_merge_statements(
     batch = _Batch(ports, table, staged_batch)
     values = batch.build_input(branch)
     if staged_batch.truncated_at is not None:
-        if batch.is_folded:
-            return (batch.sql.render("merge_truncate_folded", **_add_folding(batch, values)),)
-        return (batch.sql.render("merge_truncate", **values),)
+        return _render_truncate(batch, values)
     if table.history is not None:
         return _render_history(batch, values)
     if plan.written_as == APPEND and table.mode != TableMode.APPEND:
@@ -91,6 +89,15 @@ def _add_folding(batch: _Batch, values: MergeInput, *, late: bool = False) -> Me
         "groups": bool(batch.table.sequence_groups),
         "late": late,
     }
+
+
+def _render_truncate(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
+    """The statements that replace all rows of the table. Without branches the rows are removed by statements ahead."""
+    name, bounds = "merge_truncate_folded" if batch.is_folded else "merge_truncate", UNBOUNDED
+    values = _add_folding(batch, values) if batch.is_folded else values
+    if not batch.ports.commits.has_branches(batch.table.name):
+        bounds = batch.ports.tables.find_bounds(batch.table.name, values)
+    return (*bounds.removals, *_render_bounded_merge(batch.sql, name, {**values}, bounds))
 
 
 def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:

@@ -48,13 +48,15 @@ class Bounds:
 
     `guards` are statements that fail where another writer came between the look at the destination and the merge, and
     may have moved rows to where they are not looked for. `overlap` is None where the table's files were not looked at.
-    `parts` hold together all keys of a batch that changes more partitions than one statement may.
+    `parts` hold together all keys of a batch that changes more partitions than one statement may. `removals` are
+    statements that remove all rows of the table, ahead of a batch that replaces them.
     """
 
     conditions: tuple[Bound, ...] = ()
     guards: tuple[str, ...] = ()
     overlap: Overlap | None = None
     parts: tuple[BatchPart, ...] = ()
+    removals: tuple[str, ...] = ()
 
 
 UNBOUNDED = Bounds()

@@ -15,4 +15,5 @@ JOIN (
   GROUP BY `_tidegate_record`.`id`
 ) AS s
 ON (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL))
+WHERE TRUE
   AND (t.`id` BETWEEN 5 AND 90)

@@ -78,7 +78,7 @@ USING (
       GROUP BY `_tidegate_record`.`order id`, `_tidegate_record`.`select`
       ) AS s ON (t.`order id` = s.`order id` OR (t.`order id` IS NULL AND s.`order id` IS NULL)) AND (t.`select` = s.`select` OR (t.`select` IS NULL AND s.`select` IS NULL))
       CROSS JOIN UNNEST(['u', 'x']) AS `_tidegate_end`
-      WHERE `_tidegate_end` = 'u' OR t.`bis\`` IS NOT NULL
+      WHERE (`_tidegate_end` = 'u' OR t.`bis\`` IS NOT NULL)
         )
       ) AS `_tidegate_record`
       GROUP BY `_tidegate_record`.`order id`, `_tidegate_record`.`select`, `_tidegate_record`.`_tidegate_from`

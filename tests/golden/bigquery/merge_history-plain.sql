@@ -76,7 +76,7 @@ USING (
       GROUP BY `_tidegate_record`.`id`
       ) AS s ON (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL))
       CROSS JOIN UNNEST(['u', 'x']) AS `_tidegate_end`
-      WHERE `_tidegate_end` = 'u' OR t.`valid_to` IS NOT NULL
+      WHERE (`_tidegate_end` = 'u' OR t.`valid_to` IS NOT NULL)
         )
       ) AS `_tidegate_record`
       GROUP BY `_tidegate_record`.`id`, `_tidegate_record`.`_tidegate_from`

@@ -1,6 +1,7 @@
 -- The source table was emptied at offset 900: what its records behind that make is all that there is.
-MERGE INTO `my-project`.`shop`.`orders` AS t
-USING (
+INSERT INTO `my-project`.`shop`.`orders` (`id`)
+SELECT `id`
+FROM (
   SELECT `_tidegate_row`.* FROM (
     SELECT ARRAY_AGG(`_tidegate_record` ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC LIMIT 1)[OFFSET(0)] AS `_tidegate_row`
     FROM (
@@ -12,9 +13,5 @@ USING (
     ) AS `_tidegate_record`
     GROUP BY `id`
   )
-) AS s
-ON FALSE
-WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`id`)
-VALUES (s.`id`)
-
-WHEN NOT MATCHED BY SOURCE THEN DELETE
+)
+WHERE `_tidegate_op` <> 'd'

@@ -1,6 +1,7 @@
 -- The source table was emptied at offset 0: what its records behind that make is all that there is.
-MERGE INTO `my-project`.`my shop`.`or\`ders` AS t
-USING (
+INSERT INTO `my-project`.`my shop`.`or\`ders` (`order id`, `select`, `a\`b`, `c.d`, `größe`, `it's`, `名前`)
+SELECT `order id`, `select`, `a\`b`, `c.d`, `größe`, `it's`, `名前`
+FROM (
   SELECT `_tidegate_row`.* FROM (
     SELECT ARRAY_AGG(`_tidegate_record` ORDER BY `_tidegate_offset` DESC, `_tidegate_i` DESC LIMIT 1)[OFFSET(0)] AS `_tidegate_row`
     FROM (
@@ -18,9 +19,5 @@ USING (
     ) AS `_tidegate_record`
     GROUP BY `order id`, `select`
   )
-) AS s
-ON FALSE
-WHEN NOT MATCHED AND s.`_tidegate_op` <> 'd' THEN INSERT (`order id`, `select`, `a\`b`, `c.d`, `größe`, `it's`, `名前`)
-VALUES (s.`order id`, s.`select`, s.`a\`b`, s.`c.d`, s.`größe`, s.`it's`, s.`名前`)
-
-WHEN NOT MATCHED BY SOURCE THEN DELETE
+)
+WHERE `_tidegate_op` <> 'd'

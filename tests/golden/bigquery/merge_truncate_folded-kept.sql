@@ -1,6 +1,7 @@
 -- The source table was emptied at offset 900: what its records behind that make is all that there is.
-MERGE INTO `my-project`.`shop`.`orders` AS t
-USING (
+INSERT INTO `my-project`.`shop`.`orders` (`id`, `name`, `amount`)
+SELECT `id`, `name`, `amount`
+FROM (
   SELECT
     ANY_VALUE(`id`) AS `id`,
     ARRAY_AGG(IF(`_tidegate_counts` AND NOT COALESCE('name' IN UNNEST(`_tidegate_kept`), FALSE) AND NOT COALESCE('it\'s' IN UNNEST(`_tidegate_kept`), FALSE), STRUCT(`name` AS v), NULL) ORDER BY `_tidegate_counts` AND NOT COALESCE('name' IN UNNEST(`_tidegate_kept`), FALSE) AND NOT COALESCE('it\'s' IN UNNEST(`_tidegate_kept`), FALSE) DESC, `_tidegate_offset` DESC, `_tidegate_i` DESC LIMIT 1)[OFFSET(0)].v AS `name`,
@@ -33,9 +34,5 @@ USING (
     )
   ) AS `_tidegate_record`
   GROUP BY `_tidegate_record`.`id`
-) AS s
-ON FALSE
-WHEN NOT MATCHED AND NOT s.`_tidegate_ends_deleted` THEN INSERT (`id`, `name`, `amount`)
-VALUES (s.`id`, s.`name`, s.`amount`)
-
-WHEN NOT MATCHED BY SOURCE THEN DELETE
+)
+WHERE NOT `_tidegate_ends_deleted`

@@ -1,6 +1,7 @@
 -- The source table was emptied at offset 900: what its records behind that make is all that there is.
-MERGE INTO `my-project`.`my shop`.`or\`ders` AS t
-USING (
+INSERT INTO `my-project`.`my shop`.`or\`ders` (`order id`, `select`, `a\`b`, `c.d`, `größe`, `it's`, `名前`)
+SELECT `order id`, `select`, `a\`b`, `c.d`, `größe`, `it's`, `名前`
+FROM (
   SELECT
     ANY_VALUE(`order id`) AS `order id`,
     ANY_VALUE(`select`) AS `select`,
@@ -44,9 +45,5 @@ USING (
     )
   ) AS `_tidegate_record`
   GROUP BY `_tidegate_record`.`order id`, `_tidegate_record`.`select`
-) AS s
-ON FALSE
-WHEN NOT MATCHED AND NOT s.`_tidegate_ends_deleted` THEN INSERT (`order id`, `select`, `a\`b`, `c.d`, `größe`, `it's`, `名前`)
-VALUES (s.`order id`, s.`select`, s.`a\`b`, s.`c.d`, s.`größe`, s.`it's`, s.`名前`)
-
-WHEN NOT MATCHED BY SOURCE THEN DELETE
+)
+WHERE NOT `_tidegate_ends_deleted`

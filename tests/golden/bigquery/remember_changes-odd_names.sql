@@ -52,6 +52,7 @@ USING (
       ) AS `_tidegate_record`
       GROUP BY `_tidegate_record`.`order id`, `_tidegate_record`.`select`
           ) AS s ON (t.`order id` = s.`order id` OR (t.`order id` IS NULL AND s.`order id` IS NULL)) AND (t.`select` = s.`select` OR (t.`select` IS NULL AND s.`select` IS NULL))
+          WHERE TRUE
         ) AS `_tidegate_record`
         GROUP BY `_tidegate_record`.`order id`, `_tidegate_record`.`select`
       ) AS t ON s.`_tidegate_kind` = 't' AND (t.`order id` = s.`order id` OR (t.`order id` IS NULL AND s.`order id` IS NULL)) AND (t.`select` = s.`select` OR (t.`select` IS NULL AND s.`select` IS NULL))

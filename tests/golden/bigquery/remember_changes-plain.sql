@@ -50,6 +50,7 @@ USING (
       ) AS `_tidegate_record`
       GROUP BY `_tidegate_record`.`id`
           ) AS s ON (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL))
+          WHERE TRUE
         ) AS `_tidegate_record`
         GROUP BY `_tidegate_record`.`id`
       ) AS t ON s.`_tidegate_kind` = 't' AND (t.`id` = s.`id` OR (t.`id` IS NULL AND s.`id` IS NULL))

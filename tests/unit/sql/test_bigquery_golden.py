@@ -78,6 +78,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         "bounds_table",
         {**MERGE, "values": [], "bounds": BOUNDS[:1], **POSITIONED, "partition": "TIMESTAMP_TRUNC(t.`at`, DAY, 'UTC')"},
     ),
+    "partitions_table-plain": (
+        "partitions_table",
+        {"target": MERGE["target"], "bounds": BOUNDS[1:], "partition": "TIMESTAMP_TRUNC(t.`at`, DAY, 'UTC')"},
+    ),
+    "remove_rows-plain": ("remove_rows", {"target": MERGE["target"], "bounds": ()}),
+    "remove_rows-filtered": ("remove_rows", {"target": MERGE["target"], "bounds": BOUNDS[1:]}),
     "assert_versions-plain": ("assert_versions", {**POSITIONED, "versions": 17}),
     "create_names-plain": (
         "create_names",

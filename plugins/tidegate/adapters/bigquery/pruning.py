@@ -23,7 +23,7 @@ MAX_RANGES = 50  # beyond these, partitions close together are read as one range
 MAX_CONSTANT_CHARACTERS = 1000
 _ORDERED_TYPES = ("BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1  # of an INT64
-MAX_STATEMENT_PARTITIONS = 4000  # that one statement may change, as any job of BigQuery
+MAX_STATEMENT_PARTITIONS = 4000  # that one job of BigQuery, and so one statement, may change
 MAX_TABLE_PARTITIONS = 10_000
 PARTITIONS_PER_PART = 2000  # which leaves room for partitions that rows are moved out of
 MAX_UNBOUNDED_APPEND_ROWS = 1000  # that are appended: they lie in fewer partitions, also where a record is several rows
@@ -79,7 +79,7 @@ def compute_bounds(layout: TableLayout, rows: QueryRunner, sql: Sql, positions: 
     if place is not None and _is_partition_stable(partition, values, stats):
         bounds = (*keys, _build_partition_bound(layout, partition, stats))
         return Bounds(bounds, parts=_split_into_parts(layout, place, stats, None, keys))
-    everywhere = (_build_full_bound(layout, partition),) if layout.needs_filter else ()
+    everywhere = (build_full_bound(layout, partition),) if layout.needs_filter else ()
     bounds_row = rows(
         sql.render(
             "bounds_table",
@@ -103,7 +103,7 @@ class RowPartition:
 
 
 def _find_row_partition(partition: Partitioning, layout: TableLayout, values: MergeInput) -> RowPartition | None:
-    """None where staged rows do not tell it: they arrive in the partition of the moment, or in that of no value."""
+    """None where staged rows do not tell it: they come into the partition of the moment, or into that of NULL."""
     if partition.of_ingestion:
         unit, column = get_partition_unit(values["layout"]), "_tidegate_partition_time"
         return RowPartition(column, render_timestamp_start(quote(column), unit)) if unit else None
@@ -114,7 +114,7 @@ def _find_row_partition(partition: Partitioning, layout: TableLayout, values: Me
 
 
 def _is_partition_stable(partition: Partitioning, values: MergeInput, stats: Mapping[str, Any]) -> bool:
-    """Whether the rows of the batch's keys lie where its own rows will, if they are there."""
+    """Whether the table's rows of the batch's keys, if there are any, lie in the partitions of the staged rows."""
     if (partition.column,) in [tuple(leaf) for leaf in values["leaves"]]:
         return True
     if partition.of_ingestion or values["layout"].properties.get("partition_column") != "immutable":
@@ -180,7 +180,7 @@ def _build_partition_bound(layout: TableLayout, partition: Partitioning, stats: 
     """The partitions in `stats`; where there are none, the one of rows without a value satisfies a filter."""
     spans = [(start, _compute_last_value(start, partition, layout)) for start in stats["partitions"] or []]
     return _build_bound(
-        layout, partition, join_intervals(spans, _get_step(layout), MAX_RANGES), outside=stats["outside"] or not spans
+        layout, partition, join_intervals(spans, get_step(layout), MAX_RANGES), outside=stats["outside"] or not spans
     )
 
 
@@ -195,8 +195,8 @@ def _build_bound(layout: TableLayout, partition: Partitioning, spans: Iterable[A
     return Bound((layout.schema.find_name(partition.column) or partition.column,), ranges, bool(outside))
 
 
-def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
-    """True for every row, and a filter all the same."""
+def build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
+    """A bound that holds for every row, for a table that requires a filter."""
     first: Any = date.min
     last: Any = date.max
     if partition.numbers is not None:
@@ -208,7 +208,7 @@ def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
     return Bound((column,), ((render_constant(first) or "", render_constant(last) or ""),), nulls=True)
 
 
-def _get_step(layout: TableLayout) -> Any:
+def get_step(layout: TableLayout) -> Any:
     """From one value of the partition column to the next."""
     if layout.partition_type == "BIGINT":
         return 1
@@ -217,7 +217,7 @@ def _get_step(layout: TableLayout) -> Any:
 
 def _compute_last_value(start: Any, partition: Partitioning, layout: TableLayout) -> Any:
     """The last value of the partition that begins at `start`."""
-    unit, step = partition.unit, _get_step(layout)
+    unit, step = partition.unit, get_step(layout)
     if partition.numbers is not None:
         return min(start + partition.numbers.step, partition.numbers.stop) - 1
     try:

@@ -10,9 +10,13 @@ from tidegate.ports.sql import Sql
 from tidegate.sql.googlesql import quote_name, render_literal
 
 MAX_SCRIPT_BYTES = 1024 * 1024  # BigQuery's limit of an unresolved query, in bytes
-POSITION_MOVED = "tidegate: the position has moved"  # what a script says whose position is not as it was read
-AUDIT_FAILED = "tidegate: an audit does not hold"  # what a script says whose rows break an audit
-MISSING_ROWS_TEXT = "tidegate: staged rows are gone"  # whose staged rows are fewer than were brought in
+POSITION_MOVED = (
+    "tidegate: the position has moved"  # the error of a script whose position has changed since it was read
+)
+AUDIT_FAILED = "tidegate: an audit does not hold"  # the error of a script whose rows break an audit
+MISSING_ROWS_TEXT = (
+    "tidegate: staged rows are gone"  # the error of a script that finds fewer staged rows than were loaded
+)
 _DDL_KEYWORDS = ("CREATE", "ALTER")
 _CREATE_TABLE_PATTERN = re.compile(r"^CREATE TABLE IF NOT EXISTS `[^`]+`\.`([^`]+)`\.`([^`]+)`", re.MULTILINE)
 
@@ -85,11 +89,12 @@ def is_ddl(statement: str) -> bool:
 
 def writes_into(statement: str, table: str) -> bool:
     """Whether a statement changes rows of this very table, whose name is quoted."""
-    return _get_first_line(statement).startswith((f"MERGE INTO {table} ", f"INSERT INTO {table} "))
+    words = ("MERGE INTO", "INSERT INTO", "DELETE FROM")
+    return _get_first_line(statement).startswith(tuple(f"{word} {table} " for word in words))
 
 
 def _get_first_line(statement: str) -> str:
-    """Of what is no comment."""
+    """The first line that is no comment."""
     code = (line.lstrip() for line in statement.splitlines())
     return next((line for line in code if line and not line.startswith("--")), "")
 

@@ -163,7 +163,6 @@ def _check_truncates(checked_table: _CheckedTable, model: PipelineModel, finding
         "when": table.when is not None,
         "route": table.route is not None,
         "a name that records fill in": is_template(table.name),
-        "require_partition_filter": table.create.properties.get("require_partition_filter", "").lower() == "true",
     }
     path = (*checked_table.path, "value") if table.value else ("source", "value")
     for word in (word for word, is_set in words.items() if is_set):

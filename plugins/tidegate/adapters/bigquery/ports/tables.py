@@ -15,6 +15,7 @@ from tidegate.adapters.bigquery.stores import (
     table_marks,
 )
 from tidegate.adapters.bigquery.stores.collations import find_collated_texts
+from tidegate.adapters.bigquery.truncates import compute_truncate_bounds
 from tidegate.adapters.bigquery.type_mapping import read_table_struct, to_columns
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
@@ -101,9 +102,9 @@ class BigQueryTables(BigQueryPort):
         layout = TableLayout.from_api_repr(table_resource)
         _check_floats(table, layout.schema, values)
         _check_partial_arrays(table, layout.schema, values)
-        return compute_bounds(
-            layout, self._get_warehouse(table).query_rows, self._sql, resource_names.name_positions_table(table), values
-        )
+        compute = compute_truncate_bounds if "truncated_at" in values else compute_bounds
+        positions = resource_names.name_positions_table(table)
+        return compute(layout, self._get_warehouse(table).query_rows, self._sql, positions, values)
 
     @translate_bigquery_errors
     def claim(self, table: str, owner: Ownership) -> dict[str, str] | None:

@@ -220,6 +220,12 @@ def test_arrays_that_nothing_depends_on_are_taken_in_partial_updates(options: st
     assert load(include, render_file(options)).tables[0].upsert
 
 
+def test_truncate_of_a_table_that_requires_a_filter_is_applied(include: Path) -> None:
+    layout = "create: {partition_by: [day], properties: {require_partition_filter: true}}"
+    value = "value: {format: debezium-json, truncate: apply, schema: 'id BIGINT, day DATE'}"
+    assert load(include, render_file(layout, value)).tables[0].value.applies_truncates
+
+
 @pytest.mark.parametrize(
     "create",
     [

@@ -995,16 +995,7 @@ WITHOUT_ORDER = {
     "sequence_by": "sequence_by: [n]",
     "when": "when: n > 1",
     "route": "route: {field: n, pattern: '1'}",
-    "require_partition_filter": "create: {partition_by: [], properties: {require_partition_filter: 'true'}}",
 }
-
-
-def test_truncate_is_refused_beside_a_partition_filter_in_whatever_letters_bigquery_is_told_of_it(
-    include: Path,
-) -> None:
-    options = "create: {properties: {require_partition_filter: 'TRUE'}}"
-    problems = find_problems(include, render_source(APPLIED, tables=f"[{{name: lake.a.b, {options}}}]"))
-    assert any("not with require_partition_filter" in problem for problem in problems)
 
 
 @pytest.mark.parametrize("word", WITHOUT_ORDER)

@@ -1,0 +1,5 @@
+-- The partitions that have rows: one statement may change 4,000 of them.
+SELECT ARRAY_AGG(DISTINCT TIMESTAMP_TRUNC(t.`at`, DAY, 'UTC') IGNORE NULLS) AS partitions
+FROM `my-project`.`shop`.`orders` AS t
+WHERE TRUE
+  AND (t.`at` BETWEEN TIMESTAMP '2026-01-01 00:00:00+00:00' AND TIMESTAMP '2026-01-03 23:59:59.999999+00:00' OR t.`at` BETWEEN TIMESTAMP '2026-01-09 00:00:00+00:00' AND TIMESTAMP '2026-01-09 23:59:59.999999+00:00' OR t.`at` IS NULL)
