@@ -5,6 +5,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from tidegate.jobs.merge_job import MergeJob
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
@@ -16,6 +17,7 @@ from tidegate.schema.column import Column
 LETTER_ADDRESS = ("table", "topic", "partition", "offset")
 MAX_NAMED_RANGES = 100  # of a statement: with more, each letter is compared with too many, and its text grows too long
 MAX_JOINED_RANGES = 1000
+MAX_TRANSACTION_RANGES = 10_000  # whose statements fit into the one script that publishes without branches
 # what tables of older versions lack
 LATER_COLUMNS = (Column("topic_id", "STRING"), Column("replayed_by", "STRING"))
 LETTER_REASON = ("stage", "error_class", "message", "batch")
@@ -77,18 +79,26 @@ def _name_letters(name: str, staged: StagedBatch) -> dict[str, Any]:
 def _render_others(
     ports: Ports, name: str, staged: StagedBatch, published: int, others: Collection[tuple[str, int]]
 ) -> list[str]:
-    """Statements about the letters that other attempts left at the batch's offsets, in these topics and partitions."""
+    """Statements about the letters that other attempts left at the batch's offsets, in these topics and partitions.
+
+    Without branches those about very many partitions are too long for the script that publishes: they are run here.
+    """
     sql, ids = ports.get_sql(name), find_known_topic_ids(staged.topic_ids)
     busy = [part for part in staged.ranges if part[3] > part[2] and part[:2] in others]
     values = {**_name_letters(name, staged), "published": published, "ids": ids}
     # a destination without branches joins the ranges, and runs all statements in one transaction
-    most = MAX_NAMED_RANGES if ports.commits.has_branches(name) else MAX_JOINED_RANGES
+    has_branches = ports.commits.has_branches(name)
+    most = MAX_NAMED_RANGES if has_branches else MAX_JOINED_RANGES
     of_known_topics = [part for part in busy if part[0] in ids]
-    return [
+    statements = [
         sql.render(statement, ranges=ranges, **values)
         for statement, parts in (("forget_dead_letters", busy), ("reread_dead_letters", of_known_topics))
         for ranges in cut_into_statements(parts, most)
     ]
+    if len(busy) > MAX_TRANSACTION_RANGES and not has_branches:
+        ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, tuple(statements), table=name))
+        return []
+    return statements
 
 
 def cut_into_statements(
