@@ -24,6 +24,7 @@ CALL_TIMEOUT_SECONDS = 60  # one request; the client's own default is none at al
 SERVICE_URL = "https://bigquery.googleapis.com"
 MULTI_REGIONS = ("US", "EU")  # where BigQuery looks for a job if no location is named
 RETRY_TIMEOUT_SECONDS = 120  # how long a request is repeated; the client's own default is ten minutes
+LISTED_TABLES_PER_PAGE = 1000  # of one request; BigQuery's own default is 50
 SENT_JOB_TIMEOUT_SECONDS = 60  # how long a job is asked for whose name is taken; the client itself does so for 200 s
 
 
@@ -111,8 +112,9 @@ class Warehouse:
 
         with translate_client_errors(f"dataset={namespace}"):
             try:
-                table_items = self.client.list_tables(self.to_reference(namespace), **self._limits)
-                return sorted(table.table_id for table in table_items)
+                reference = self.to_reference(namespace)
+                listed_tables = self.client.list_tables(reference, page_size=LISTED_TABLES_PER_PAGE, **self._limits)
+                return sorted(table.table_id for table in listed_tables)
             except NotFound:
                 return []
 
@@ -211,7 +213,7 @@ class Warehouse:
         from google.api_core.exceptions import Conflict
 
         try:
-            return self._submit_query(sql, job_id, config), True
+            return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits), True
         except Conflict:
             return self.find_sent_job(place, job_id), False
 
@@ -261,9 +263,6 @@ class Warehouse:
         dml_stats = [job.dml_stats for job in children if getattr(job, "dml_stats", None)]
         names = ("inserted", "updated", "deleted")
         return [{name: int(getattr(stats, f"{name}_row_count")) for name in names} for stats in dml_stats]
-
-    def _submit_query(self, sql: str, job_id: str, config: Any) -> Any:
-        return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits)
 
     def _require_success(self, place: str, job: Any, *, is_named: bool = False) -> Any:
         self.wait(job, is_named=is_named)
