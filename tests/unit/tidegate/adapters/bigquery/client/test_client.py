@@ -1,6 +1,7 @@
 """How BigQuery is reached: who we are, what an answer means, where files lie, and whose statements go where."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,20 @@ KEY = {"type": "service_account", "client_email": "a@b", "token_uri": "https://x
 
 def build_catalog(connection: str | None = None, **properties: Any) -> Catalog:
     return Catalog("dwh", "bigquery", {"project": "p", **properties}, connection)
+
+
+def test_tables_of_a_dataset_are_listed_by_few_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each request costs a fraction of a second, and a flush of tables that records name lists their datasets."""
+    requests = list[dict[str, Any]]()
+
+    def list_tables(reference: str, **options: Any) -> list[Any]:
+        requests.append({"reference": reference, "page_size": options["page_size"]})
+        return [SimpleNamespace(table_id=name) for name in ("orders", "lines")]
+
+    monkeypatch.setattr(Warehouse, "client", SimpleNamespace(list_tables=list_tables))
+    warehouse = Warehouse(build_catalog(), lambda _: None)
+    assert warehouse.list_tables("dwh.shop") == ["lines", "orders"]
+    assert requests == [{"reference": "p.shop", "page_size": 1000}]
 
 
 def test_a_test_server_is_asked_without_an_identity() -> None:
