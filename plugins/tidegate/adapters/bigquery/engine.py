@@ -28,7 +28,7 @@ class BigQueryEngine:
         for created_table in list_created_tables(job.statements):
             if resource_names.is_ours(
                 created_table.rpartition(".")[2]
-            ):  # a destination keeps what its dataset gives it
+            ):  # a destination keeps its dataset's default expiration
                 table_marks.remove_expiration(self._warehouse, f"{job.table.split('.', 1)[0]}.{created_table}")
 
     def run_direct(self, job: DirectJob) -> DirectOutcome:

@@ -36,8 +36,8 @@ from tidegate.ports.sql import Sql
 from tidegate.sql.googlesql import quote_name
 
 log = logging.getLogger(__name__)
-# What a row tells beside the pipeline's own properties: the table that it holds for, the job that wrote it, and what a
-# dry run said of that, and how many of its last statements write the destination.
+# Keys of a row's properties beside the pipeline's own: the table that the position is of, the job that wrote the row,
+# the bytes that its dry runs estimated, and how many of its last statements write the destination.
 TABLE_KEY, JOB_KEY, SCANNED_BYTES_KEY, WRITES_KEY = "table", "job", "bytes", "writes"
 
 
@@ -153,7 +153,7 @@ def name_publish_job(table_commit: TableCommit, source: StagedSource, row: Posit
 
 
 def run_table_commit(warehouse: Warehouse, sql: Sql, table_commit: TableCommit, name: str = "") -> None:
-    """The same, but the row gets the commit's properties only."""
+    """The same, but the row gets the commit's properties alone, and keeps none of its former ones."""
     place = f"pipeline={table_commit.pipeline} table={table_commit.table}"
     name = name or name_job("publish", table_commit.table, table_commit.uuid, table_commit.attempt)
     checks = _render_staged_checks(warehouse, table_commit.source)

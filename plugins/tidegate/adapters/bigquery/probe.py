@@ -1,4 +1,4 @@
-"""Whether BigQuery lets us in, has the datasets, and takes our jobs: by requests and dry runs, which change nothing."""
+"""Checks the log-in, the datasets and the right to run jobs, by requests and dry runs, which change nothing."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -67,7 +67,7 @@ def _check_dataset(warehouse: Warehouse, place: str, catalog: str, namespace: Na
 
 
 def _explain_refusal(warehouse: Warehouse, place: str, location: str, error: GiveUp) -> Iterator[Finding]:
-    """Why no table may be made in a dataset that is there: where it lies, else what we may."""
+    """Why no table may be created in an existing dataset: its location, else missing rights."""
     jobs_location = warehouse.client.location
     if jobs_location and jobs_location.casefold() != location.casefold():
         cause = f"{place} lies in location={location}, and the catalog's jobs run in location={jobs_location}"

@@ -1,4 +1,4 @@
-"""Making a BigQuery table able to hold a pipeline's columns: additive, idempotent, before anything is merged."""
+"""Changes a BigQuery table so that it holds a pipeline's columns: additive, idempotent, before anything is merged."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ Field = dict[str, Any]
 def evolve(warehouse: Warehouse, name: str, columns: tuple[Column, ...], rules: EvolutionRules) -> list[str]:
     """Add missing columns, relax required ones, widen types; returns a sentence for each change.
 
-    `IncompatibleSchema` where the table cannot hold what is asked; then nothing is changed.
+    `IncompatibleSchema` where the table cannot hold the columns; then nothing is changed.
     """
     table = warehouse.find_table(name)
     if table is None:
@@ -64,7 +64,7 @@ def _apply_change(fields: list[Field], change: SchemaChange) -> None:
 
 
 def _list_field_names(fields: list[Field], path: Path) -> Iterator[str]:
-    """The fields on the way: the step into an array has none, and a field may be called as that step is."""
+    """The names of the fields on the path. The step into an array is no field, though a field may have its name."""
     is_in_array = False
     for step in path:
         if is_in_array:

@@ -11,7 +11,7 @@ from tidegate.spec.catalog import Catalog
 
 DEFAULT_CONNECTION = "google_cloud_default"
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
-# Airflow's other ways to say who one is: to overlook them would be to act as somebody else
+# Airflow's other ways to log in: without a refusal another identity would be used
 UNSUPPORTED_EXTRAS = ("key_secret_name", "credential_config_file", "idp_issuer_url")
 LEGACY_EXTRA_PREFIX = "extra__google_cloud_platform__"  # how older versions of Airflow named what they kept
 

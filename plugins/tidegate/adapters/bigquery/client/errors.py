@@ -42,7 +42,7 @@ STREAMED_ADVICE = (
     "streams into the table, as a sink that was replaced"
 )
 QUEUE_FULL_MESSAGES = ("too many dml statements outstanding", "too many concurrent")  # with several reasons
-# what a log-in says that no retry changes; the rest, as a metadata server that is restarted, may pass
+# answers to a log-in that no retry changes; others may pass, as those of a metadata server that is restarted
 LOGIN_REFUSAL_PATTERN = re.compile(r"invalid_grant|invalid_client|unauthorized_client|PERMISSION_DENIED")
 MAX_SHOWN_CHARACTERS = 500  # letters of BigQuery's message
 

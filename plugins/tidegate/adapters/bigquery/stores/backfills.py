@@ -1,4 +1,4 @@
-"""What the intermediate tables of backfills tell in BigQuery: what they were made for, and what of it is applied."""
+"""The notes of backfills in BigQuery: what their intermediate tables were made for, and which slices are applied."""
 
 from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.stores.ownership import get_kind
@@ -7,9 +7,9 @@ from tidegate.model.ownership import Ownership
 
 
 def read_backfill_notes(warehouse: Warehouse, prefix: str, owner: Ownership) -> list[str]:
-    """What is noted in the backfills' tables whose names begin with `prefix`, which is ``catalog.dataset.begin``.
+    """The descriptions of the backfills' tables whose names begin with `prefix`, which is ``catalog.dataset.begin``.
 
-    Of tables that carry this mark, or none.
+    Tables of another owner's mark are left out.
     """
     namespace, _, begin = prefix.rpartition(".")
     tables = [f"{namespace}.{name}" for name in warehouse.list_tables(namespace) if name.startswith(begin)]

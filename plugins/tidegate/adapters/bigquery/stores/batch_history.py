@@ -54,7 +54,7 @@ def _remove_oldest_rows(warehouse: Warehouse, name: str) -> None:
 
 
 def _open_table(warehouse: Warehouse, control: str) -> int:
-    """Make the table where it is missing; else see that it is ours, and bring one of an earlier version up to date.
+    """Create the table if it is missing; else check that it is ours, and add columns that an earlier version lacks.
 
     Returns how many rows it has.
     """
@@ -63,7 +63,7 @@ def _open_table(warehouse: Warehouse, control: str) -> int:
         _create_table(warehouse, control, owner.labels)
         return 0
     claim(warehouse, loaded_table, control, owner)
-    if loaded_table.expires is not None:  # version 0.1 left what the dataset had given it
+    if loaded_table.expires is not None:  # an earlier version kept the dataset's default
         remove_expiration(warehouse, control)
     missing = set(COLUMN_TYPES) - {field.name for field in loaded_table.schema}
     if missing:

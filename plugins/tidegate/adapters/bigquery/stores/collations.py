@@ -1,4 +1,4 @@
-"""Which texts of a table BigQuery compares otherwise than letter by letter."""
+"""Finds the texts of a table that BigQuery does not compare letter by letter."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

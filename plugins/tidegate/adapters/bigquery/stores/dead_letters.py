@@ -15,7 +15,7 @@ MAX_FILTER_RANGES = 100  # as many ranges of offsets are named in a statement
 
 
 def read_newest_letters(warehouse: Warehouse, name: str, limit: int) -> DeadLetters:
-    """Counts, and of those that wait the newest `limit`."""
+    """The counts of dead letters, and the newest `limit` of those that wait."""
     if warehouse.find_table(name) is None:
         return DeadLetters()
     table = quote_name(warehouse.to_reference(name))
@@ -31,12 +31,12 @@ def read_newest_letters(warehouse: Warehouse, name: str, limit: int) -> DeadLett
 
 
 def list_waiting(warehouse: Warehouse, name: str, destination: str) -> list[WaitingLetter]:
-    """Where those of a destination lie that were not replayed."""
+    """The places of a destination's dead letters that were not replayed."""
     return _list_places(warehouse, name, destination, "replayed_at IS NULL")
 
 
 def list_replayed(warehouse: Warehouse, name: str, destination: str, attempts: Collection[str]) -> list[WaitingLetter]:
-    """Where those of a destination lie that these attempts have read; none in a table of a version before."""
+    """The places of a destination's dead letters that these attempts have read; none in an earlier version's table."""
     letters_table = warehouse.find_table(name)
     if not attempts or letters_table is None or all(field.name != "replayed_by" for field in letters_table.schema):
         return []
@@ -58,7 +58,7 @@ def _list_places(warehouse: Warehouse, name: str, destination: str, condition: s
 
 
 def copy_waiting(warehouse: Warehouse, name: str, destination: str, path: str) -> str:
-    """Copy those of a destination that wait to Parquet files below `path`, in place of what is there; the folder."""
+    """Copy a destination's waiting dead letters to Parquet files below `path`, replacing others; return the folder."""
     columns = "topic, `partition`, `offset`, `timestamp`, key, value, headers, `table`, replayed_at, topic_id"
     where_clause = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
     rows = warehouse.query_rows(f"SELECT {columns} FROM {quote_name(warehouse.to_reference(name))} {where_clause}")
@@ -69,7 +69,7 @@ def copy_waiting(warehouse: Warehouse, name: str, destination: str, path: str) -
 
 
 def _to_parquet(rows: list[dict[str, Any]]) -> bytes:
-    """With the types of the table in Iceberg. No headers are NULL, as Kafka's source has it: BigQuery knows only []."""
+    """One Parquet file with the types of the table in Iceberg. Empty headers are NULL, as Kafka's source has them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -87,7 +87,7 @@ def _to_parquet(rows: list[dict[str, Any]]) -> bytes:
 
 
 def read_of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: str) -> list[DeadLetter]:
-    """Those of a destination that this attempt left, ordered by their places."""
+    """The dead letters of a destination that this attempt left, ordered by their places."""
     if warehouse.find_table(name) is None:
         return []
     where_clause = f"WHERE `table` = {render_literal(destination)} AND attempt = {render_literal(attempt)}"
@@ -99,7 +99,7 @@ def read_of_attempt(warehouse: Warehouse, name: str, destination: str, attempt: 
 def count_letters_of_others(
     warehouse: Warehouse, name: str, destination: str, attempt: str, ranges: Ranges
 ) -> Counter[tuple[str, int]]:
-    """How many of a destination lie in these ranges and are not this attempt's, by topic and partition.
+    """Count a destination's dead letters of other attempts in these ranges, by topic and partition.
 
     Very many ranges are not named: BigQuery reads no statement of more than a megabyte. Then all between the first and
     the last offset are fetched, and compared here.

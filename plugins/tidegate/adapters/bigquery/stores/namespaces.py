@@ -1,4 +1,4 @@
-"""Datasets that are there: whoever writes into one of them needs no right to make one."""
+"""Leaves out statements that create an existing dataset: they need a right that nothing else needs."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ _CREATE_NAMESPACE_PATTERN = re.compile(r"CREATE SCHEMA IF NOT EXISTS `([^`]+)`\.
 
 
 def drop_existing_namespaces(warehouse: Warehouse, statements: Iterable[str]) -> list[str]:
-    """The statements without those that would make a dataset which is there.
+    """The statements without those that create a dataset which exists.
 
     BigQuery asks for `bigquery.datasets.create` in the project before it looks whether there is anything to make.
     """

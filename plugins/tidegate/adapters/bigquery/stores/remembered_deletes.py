@@ -1,4 +1,4 @@
-"""The table that remembers deletes or changes, in BigQuery: how those leave it that no late record comes after.
+"""Removes from the table that remembers deletes or changes, in BigQuery, those older than any late record.
 
 A DELETE is billed for the whole table, however few rows go. So the time up to which deletes went is kept as a label,
 which costs nothing to read, and no statement is sent before that time has moved far enough.
@@ -20,7 +20,7 @@ TIMESTAMP_COLUMN = "_tidegate_timestamp"  # as tables that remember whole change
 def forget_deletes(warehouse: Warehouse, deletes: str, before_ms: int, every_ms: int = 0) -> int:
     """Remove deletes whose record is older; returns how many. None goes from a table without our mark.
 
-    Nothing is done until `before_ms` lies `every_ms` behind where it lay the last time.
+    Nothing is done unless `before_ms` is `every_ms` later than at the last removal.
     """
     table = warehouse.find_table(deletes)
     if table is None or get_kind(table) not in MEMORY_KINDS:

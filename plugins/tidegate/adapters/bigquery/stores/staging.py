@@ -41,7 +41,7 @@ def get_folder(intermediate: str, batch: int | None = None, attempt: str = "") -
 
 
 def get_uuid(table: Any) -> str:
-    """What tells a table from another of the same name: when it was made, to the millisecond."""
+    """The creation time in milliseconds, which tells a table from a former one of the same name."""
     return str(round(table.created.timestamp() * 1000))
 
 
@@ -83,7 +83,7 @@ def load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: s
     }
     warehouse.folder.write(f"{place}/{LANDED_FILE}", json.dumps(landed).encode())
     hit_failpoint("bigquery.landed")
-    if outcome.bad:  # each run stages such a batch anew, until somebody has corrected it
+    if outcome.bad:  # each run stages such a batch anew, until its records or the file are corrected
         warehouse.folder.delete(f"{place}/rows")
 
 
@@ -150,14 +150,14 @@ def _run_load_jobs(warehouse: Warehouse, intermediate: str, place: str, uuid: st
 
 
 def _list_landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
-    """What was written down of every attempt, of whichever table of this name, in order."""
+    """Read `landed.json` of every attempt, also of former tables of this name; in the order of loading."""
     names = warehouse.folder.list_paths(get_folder(intermediate))
     texts = (warehouse.folder.read(name) for name in names if name.endswith(f"/{LANDED_FILE}"))
     return sorted((json.loads(text) for text in texts if text), key=lambda landed: landed["number"])
 
 
 def _list_valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
-    """The same, of the table that is there now."""
+    """The same, of the attempts that were loaded into the present table."""
     landed = _list_landed(warehouse, intermediate)
     table = warehouse.find_table(intermediate) if landed else None
     return [landing for landing in landed if table is not None and landing["table"] == get_uuid(table)]
@@ -172,7 +172,7 @@ def read_outcome(warehouse: Warehouse, intermediate: str, attempt: str) -> Stage
 
 
 def _get_outcome(landed: dict[str, Any]) -> StageOutcome:
-    """What was written down of an attempt, as far as its job left it."""
+    """The counts of an attempt's job, from its `landed.json`."""
     summary = landed["summary"]
     place = f"batch={summary['tidegate.batch']} attempt={summary['tidegate.attempt']} file={LANDED_FILE}"
     return StageOutcome.from_dict(landed["outcome"], place)
@@ -203,7 +203,7 @@ def forget_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt:
 
 
 def get_shape(table: Any) -> str:
-    """The shape that the table was made for; one whose partitions are used up has none, and is made anew."""
+    """The shape that the table was made for; empty if its partitions are used up, so that it is made anew."""
     ranged = table.range_partitioning
     if ranged is not None and _get_highest_label(table) + MIN_FREE_PARTITIONS >= ranged.range_.end:
         return ""
@@ -240,7 +240,7 @@ def _find_unmergeable_attempts(warehouse: Warehouse, intermediate: str) -> set[t
 
 
 def _get_highest_label(table: Any) -> int:
-    """The highest number as the table's label tells it; before the first batch, one less than that."""
+    """The number in the table's label: that of the table's first batch, or the highest that was cleaned up."""
     return int(table.labels.get(HIGHEST_BATCH_LABEL, "0"))
 
 
@@ -273,7 +273,7 @@ def remove_batches(warehouse: Warehouse, intermediate: str, up_to_batch: int) ->
 
 
 def _record_highest_batch(warehouse: Warehouse, table: Any, number: int) -> None:
-    """Keep the number, and put off the day on which a table that nobody cleans up goes by itself."""
+    """Keep the highest number in a label, and set the table's expiration anew."""
     table.labels = {**table.labels, HIGHEST_BATCH_LABEL: str(max(number, _get_highest_label(table)))}
     table.expires = datetime.now(UTC) + EXPIRATION_TIME
     warehouse.update_table(table, "labels", "expires")

@@ -22,7 +22,7 @@ def is_written_by(table: Any, pipeline: str) -> bool:
 def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> None:
     """Mark the table as one that the pipeline has a position for, before its first rows are written."""
     if not is_written_by(table, pipeline):
-        remove_expiration(warehouse, resource_names.name_positions_table(name))  # it may be an earlier version's
+        remove_expiration(warehouse, resource_names.name_positions_table(name))  # an earlier version may have left it
         table.labels = {**(table.labels or {}), _build_label(pipeline): get_uuid(table)}
         warehouse.update_table(table, "labels")
 
@@ -37,7 +37,7 @@ def remove_expiration(warehouse: Warehouse, name: str) -> None:
 
 
 def _build_label(pipeline: str) -> str:
-    """A label cannot have every name: one that it would change or cut is told from others by a digest."""
+    """The pipeline's label. A name that no label can hold as it is ends in a digest."""
     label_text = LABEL_PREFIX + pipeline
     (label,) = to_labels({"name": label_text}).values()
     if label == label_text:
