@@ -15,6 +15,7 @@ from tidegate.adapters.bigquery.stores import (
     table_marks,
 )
 from tidegate.adapters.bigquery.stores.collations import find_collated_texts
+from tidegate.adapters.bigquery.table_layout import get_partition_unit
 from tidegate.adapters.bigquery.truncates import compute_truncate_bounds
 from tidegate.adapters.bigquery.type_mapping import read_table_struct, to_columns
 from tidegate.errors import GiveUp
@@ -102,6 +103,7 @@ class BigQueryTables(BigQueryPort):
         layout = TableLayout.from_api_repr(table_resource)
         _check_floats(table, layout.schema, values)
         _check_partial_arrays(table, layout.schema, values)
+        _check_ingestion_unit(table, layout, values)
         compute = compute_truncate_bounds if "truncated_at" in values else compute_bounds
         positions = resource_names.name_positions_table(table)
         return compute(layout, self._get_warehouse(table).query_rows, self._sql, positions, values)
@@ -211,6 +213,18 @@ def _check_partial_arrays(table: str, schema: Struct, values: MergeInput) -> Non
                 "cannot tell a record without it from one that empties it; nothing was merged; put it into "
                 "sequence_groups, leave it out, or select it as JSON text"
             )
+
+
+def _check_ingestion_unit(table: str, layout: TableLayout, values: MergeInput) -> None:
+    """`GiveUp` where rows would be put into partitions by ingestion that the table does not have."""
+    unit, partitioning = get_partition_unit(values.get("layout")), layout.partitioning
+    own_unit = partitioning.unit if partitioning is not None and partitioning.of_ingestion else None
+    if unit not in (None, own_unit):
+        own_layout = f"{partitioning.unit or 'RANGE'} of {partitioning.column}" if partitioning else "none"
+        raise GiveUp(
+            f"table={table}: the file partitions it by {unit} of _PARTITIONTIME, and its partitions are {own_layout}; "
+            "nothing was merged; correct create.partition_by, or set partition_time: wall_clock"
+        )
 
 
 def _has_float(schema: DataType, path: Sequence[str]) -> bool:

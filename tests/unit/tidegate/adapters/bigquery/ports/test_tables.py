@@ -1,8 +1,9 @@
 """What a table of BigQuery must be like before anything is merged into it."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import choose_write_mode
 from tidegate.model.ownership import Ownership, TableKind
 from tidegate.schema.column import Column
+from tidegate.spec.table import Create
 from tidegate.sql.pruning import UNBOUNDED
 from unit.tidegate.adapters.bigquery.test_publish_script import (
     SQL,
@@ -34,8 +36,10 @@ FIELDS = [
 ]
 
 
-def find_bounds(*leaves: tuple[str, ...], **options: Any) -> Any:
-    table = SimpleNamespace(to_api_repr=lambda: {"schema": {"fields": FIELDS}})
+def find_bounds(
+    *leaves: tuple[str, ...], partitioning: Mapping[str, Any] = MappingProxyType({}), **options: Any
+) -> Any:
+    table = SimpleNamespace(to_api_repr=lambda: {"schema": {"fields": FIELDS}, **partitioning})
     warehouse: Any = SimpleNamespace(find_table=lambda _: table, query_rows=lambda _: pytest.fail("nothing is asked"))
     values: Any = {**({"leaves": leaves} if leaves else {}), "staged_rows": 5, **options}
     return BigQueryTables({"dwh": warehouse}, SqlFiles("bigquery", {"dwh": "p"})).find_bounds(TABLE, values)
@@ -109,6 +113,27 @@ def test_sequence_of_a_group_whose_floating_point_only_a_registry_declares_is_re
     with pytest.raises(GiveUp, match=r"column=at_lsn: .*floating point.* column for sequence_groups"):
         merge_fields("grouped", TAGS, {"name": "at_lsn", "type": "FLOAT64"}, sequence_groups=groups)
     merge_fields("grouped", TAGS, {"name": "at_lsn", "type": "INTEGER"}, sequence_groups=groups)
+
+
+BY_DAY, BY_HOUR = ({"timePartitioning": {"type": unit}} for unit in ("DAY", "HOUR"))
+BY_COLUMN = {"timePartitioning": {"type": "DAY", "field": "at"}}
+BY_NUMBER = {"rangePartitioning": {"field": "Id", "range": {"start": "0", "end": "9", "interval": "1"}}}
+
+
+@pytest.mark.parametrize(
+    ("partitioning", "own_layout"),
+    [({}, "none"), (BY_HOUR, "HOUR of _PARTITIONTIME"), (BY_COLUMN, "DAY of at"), (BY_NUMBER, "RANGE of Id")],
+)
+def test_partitions_by_ingestion_that_a_table_does_not_have_are_refused_with_those_that_it_has(
+    partitioning: dict[str, Any], own_layout: str
+) -> None:
+    """BigQuery said that there is no column _PARTITIONTIME; rows of days came into the first hour of each."""
+    create = Create(partition_by=("days(_PARTITIONTIME)",))
+    with pytest.raises(GiveUp, match=f"by DAY of _PARTITIONTIME, and its partitions are {own_layout}; nothing was"):
+        find_bounds(layout=create, partitioning=partitioning)
+    assert find_bounds(layout=create, partitioning=BY_DAY) == UNBOUNDED
+    wall_clock = replace(create, properties={"partition_time": "wall_clock"})
+    assert find_bounds(layout=wall_clock, partitioning=partitioning) == UNBOUNDED
 
 
 @pytest.mark.parametrize("kind", ["VIEW", "MATERIALIZED_VIEW", "EXTERNAL", "SNAPSHOT"])
