@@ -17,8 +17,10 @@ def quote(name: str) -> str:
 
 
 def quote_name(table: str) -> str:
-    """A dotted table name, each part in backquotes."""
-    return ".".join(quote(part) for part in table.split("."))
+    """A dotted table name, each part in backquotes. The project of a domain, ``example.com:name``, is one part."""
+    domain, colon, path = table.rpartition(":")
+    project, *parts = path.split(".")
+    return ".".join(quote(part) for part in (f"{domain}{colon}{project}", *parts))
 
 
 def render_literal(text: str) -> str:
