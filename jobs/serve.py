@@ -40,7 +40,7 @@ SERVER_CONF = {
     "spark.scheduler.listenerbus.logSlowEvent": "false",
     # what tidegate.redaction says; Spark's own knows neither `credential` nor an object store's keys
     "spark.redaction.regex": "(?i)secret|passw(or)?d|passphrase|token|credential|authorization|jaas|user[._-]?info"
-    "|connection[._-]string|(access|account|private|shared)[._-]?key",
+    "|connection[._-]string|(access|account|api|private|shared)[._-]?key",
 }
 CATALOG_CLASS = "spark.tidegate.catalog.class"  # `tidegate_spark.session` asks for it
 LOCAL_FILES_CONF = "spark.hadoop.fs.file.impl"

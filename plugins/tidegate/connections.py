@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tidegate.errors import ConfigurationError
-from tidegate.redaction import SECRET_MASK, mask_secrets
+from tidegate.redaction import SECRET_MASK, mask_addresses, mask_secrets
 from tidegate.settings import find_local_stack, format_path
 
 SCHEME_PATTERN = re.compile(r"^([A-Za-z][A-Za-z0-9+._-]*)://")
@@ -33,7 +33,8 @@ class Connection:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        place = f"host={self.host!r}, port={self.port!r}, login={self.login!r}, schema={self.schema!r}"
+        host = None if self.host is None else mask_addresses(self.host)
+        place = f"host={host!r}, port={self.port!r}, login={self.login!r}, schema={self.schema!r}"
         secret = SECRET_MASK if self.password else None
         identity = f"id={self.id!r}, conn_type={self.conn_type!r}"
         return f"Connection({identity}, {place}, password={secret}, extra={self._mask_extra()})"

@@ -1,4 +1,6 @@
-"""Which settings Spark shows as stars, in its UI, its event log and the answers to SET: those with a secret's name."""
+"""What is secret, by its name or its shape: settings that Spark shows as stars in its UI, its event log and the answers
+to SET, what no file may hold, and what no message shows.
+"""
 
 import re
 from collections.abc import Mapping
@@ -6,7 +8,7 @@ from typing import Any
 
 SECRET_WORDS = (
     "secret|passw(or)?d|passphrase|token|credential|authorization|jaas|user[._-]?info|connection[._-]string"
-    "|(access|account|private|shared)[._-]?key"
+    "|(access|account|api|private|shared)[._-]?key"
 )
 SLOW_EVENTS_KEY = "spark.scheduler.listenerbus.logSlowEvent"
 CORE_REGEX_KEY, CORE_REGEX = "spark.redaction.regex", f"(?i){SECRET_WORDS}"
@@ -33,17 +35,32 @@ def _combine_regexes(old: str | None, regex: str) -> str:
 
 
 SECRET_NAME_PATTERN = re.compile(
-    r"passw(or)?d|passphrase|secret|token|credential|private[._-]?key|account[._-]key|key\.pem$"
-    r"|connection[._-]string|jaas|user[._]info",
+    r"passw(or)?d|passphrase|secret|token|credential|private[._-]?key|account[._-]key|api[._-]?key|key\.pem$"
+    r"|(^|[._-])authorization$|connection[._-]string|jaas|user[._]info",
     re.IGNORECASE,
 )
 # Names that hold one of the words above and still are only addresses, times or switches.
 HARMLESS_NAME_PATTERN = re.compile(
     r"(url|uri|endpoint|location|file|provider|scope|enabled|expires-at|-ms|-type)$", re.IGNORECASE
 )
-# A raw slash in a password is wrong in a URI, yet SQLAlchemy reads it, so people write it.
-SECRET_TEXT_PATTERN = re.compile(r";\s*token=|://[^/@:\s]*:[^@\s]+@", re.IGNORECASE)
 SECRET_MASK = "***"
+PRIVATE_KEY_PATTERN = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+# A part `name=value` of an address, of JDBC's or Azure's texts, of a JAAS entry or a `-D` option; not the place of a
+# value that comes later: ${NAME}, {{ template }}.
+ASSIGNED_SECRET_PATTERN = re.compile(
+    r"((?:[?&;]\s*(?:[\w.-]*(?:secret|token|api[_-]?key|account[_-]?key|access[_-]?key)|pwd|sig)|[\w.-]*passw(?:or)?d)"
+    r"=)(\"(?![$]{|{{)[^\"]+\"|'(?![$]{|{{)[^']+'|(?![\"'$]|{{)[^\s\"'&;,<>]+)",
+    re.IGNORECASE,
+)
+# A raw slash in a password is wrong in a URI, yet SQLAlchemy reads it, so people write it.
+LOGIN_TEXT_PATTERN = re.compile(r"://[^/@:\s]*:[^@\s]+@")
+BEARER_PATTERN = re.compile(r"\s*Bearer\s+(?!{{)\S+\s*")
+# Whoever knows such an address may post there.
+WEBHOOK_PATTERN = re.compile(
+    r"(://(?:hooks\.slack\.com/(?:services|workflows|triggers)|(?:[\w-]+\.)?discord(?:app)?\.com/api/webhooks"
+    r"|[\w-]+\.webhook\.office\.com)/)[^\s\"',<>]+",
+    re.IGNORECASE,
+)
 # Who logs in, in an address; a raw slash or at sign in the password belongs to it: the last at sign ends it.
 LOGIN_PATTERN = re.compile(r"(?<=://)(?:[^/@:\s]*:[^\s\"'<>]*|[^/@\s]+)@")
 
@@ -55,13 +72,22 @@ def is_secret_name(name: object) -> bool:
 
 
 def has_secret(value: object) -> bool:
-    """Whether a text carries a secret inside: ``user:password@`` of a URI, or ``;token=`` of a Spark remote."""
-    return isinstance(value, str) and bool(SECRET_TEXT_PATTERN.search(value))
+    """Whether a text carries a secret inside: a log-in in an address, a password or a token among the parts of one, of
+    a JAAS entry or of Java's options, a private key, a bearer's header, the address of a web hook.
+    """
+    if not isinstance(value, str):
+        return False
+    shapes = (LOGIN_TEXT_PATTERN, ASSIGNED_SECRET_PATTERN, PRIVATE_KEY_PATTERN, WEBHOOK_PATTERN)
+    return any(shape.search(value) for shape in shapes) or BEARER_PATTERN.fullmatch(value) is not None
 
 
-def mask_logins(text: str) -> str:
-    """`text` with the user and the password of each address replaced by ``***``."""
-    return LOGIN_PATTERN.sub(f"{SECRET_MASK}@", text)
+def mask_addresses(text: str) -> str:
+    """`text` with what is secret in its addresses replaced by ``***``: log-ins, passwords and tokens among their parts,
+    and the path of a web hook.
+    """
+    without_logins = LOGIN_PATTERN.sub(f"{SECRET_MASK}@", text)
+    without_parts = ASSIGNED_SECRET_PATTERN.sub(rf"\1{SECRET_MASK}", without_logins)
+    return WEBHOOK_PATTERN.sub(rf"\1{SECRET_MASK}", without_parts)
 
 
 def mask_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from tidegate.errors import CommitRefused, OutcomeUnknown, RetryLater, TidegateError
 from tidegate.model.table_state import TableCommit
+from tidegate.redaction import mask_addresses
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,5 +68,7 @@ def to_unexpected_error(verb: str, place: str, error: Exception) -> RetryLater:
 
 
 def format_one_line(error: Exception) -> str:
-    """The error's text without line breaks; of a database's error what it says, without the statement's parameters."""
-    return " ".join(str(getattr(error, "orig", None) or error).split())[:MAX_TEXT_CHARACTERS]
+    """The error's text without line breaks and secrets of addresses; of a database's error what it says, without the
+    statement's parameters.
+    """
+    return mask_addresses(" ".join(str(getattr(error, "orig", None) or error).split()))[:MAX_TEXT_CHARACTERS]

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from tidegate.errors import TidegateError
-from tidegate.redaction import SECRET_MASK, is_secret_name, mask_logins
+from tidegate.redaction import SECRET_MASK, is_secret_name, mask_addresses
 
 TOKEN_PATTERN = re.compile(r"(;\s*token=)[^;\s]+", re.IGNORECASE)
 # What a step's message says of its batch: a diagnosis has none.
@@ -101,7 +101,7 @@ class SecretMask:
         """The text without secrets."""
         for value in sorted(self._values, key=len, reverse=True):
             text = text.replace(value, SECRET_MASK)
-        return TOKEN_PATTERN.sub(rf"\1{SECRET_MASK}", mask_logins(text))
+        return TOKEN_PATTERN.sub(rf"\1{SECRET_MASK}", mask_addresses(text))
 
     def mask_finding(self, finding: Finding) -> Finding:
         """The finding without secrets."""

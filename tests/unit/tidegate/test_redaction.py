@@ -12,14 +12,23 @@ from tidegate.adapters.spark.submit import pack_files
 from tidegate.diagnosis.finding import SecretMask
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.stage_job import KAFKA_CONF
-from tidegate.redaction import CORE_REGEX, CORE_REGEX_KEY, OPTIONS_REGEX_KEY, SECRET_NAME_PATTERN, mask_logins
+from tidegate.redaction import (
+    CORE_REGEX,
+    CORE_REGEX_KEY,
+    OPTIONS_REGEX_KEY,
+    SECRET_NAME_PATTERN,
+    has_secret,
+    is_secret_name,
+    mask_addresses,
+)
 from tidegate_spark import session
 
 ROOT = Path(__file__).parents[3]
 CATALOG = "spark.sql.catalog.lake"
 SECRETS = [
     "credential", "token", "jdbc.password", "s3.secret-access-key", "s3.access-key-id", "s3.session-token",
-    "rest.auth.basic.password", "header.Authorization", "adls.auth.shared-key.account.key", "adls.sas-token.store",
+    "rest.auth.basic.password", "header.Authorization", "header.X-Api-Key",
+    "adls.auth.shared-key.account.key", "adls.sas-token.store",
     "gcs.oauth2.token",
 ]  # fmt: skip
 
@@ -149,5 +158,65 @@ def test_kafkas_password_never_has_a_name_that_jobs_carry_into_the_event_log(mon
 def test_password_with_letters_that_addresses_have_is_hidden_whole(password: str) -> None:
     message = f"no route to postgresql://lake:{password}@db:5432/x; see http://docs:80/page"
     masked_message = "no route to postgresql://***@db:5432/x; see http://docs:80/page"
-    assert mask_logins(message) == masked_message
+    assert mask_addresses(message) == masked_message
     assert SecretMask().mask(message) == masked_message
+
+
+@pytest.mark.parametrize(
+    ("text", "masked_text"),
+    [
+        ("postgresql://h/d?user=u&password=geheim&x=1", "postgresql://h/d?user=u&password=***&x=1"),
+        ("jdbc:sqlserver://h;user=u;password=geheim", "jdbc:sqlserver://h;user=u;password=***"),
+        ("https://h/x?access_token=geheim", "https://h/x?access_token=***"),
+        ("https://a.blob.core.windows.net/c?se=1&sig=geheim", "https://a.blob.core.windows.net/c?se=1&sig=***"),
+        ("DefaultEndpointsProtocol=https;AccountKey=geheim==", "DefaultEndpointsProtocol=https;AccountKey=***"),
+        ("-Da=b -Djavax.net.ssl.trustStorePassword=geheim", "-Da=b -Djavax.net.ssl.trustStorePassword=***"),
+        ('Module required username="u" password="ge heim";', 'Module required username="u" password=***;'),
+        ("https://hooks.slack.com/services/T0/B0/geheim", "https://hooks.slack.com/services/***"),
+        ("https://discord.com/api/webhooks/1/geheim", "https://discord.com/api/webhooks/***"),
+        ("sc://h:1/;use_ssl=true;token=geheim", "sc://h:1/;use_ssl=true;token=***"),
+    ],
+)
+def test_secret_among_the_parts_of_an_address_is_known_by_its_shape(text: str, masked_text: str) -> None:
+    assert has_secret(text)
+    assert (
+        mask_addresses(f"no answer of {text}, see http://docs/page")
+        == f"no answer of {masked_text}, see http://docs/page"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://h/x?token={{ var.value.token }}",
+        "https://h/?password=${PASSWORD}",
+        "https://h/x?page=1&sort=token",
+        "{{ dag.dag_id }} failed: the token of the password's bearer",
+        "https://slack.com/docs",
+        "password = other.password",
+        "postgresql://h/d?sslmode=require",
+        "abfss://container@account.dfs.core.windows.net/lake",
+        "Bearer of bad news",
+    ],
+)
+def test_text_that_only_names_secrets_holds_none(text: str) -> None:
+    assert not has_secret(text)
+
+
+@pytest.mark.parametrize("text", ["Bearer geheim", "-----BEGIN EC PRIVATE KEY-----\ngeheim"])
+def test_header_of_a_bearer_and_a_private_key_are_secrets(text: str) -> None:
+    assert has_secret(text)
+
+
+def test_names_of_headers_that_let_in_hold_secrets_and_names_of_addresses_do_not() -> None:
+    for name in (
+        "Authorization",
+        "header.Authorization",
+        "proxy-authorization",
+        "api_key",
+        "header.X-Api-Key",
+        "apikey",
+    ):
+        assert is_secret_name(name), name
+    for name in ("authorization-url", "authorization.enabled", "api-key-file", "group-authorization-failed"):
+        assert not is_secret_name(name), name

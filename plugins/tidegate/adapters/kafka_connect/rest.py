@@ -1,6 +1,6 @@
 """Reads a connector's configuration from the REST address of its Connect worker."""
 
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from tidegate.errors import ConfigurationError, RetryLater
 
@@ -17,6 +17,7 @@ def fetch_connector(address: str) -> str:
     import httpx
 
     parts = urlsplit(address)
+    _refuse_unreadable(parts)
     place = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
     auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
     try:
@@ -39,3 +40,17 @@ def fetch_connector(address: str) -> str:
             f"http://host:8083/connectors for the names"
         )
     raise RetryLater(f"connector={place}: status={answer.status_code}; look at the Connect worker's log")
+
+
+def _refuse_unreadable(parts: SplitResult) -> None:
+    """A raw slash, question mark or hash of a password ends the host: what is left of it looks like a port."""
+    try:
+        rest = parts.path.partition("/connectors/")[0] + parts.query + parts.fragment
+        is_cut = parts.port is not None and "@" in rest
+    except ValueError:
+        is_cut = True
+    if is_cut:
+        raise ConfigurationError(
+            "the connector's address cannot be read; write http://host:8083/connectors/NAME, and in a password %2F for "
+            "a slash, %3F for a question mark, %23 for a hash"
+        )

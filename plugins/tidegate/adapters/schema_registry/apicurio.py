@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote
 
+from tidegate.adapters.port_errors import format_one_line
 from tidegate.adapters.schema_registry.client import (
     MAX_RETRIES,
     TIMEOUT_SECONDS,
@@ -104,7 +105,9 @@ class ApicurioRegistry:
             ) as client:
                 answer = client.get(f"{self._url}/{place}")
         except (httpx.HTTPError, OSError) as fault:
-            raise RetryLater(f"registry={self._name} cannot be asked for subject={subject}: {fault}") from fault
+            raise RetryLater(
+                f"registry={self._name} cannot be asked for subject={subject}: {format_one_line(fault)}"
+            ) from fault
         if answer.status_code != 200:
             raise self._explain(subject, answer.status_code, answer.text[:200])
         return answer

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
+from tidegate.adapters.port_errors import format_one_line
 from tidegate.adapters.server_probe import Server, explain_address, require_server
 from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
@@ -53,9 +54,13 @@ class Registry:
                 self._name, subject, status=fault.http_status_code, message=fault.error_message
             ) from fault
         except (httpx.HTTPError, OSError) as fault:
-            raise RetryLater(f"registry={self._name} cannot be asked for subject={subject}: {fault}") from fault
+            raise RetryLater(
+                f"registry={self._name} cannot be asked for subject={subject}: {format_one_line(fault)}"
+            ) from fault
         except ValueError as fault:
-            raise ConfigurationError(f"registry={self._name}: its settings are not usable: {fault}") from fault
+            raise ConfigurationError(
+                f"registry={self._name}: its settings are not usable: {format_one_line(fault)}"
+            ) from fault
         if not alive:
             raise explain_status(self._name, subject, status=NOT_FOUND_STATUS_CODES[0], message="it has no version")
         return versions
@@ -77,7 +82,9 @@ class Registry:
                 reason = f"{fault.error_message}; is it the right registry?"
             raise GiveUp(f"registry={self._name} id={number}: {reason}") from fault
         except (httpx.HTTPError, OSError) as fault:
-            raise RetryLater(f"registry={self._name} cannot be asked for id={number}: {fault}") from fault
+            raise RetryLater(
+                f"registry={self._name} cannot be asked for id={number}: {format_one_line(fault)}"
+            ) from fault
         return schema.schema_type or "AVRO", str(schema.schema_str)
 
     def _read_version(self, client: Any, other_client: Any, subject: str, number: int) -> Version:

@@ -23,6 +23,7 @@ from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.lasting_failures import describe_memory_failure, find_lasting_failure
 from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
+from tidegate.redaction import mask_addresses
 
 # PySpark's packages import each other in circles: a second thread that imports them meanwhile sees half of them
 _imports = threading.Lock()
@@ -108,7 +109,7 @@ class ConnectEngine:
             return ConfigurationError(
                 f"{self._server} refuses the log-in: {status.details}; nothing was changed; {LOGIN_ADVICE}"
             )
-        text = format_spark_error(error)
+        text = mask_addresses(format_spark_error(error))
         if refusal := find_refused_right(f"{text}\n{read_server_trace(error)}"):
             return build_refused_right_error(f"{place}{format_table(job)} {get_verb(job)}", refusal)
         if is_session_lost(text):

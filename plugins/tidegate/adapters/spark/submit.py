@@ -20,7 +20,7 @@ from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.lasting_failures import describe_memory_failure
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
-from tidegate.redaction import redact_in_application
+from tidegate.redaction import mask_addresses, redact_in_application
 from tidegate.schema.avro_limits import JAVA_OPTIONS, add_limits
 from tidegate.settings import PACKAGE, is_checkout
 
@@ -162,4 +162,4 @@ def _build_environment() -> dict[str, str]:
 def _find_last_error(output: str) -> str:
     lines = [line for line in output.splitlines() if "Error" in line or "Exception" in line]
     line = (lines or output.splitlines() or ["no output"])[-1]
-    return LOG_PREFIX_PATTERN.sub("", line)[:500]
+    return mask_addresses(LOG_PREFIX_PATTERN.sub("", line))[:500]

@@ -68,6 +68,10 @@ def test_environment_fills_in_and_an_unset_name_is_refused(tmp_path: Path, monke
         ("a: {type: iceberg, properties: {type: rest, uri: 'http://u:geheim@h'}}", "a.properties.uri=***: a secret"),
         ("a: {type: iceberg, properties: {type: sql, uri: 'postgresql://u:ge/heim@h/d', warehouse: x}}", "uri=***"),
         ("a: {type: iceberg, properties: {type: rest, uri: x, s3.secret-access-key: geheim}}", "=***: a secret"),
+        ("a: {type: iceberg, properties: {type: rest, uri: x, header.Authorization: geheim}}", "=***: a secret"),
+        ("a: {type: iceberg, properties: {type: rest, uri: x, header.X-Api-Key: geheim}}", "=***: a secret"),
+        ("a: {type: iceberg, properties: {type: rest, uri: x, header.X: 'Bearer geheim'}}", "=***: a secret"),
+        ("a: {type: iceberg, properties: {type: sql, uri: 'postgresql://h/d?password=geheim'}}", "uri=***: a secret"),
     ],
 )
 def test_refused_with_value_and_way_out(tmp_path: Path, text: str, expected: str) -> None:
