@@ -3,7 +3,7 @@
 import getpass
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -34,9 +34,15 @@ def find_airflow_home() -> Path:
 
 
 def find_include_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """The folder with ``pipelines/`` and ``catalogs.yaml``: `TIDEGATE_INCLUDE`, else ``include/`` of the home."""
+    """The folder with ``pipelines/`` and ``catalogs.yaml``: `TIDEGATE_INCLUDE`, else ``include/`` of the home.
+
+    A link stays one: where somebody points it to another folder, as git-sync does, a process that lives for weeks
+    reads that one from then on.
+    """
     configured_folder = (os.environ if environ is None else environ).get("TIDEGATE_INCLUDE")
-    return _resolve_folder(configured_folder) if configured_folder else find_home_folder() / "include"
+    if configured_folder:
+        return Path(os.path.abspath(os.path.expanduser(configured_folder)))
+    return find_home_folder() / "include"
 
 
 def _resolve_folder(name: str) -> Path:
@@ -73,6 +79,28 @@ def list_unread_files(include: Path) -> list[Path]:
     """The YAML files in folders below those that are read; hidden folders are a file system's."""
     files = (file for name in NAMED_FOLDERS for file in (include / name).glob("*/**/*.y*ml"))
     return sorted(file for file in files if not any(part.startswith(".") for part in file.relative_to(include).parts))
+
+
+def walk_files(folder: Path) -> Iterator[Path]:
+    """Every file below a folder, also behind links, each once; by name, hidden ones last."""
+    seen_places = set[str]()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = [
+            name for name in sorted(folders, key=_sort_hidden_last) if _is_new(f"{place}/{name}", seen_places)
+        ]
+        for name in sorted(names, key=_sort_hidden_last):
+            if os.path.isfile(f"{place}/{name}") and _is_new(f"{place}/{name}", seen_places):
+                yield Path(place, name)
+
+
+def _sort_hidden_last(name: str) -> tuple[bool, str]:
+    return name.startswith("."), name
+
+
+def _is_new(path: str, seen_places: set[str]) -> bool:
+    known_count = len(seen_places)
+    seen_places.add(os.path.realpath(path))
+    return len(seen_places) > known_count
 
 
 def find_jars_folder() -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tidegate.model.table_state import TableState
 from tidegate.ports.context import Ports
+from tidegate.settings import walk_files
 
 FOLDERS_OF_OTHER_FILES = (
     "pipelines",
@@ -29,10 +30,11 @@ def digest_work_inputs(ports: Ports, include: Path, tables: Collection[str] = ()
 
 
 def _find_files(include: Path, pipeline: str) -> Iterator[Path]:
-    for file in include.rglob("*"):
-        folder = file.relative_to(include).parts[0]
-        is_own = folder not in FOLDERS_OF_OTHER_FILES or (folder == "pipelines" and file.stem == pipeline)
-        if is_own and file.is_file():
+    """Hidden files are an editor's, git's, or a file system's: Kubernetes gives their folder another name each time."""
+    for file in walk_files(include):
+        parts = file.relative_to(include).parts
+        is_own = parts[0] not in FOLDERS_OF_OTHER_FILES or (parts[0] == "pipelines" and file.stem == pipeline)
+        if is_own and not any(part.startswith(".") for part in parts):
             yield file
 
 

@@ -91,7 +91,7 @@ def list_next_steps(include: Path) -> list[str]:
     copied_plugin = find_airflow_home() / "plugins" / "tidegate_plugin.py"
     if copied_plugin.exists():
         steps.append(f"remove {copied_plugin} and the folders beside it: the plugin comes with the package now")
-    if include != find_include_folder():
+    if include != find_include_folder().resolve():
         steps.append(f"set TIDEGATE_INCLUDE={include} for every service of Airflow, and in your shell")
     return [
         *steps,

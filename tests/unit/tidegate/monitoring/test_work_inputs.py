@@ -59,6 +59,44 @@ def test_file_counts_where_the_pipeline_may_read_it(
     assert (digest_work_inputs(world.build_ports(PIPELINE), include) != before) is changes
 
 
+def mount(folder: Path, version: str, texts: dict[str, str]) -> None:
+    """Files of a ConfigMap as Kubernetes mounts them: links through a hidden folder with another name each time."""
+    (folder / version).mkdir()
+    for name, text in texts.items():
+        (folder / version / name).write_text(text)
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(Path("..data", name))
+    (folder / "..data").unlink(missing_ok=True)
+    (folder / "..data").symlink_to(version)
+
+
+@pytest.mark.parametrize("name", [PIPELINE.name, "other"])
+def test_new_version_of_a_config_map_counts_where_the_pipelines_own_file_is_another(
+    world: World, include: Path, name: str
+) -> None:
+    folder = include / "mounted" / "pipelines"
+    folder.mkdir(parents=True)
+    texts = {f"{PIPELINE.name}.yaml": "tables: []", "other.yaml": "tables: []"}
+    mount(folder, "..2026_11_26", texts)
+    before = digest_work_inputs(world.build_ports(PIPELINE), folder.parent)
+    mount(folder, "..2026_11_27", {**texts, f"{name}.yaml": "tables: [{}]"})
+    after = digest_work_inputs(world.build_ports(PIPELINE), folder.parent)
+    assert (after != before) is (name == PIPELINE.name)
+
+
+@pytest.mark.parametrize(("name", "changes"), [(PIPELINE.name, True), ("other", False)])
+def test_file_counts_in_a_folder_behind_a_link(
+    world: World, include: Path, tmp_path_factory: pytest.TempPathFactory, name: str, changes: bool
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("git") / "pipelines"
+    (include / "pipelines").rename(elsewhere)
+    (include / "pipelines").symlink_to(elsewhere)
+    (elsewhere / "up").symlink_to("..")  # a loop is walked once
+    before = digest_work_inputs(world.build_ports(PIPELINE), include)
+    (elsewhere / f"{name}.yaml").write_text("something else")
+    assert (digest_work_inputs(world.build_ports(PIPELINE), include) != before) is changes
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -1,5 +1,6 @@
 """Files that are read together again and again, for as long as a process lives."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from tidegate.config import pipeline_file, publication_file
 from tidegate.errors import ConfigurationError
 from tidegate.runner import pipeline_files
 from tidegate.runner.pipeline_files import LOOK_SECONDS, PipelineFiles, PublicationFiles
+from tidegate.settings import find_include_folder, list_named_files
 
 CATALOGS = "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
 PIPELINE = """
@@ -101,3 +103,28 @@ def test_change_is_seen_at_once_by_whom_it_is_of_and_a_moment_later_by_the_other
     clock.seconds += LOOK_SECONDS
     assert files.load("second").name == "second"
     assert f"first: no such {kind.removesuffix('s')}" in str(ask(files, "first"))
+
+
+def test_folder_behind_a_link_that_is_pointed_to_another_one_is_read_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As git-sync does it, which then removes the folder of the version before."""
+    for version, names in (("one", ("orders",)), ("two", ("orders", "lines"))):
+        (tmp_path / version / "pipelines").mkdir(parents=True)
+        (tmp_path / version / "catalogs.yaml").write_text(CATALOGS)
+        for name in names:
+            text = f"description: {version}{PIPELINE.format(name=name)}"
+            (tmp_path / version / "pipelines" / f"{name}.yaml").write_text(text)
+    link = tmp_path / "current"
+    link.symlink_to("one")
+    monkeypatch.setattr(pipeline_files, "time", clock := SteppedTime())
+    include = find_include_folder({"TIDEGATE_INCLUDE": str(link)})
+    files = PipelineFiles(include)
+    assert files.load("orders").description == "one"
+    (tmp_path / "next").symlink_to("two")
+    (tmp_path / "next").replace(link)
+    shutil.rmtree(tmp_path / "one")
+    clock.seconds += LOOK_SECONDS
+    assert files.load("orders").description == "two"
+    assert files.load("lines").tables[0].name == "lake.shop.lines"
+    assert [file.stem for file in list_named_files(include / "pipelines")] == ["lines", "orders"]
