@@ -13,15 +13,22 @@ from tidegate.connections import name_variable, point_to_local_stack
 from tidegate.diagnosis.finding import Finding, from_error, make_error, make_ok, make_warning
 from tidegate.errors import ConfigurationError
 from tidegate.model.offsets import format_names
-from tidegate.redaction import has_secret
-from tidegate.settings import format_path
+from tidegate.redaction import has_secret, is_secret_name
+from tidegate.settings import NAMED_FOLDERS, format_path, walk_files
 from tidegate.spec.catalog import Catalog
 from tidegate.wiring.diagnosis.subjects import Subjects
 
 PYTHONS = ((3, 11), (3, 13))
 MAX_FILE_BYTES = 1 << 20
-SCANNED_SUFFIXES = {".yaml", ".yml", ".json", ".env", ".properties", ".cfg", ".ini", ".txt", ".pem", ".key", ".sql"}
-PRIVATE_KEY_PATTERN = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+SETTINGS_SUFFIXES = {".yaml", ".yml", ".json", ".env", ".properties", ".cfg", ".conf", ".ini", ".toml"}
+COMMENT_PATTERN = re.compile(r"(^|\s)#.*")
+SETTING_PATTERN = re.compile(
+    r"""(^|[\s{,;])["']?(?P<name>[\w.-]+)["']?\s*[:=]\s*(?P<value>"[^"]*"|'[^']*'|[^\s,;}]+)"""
+)
+# a part that has parts itself, a switch or a number, a file, or the name of the place where the secret is
+NO_SECRET_PATTERN = re.compile(
+    r"""["']?([{\[|>&*/]|[$]\{|[$]\w|<|(true|false|null|none|\d+)["']?$|["']?$)""", re.IGNORECASE
+)
 SECRET_PROBLEM = "a secret in a file"
 
 
@@ -105,26 +112,44 @@ def _split(problem: str) -> tuple[str, str]:
 
 
 def scan_for_secrets(include: Path, reported_findings: list[Finding]) -> Iterator[Finding]:
-    """Lines of files with a private key, or a password in an address; those in `reported_findings` are not repeated."""
+    """Lines of files that hold a secret, comments left out; those in `reported_findings` are not repeated."""
     known = [finding.cause for finding in reported_findings if finding.check == "files.secrets"]
-    for path in sorted(include.rglob("*")):
-        if path.suffix not in SCANNED_SUFFIXES or not path.is_file() or path.stat().st_size > MAX_FILE_BYTES:
-            continue
-        place = format_path(path)
+    for path in walk_files(include):
+        place, has_settings = format_path(path), _holds_settings(include, path)
         try:
-            lines = path.read_text(errors="replace").splitlines()
+            if path.stat().st_size > MAX_FILE_BYTES:
+                continue
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         except OSError as error:
             cause = f"{place}: file={path.name} cannot be looked through for secrets: {error.strerror}"
             yield make_warning("files.secrets", cause, "give the user the right to read it, or move it elsewhere")
             continue
         for number, line in enumerate(lines, 1):
-            is_secret = bool(PRIVATE_KEY_PATTERN.search(line)) or has_secret(line.partition("#")[0])
+            text = COMMENT_PATTERN.sub("", line)
+            is_secret = has_secret(text) or (has_settings and _is_secret_setting(text))
             if is_secret and not any(cause.startswith(f"{place}:{number}:") for cause in known):
                 yield make_error(
                     "files.secrets",
                     f"{place}:{number}: file={path.name} holds what looks like a password or a private key",
                     "put it into an Airflow connection, and change it: it may be in the history of the files",
                 )
+
+
+def _holds_settings(include: Path, path: Path) -> bool:
+    """Whether lines of the file are settings, whose names tell of secrets. Files that the product reads are not among
+    them: `validate` has looked at each value where it stands.
+    """
+    is_read = path.parent == include or path.parent in [include / folder for folder in NAMED_FOLDERS]
+    is_settings = path.suffix in SETTINGS_SUFFIXES or path.name.startswith(".env")
+    return is_settings and not (is_read and path.suffix == ".yaml")
+
+
+def _is_secret_setting(line: str) -> bool:
+    """Whether the line gives a setting with a secret's name a value, and not the place where that is."""
+    return any(
+        is_secret_name(match["name"]) and not NO_SECRET_PATTERN.match(match["value"])
+        for match in SETTING_PATTERN.finditer(line)
+    )
 
 
 def check_connections(subjects: Subjects, has_airflow: bool) -> Iterator[Finding]:

@@ -163,6 +163,34 @@ def test_secrets_in_any_file_are_found_and_not_repeated(house: House) -> None:
     assert len(causes) == 3, causes
 
 
+SECRET_FILES = {
+    ".env": f"# PASSWORD=example\nexport LAKE_PASSWORD={PASSWORD}\n",
+    "kafka.properties": f'security.protocol=SASL_SSL\nsasl.jaas.config=Module required password="{PASSWORD}";\n',
+    "registry.json": f'{{\n  "basic.auth.user.info": "u:{PASSWORD}"\n}}\n',
+    "notifiers.yml": f"hooks:\n  slack: https://hooks.slack.com/services/T0/B0/{PASSWORD}\n",
+    "run.sh": f"set -e\ncurl http://u:{PASSWORD}@connect:8083/connectors\n",
+}
+
+
+@pytest.mark.parametrize("name", SECRET_FILES)
+def test_secret_is_found_in_any_file_by_the_name_of_its_setting_or_its_shape(house: House, name: str) -> None:
+    house.write(name, SECRET_FILES[name])
+    findings = house.doctor(is_read_only=True)
+    causes = [finding.cause for finding in findings if finding.check == "files.secrets"]
+    assert [cause.rpartition("/")[2] for cause in causes] == [
+        f"{name}:2: file={name} holds what looks like a password or a private key"
+    ]
+    assert PASSWORD not in str(findings)
+
+
+def test_settings_that_only_tell_where_a_secret_is_are_none(house: House) -> None:
+    lines = ("token_url: http://h/token", "password: ${PASSWORD}", "passwordFile = /run/secrets/x", "tokens: 12",
+             '"credential": {', "secrets:", "password: <yours>", "use_token: true", "# token: abc")  # fmt: skip
+    house.write("settings.conf", "\n".join(lines))
+    house.change("pipelines/one.yaml", "name STRING", "name STRING, token STRING, password STRING")
+    assert not [finding for finding in house.doctor(is_read_only=True) if finding.check == "files.secrets"]
+
+
 def test_connection_that_nobody_defined_is_found_with_those_who_name_it(house: House) -> None:
     house.pipeline("one", kafka="kafka_other")
     finding = require_found("connection-missing", house.doctor(is_read_only=True))
