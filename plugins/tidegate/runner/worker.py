@@ -24,6 +24,7 @@ from tidegate.monitoring.failure_streak import (
     extend_streak,
     identify_reason,
 )
+from tidegate.redaction import mask_addresses
 from tidegate.runner.schedule import Schedule
 from tidegate.runner.slots import Slots
 from tidegate.runner.work import RunOutcome, Work
@@ -153,7 +154,7 @@ class Worker:
             elif not self._has_run:  # its times count from here on: from each look, the next one would never come
                 self._last, self._has_run = now, True
         except TidegateError as problem:
-            self._schedule = None
+            self._schedule, self._runs = None, self._runs + 1
             self._extend_streak(problem, str(problem), inputs="")
 
     def _run_once(self, at_least: int) -> None:
@@ -197,7 +198,8 @@ class Worker:
         is_ours = isinstance(problem, TidegateError)
         if not is_ours:
             log.error("%s", self.work.name, exc_info=problem)
-        message = str(problem) if is_ours else f"{self.work.name}: {type(problem).__name__}: {problem}"
+        words = mask_addresses(f"{self.work.name}: {type(problem).__name__}: {problem}")
+        message = str(problem) if is_ours else words
         self._extend_streak(problem, message, self._digest_inputs() if isinstance(problem, GiveUp) else "")
 
     def _extend_streak(self, problem: Exception, message: str, inputs: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tidegate.cli.run import _Printer
-from tidegate.errors import RetryLater
+from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.runner.schedule import Schedule
 from tidegate.runner.slots import Slots
 from tidegate.runner.work import RunOutcome
@@ -80,3 +80,27 @@ def test_log_on_a_full_disk_ends_no_worker_and_is_written_again_when_there_is_ro
     assert [look() for _ in range(2)] == [12, 13]
     assert output.getvalue().count("lake.shop.orders") == 2
     assert errors.getvalue().count("cannot be written: No space left on device") == 1
+
+
+class Wrong(Flush):
+    """A pipeline whose file is wrong."""
+
+    def read_schedule(self) -> Schedule:
+        raise ConfigurationError("orders.yaml:1: colour=red: unknown key")
+
+
+def test_file_that_is_wrong_for_a_night_is_told_a_dozen_times(tmp_path: Path, capsys) -> None:
+    """It is read again every ten seconds."""
+    now = [1e9]
+    printer = _Printer(argparse.Namespace(json=False))
+    worker = Worker(Wrong(tmp_path), Shared(Slots(1), threading.Event(), printer, lambda: now[0]))
+    for _ in range(12 * 3600 // 11):
+        worker.step()
+        now[0] += 11
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:3] == [
+        "pipeline=orders: failed: orders.yaml:1: colour=red: unknown key",
+        "pipeline=orders: failed (failed 2 times): orders.yaml:1: colour=red: unknown key",
+        "pipeline=orders: failed (failed 4 times): orders.yaml:1: colour=red: unknown key",
+    ]
+    assert len(lines) == 12

@@ -298,6 +298,12 @@ def test_fault_that_is_not_ours_ends_no_worker(file: Path) -> None:
     assert hand.slots.acquire(lambda: True), "the slot is free again"
 
 
+def test_fault_that_is_not_ours_is_told_without_secrets_of_an_address(file: Path) -> None:
+    hand = Hand(Task(file, ValueError("Invalid URL 'htps://u:geheim@h/x'")))
+    hand.look()
+    assert hand.ear.heard == [("failed", ("pipeline=orders: ValueError: Invalid URL 'htps://***@h/x'", 1))]
+
+
 def test_worker_that_waits_for_a_slot_ends_when_it_is_told_to(file: Path) -> None:
     hand = Hand(Task(file))
     assert hand.slots.acquire(lambda: True)
