@@ -14,6 +14,7 @@ from tidegate.monitoring.runbook import find_page_of_problem
 from tidegate.monitoring.status import (
     Times,
     describe_partition,
+    find_freshness,
     format_time_ms,
     measure_lag_seconds,
     read_oldest_times,
@@ -48,7 +49,7 @@ def build_overview(progress: PipelineProgress) -> PipelineOverview:
         **ports.pipeline.describe_file(),
         "lag": sum(table["lag"] for table in tables),
         "lag_seconds": _find_oldest_age([table["lag_seconds"] for table in tables]),
-        "freshness": min((t["valid_through"] for t in tables if t["valid_through"]), default=None),
+        "freshness": find_freshness(table["valid_through"] for table in tables),
         "starts_at": _get_flush_threshold(ports),
         "open_batches": max((table["open_batches"] for table in tables), default=0),
         "published_ms": max(published_ms, default=None),

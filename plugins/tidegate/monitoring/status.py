@@ -63,7 +63,7 @@ def read_status(ports: Ports) -> PipelineStatus:
         "pipeline": pipeline.name,
         "description": pipeline.description,
         "group": pipeline.source.group,
-        "freshness": min((t["valid_through"] for t in tables if t["valid_through"]), default=None),
+        "freshness": find_freshness(table["valid_through"] for table in tables),
         "lag": sum(t["lag"] for t in tables),
         "tables": tables,
         "partitions": _describe_partitions(progress),
@@ -72,6 +72,13 @@ def read_status(ports: Ports) -> PipelineStatus:
         **(dead_letters.value or UNKNOWN_DEAD_LETTERS),
         "warnings": [*warnings, *read_problems],
     }
+
+
+def find_freshness(valid_through: Iterable[str | None]) -> str | None:
+    """The time up to which every table is complete, as each of them says; None where one cannot tell."""
+    times = list(valid_through)
+    known_times = [time for time in times if time is not None]
+    return min(known_times) if known_times and len(known_times) == len(times) else None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from tidegate.model import resource_names
 from tidegate.monitoring.details import read_batch_history
 from tidegate.monitoring.health import Health, ScheduleState, describe_pipeline_state
 from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
+from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports
 from tidegate.progress.pipeline_progress import compare_with_log, read_pipeline_progress
 from tidegate.progress.table_progress import observe_tables
@@ -68,6 +69,24 @@ def test_connectors_heartbeat_proves_freshness_of_what_has_no_lag(world: World) 
     flush(ports)
     row = build_overview(compare_with_log(ports, observe_tables(ports), read_log(ports), {}, 1_900_000_000_000))
     assert row["freshness"] == "2030-03-17T17:46:40.000Z"
+
+
+def test_pipeline_is_complete_up_to_no_known_time_while_that_of_one_table_is_unknown(world: World) -> None:
+    """The topic of one table has had no record yet."""
+    world.broker.create("quiet", 2)
+    pipeline = build_pipeline(*TWO, build_table("lake.shop.quiet", topics=("quiet",)))
+    ports = world.build_ports(pipeline)
+    flush(ports)
+    row, status = read_overview(ports), read_status(ports)
+    times = [table["valid_through"] for table in row["tables"]]
+    assert [time is None for time in times] == [False, False, True]
+    assert times == [table["valid_through"] for table in status["tables"]]
+    assert (row["freshness"], status["freshness"]) == (None, None)
+    for partition in range(2):
+        world.broker.produce("quiet", {"id": "a"}, {"id": "a", "name": "x"}, partition)
+    flush(ports)
+    row, status = read_overview(ports), read_status(ports)
+    assert row["freshness"] == status["freshness"] == min(table["valid_through"] for table in row["tables"])
 
 
 def test_last_flush_sums_the_tables_of_the_newest_batch(world: World) -> None:
