@@ -40,7 +40,7 @@ def read_airflow_facts(connections: Iterable[str]) -> dict[str, Any]:
         **_read_plugins(),
     }
     try:
-        facts |= _read_database()
+        facts |= _read_database(Path(dags_folder))
         facts["has_dags"] = facts["has_dags"] or _knows_dags()
         facts["known_connections"] = [name for name in connections if _is_known(name)]
     except Exception as error:
@@ -83,7 +83,7 @@ def _read_plugins() -> dict[str, Any]:
     }
 
 
-def _read_database() -> dict[str, Any]:
+def _read_database(dags_folder: Path) -> dict[str, Any]:
     from airflow.jobs.job import Job
     from airflow.models.errors import ParseImportError
     from airflow.models.pool import Pool
@@ -93,9 +93,18 @@ def _read_database() -> dict[str, Any]:
         pools = {pool.pool: int(pool.slots) for pool in session.query(Pool)}
         beats = {name: _find_age(session, Job, name) for name in SERVICES}
         errors = {
-            str(error.filename): _find_last_line(str(error.stacktrace)) for error in session.query(ParseImportError)
+            str(error.filename): _find_last_line(str(error.stacktrace))
+            for error in session.query(ParseImportError)
+            if _is_ours(dags_folder / str(error.filename), str(error.stacktrace))
         }
     return {"pools": pools, "services": beats, "import_errors": errors}
+
+
+def _is_ours(file: Path, trace: str) -> bool:
+    """Whether a DAG file that Airflow cannot read is to make the product's DAGs: its error came from there, or the file
+    says so. Those of others are theirs to correct.
+    """
+    return DAG_WORDS in trace or _makes_dags(file)
 
 
 def _find_age(session: Any, job: Any, name: str) -> float | None:

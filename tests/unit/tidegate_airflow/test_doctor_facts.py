@@ -32,6 +32,19 @@ with create_session() as session:
     state = dict(is_paused=False, is_stale=False)
     session.add(DagModel(dag_id="tidegate-janitor", bundle_name="from-git", fileloc="x", **state))
 """
+BREAK_DAG_FILES = """
+from airflow.models.errors import ParseImportError
+from airflow.utils.session import create_session
+
+traces = {
+    "sales/report.py": "File 'report.py', line 3\\nKeyError: 'sales'",
+    "maintenance.py": "File 'maintenance.py', line 3\\nSyntaxError: invalid syntax",
+    "repository/flows.py": "File 'tidegate_airflow/dag_files.py', line 30\\nKeyError: 'x'",
+}
+with create_session() as session:
+    for name, trace in traces.items():
+        session.add(ParseImportError(filename=name, bundle_name="from-git", stacktrace=trace))
+"""
 NEEDS = AirflowNeeds({"kafka_default": ("one",), "spark_prod": ("one", "two")}, ("lake", "pond"), ("two",))
 
 
@@ -118,6 +131,19 @@ def test_dags_that_come_from_another_place_than_the_folder_are_known_to_the_data
     monkeypatch.setenv("AIRFLOW_HOME", str(home))
     monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(tmp_path))
     assert "has no DAG file of Tidegate" not in str(ask(home, monkeypatch))
+
+
+def test_dag_files_of_others_that_airflow_cannot_read_are_no_fault_of_tidegate(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what the file holds, as maintenance.py in the folder does, or by where the error came from."""
+    monkeypatch.setenv("AIRFLOW_HOME", str(home))
+    subprocess.run([sys.executable, "-c", BREAK_DAG_FILES], check=True, capture_output=True)
+    causes = [finding.cause for finding in ask(home, monkeypatch) if finding.check == "airflow.plugin"]
+    assert causes == [
+        "Airflow cannot read file=maintenance.py: SyntaxError: invalid syntax",
+        "Airflow cannot read file=repository/flows.py: KeyError: 'x'",
+    ]
 
 
 def test_airflow_that_is_too_old_is_asked_for_nothing_that_it_may_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
