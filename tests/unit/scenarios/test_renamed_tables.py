@@ -149,3 +149,21 @@ def test_names_that_come_when_another_namespace_becomes_the_first_are_not_lost(s
             flush(world.build_ports(build("sales", "shop")))
     assert [row["id"] for row in world.read_rows("lake.shop.line")] == ["2"]
     assert [row["id"] for row in world.read_rows("lake.shop.order")] == (["1", "3"] if start == "earliest" else ["3"])
+
+
+@pytest.mark.parametrize("starts_at_old_position", [True, False])
+def test_pipeline_under_a_new_name_goes_on_where_its_file_says_and_else_reads_the_log_again(
+    starts_at_old_position: bool,
+) -> None:
+    """Two partitions and a table that only appends: records that are read twice are there twice."""
+    world, table = make_orders(), build_table(mode="append")
+    flush_all(world, build_pipeline(table, name="old"))
+    [old_status] = read_status(world.build_ports(build_pipeline(table, name="old")))["tables"]
+    assert (old_status["open_batches"], sorted(old_status["position"]["orders"])) == ([], [0, 1])
+    rows = world.read_rows(table.name)
+    world.broker.produce("orders", {"id": "new"}, {"id": "new", "name": "9"}, 1)
+    start = Start(StartKind.OFFSETS, offsets=old_status["position"]) if starts_at_old_position else Start()
+    flush_all(world, build_pipeline(table, name="renamed", source={"start": start}))
+    names = [row["name"] for row in world.read_rows(table.name)]
+    repeats = 1 if starts_at_old_position else 2
+    assert sorted(names) == sorted([*(row["name"] for row in rows for _ in range(repeats)), "9"])
