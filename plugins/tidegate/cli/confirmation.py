@@ -5,6 +5,7 @@ import json
 import sys
 
 from tidegate.actions.proposed_action import ProposedAction
+from tidegate.cli.output import make_printable
 from tidegate.settings import find_user
 
 
@@ -14,7 +15,7 @@ def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
     With `--json` a program gets one object, whose `done` says whether anything was changed.
     """
     if not words.json:
-        print(action.preview, flush=True)
+        print(make_printable(action.preview), flush=True)
     if not words.yes and not _ask(f"{action.question} Type yes: "):
         if words.json:
             print(json.dumps({**action.data, "done": False}))

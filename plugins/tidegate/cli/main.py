@@ -101,10 +101,7 @@ def _run_and_report(words: argparse.Namespace, prepare: Callable[[], None] | Non
 
 
 def _run_command(words: argparse.Namespace) -> int:
-    import logging
-
-    level = logging.INFO if words.verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    _prepare_log(words.verbose)
     if words.command not in NEEDS_NO_FOLDER:
         _check_include_folder()
     module, _, function = COMMANDS[words.command].partition(":")
@@ -116,6 +113,16 @@ def _run_command(words: argparse.Namespace) -> int:
             raise
         raise ConfigurationError(f"module={package} is not installed; {_describe_installation()}") from fault
     return code
+
+
+def _prepare_log(is_verbose: bool) -> None:
+    import logging
+
+    from tidegate.cli.output import PrintableFormatter
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter("%(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO if is_verbose else logging.WARNING, handlers=[handler])
 
 
 def _check_include_folder() -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import re
 from typing import Any
 
@@ -16,6 +17,7 @@ from tidegate.monitoring.reports import (
     UnknownStatus,
 )
 from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page
+from tidegate.redaction import mask_addresses
 from tidegate.settings import read_command_name
 from tidegate.steps.maintain import MaintenanceReport
 
@@ -25,12 +27,34 @@ COMMAND_PATTERN = re.compile(
     r"(?<![\w./=-])tidegate(?= (?:answer-rollback|backfill|dead-letters|doctor|flush|jars|maintain|plan|publish|rebase"
     r"|record|skip|status|undo-rollback)(?:[ ;,)`]|$))"
 )
+# what moves a terminal's cursor, changes its colours or its title, or turns the direction of writing
+CONTROL_PATTERN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 RETRY_PROMISE = re.compile(r"it will be (tried|staged|merged) again")
 
 
 def print_result(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
     """One result: a line for people, or a line of JSON."""
-    print(json.dumps(data) if getattr(words, "json", False) else name_command(text), flush=True)
+    print(json.dumps(data) if getattr(words, "json", False) else make_printable(name_command(text)), flush=True)
+
+
+def make_printable(text: str) -> str:
+    """`text` with control characters as escapes: records, and servers, may have put them there. Line breaks and tabs
+    stay.
+    """
+    return CONTROL_PATTERN.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
+
+
+class PrintableFormatter(logging.Formatter):
+    """Lines of the log, and traces of libraries' errors, without secrets of addresses and control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter`."""
+        return make_printable(mask_addresses(super().format(record)))
+
+
+def make_line_printable(text: str) -> str:
+    """The same as one line."""
+    return make_printable(text).replace("\n", "\\n")
 
 
 def name_command(text: str) -> str:
@@ -40,7 +64,7 @@ def name_command(text: str) -> str:
 
 def format_problem(problem: TidegateError) -> str:
     """What ended a command. A command tries nothing again by itself: what a task's message promises, a person does."""
-    text = name_command(str(problem))
+    text = make_printable(name_command(str(problem)))
     return RETRY_PROMISE.sub("run the command again", text) if isinstance(problem, RetryLater) else text
 
 
@@ -112,13 +136,13 @@ def _format_past_batch(batch: BatchReport) -> str:
 def format_action(table: str, action: ActionReport) -> str:
     """What a person did to a table."""
     user = f" by {action['by']}" if action["by"] else ""
-    return f"    {action['at']} {table}: {action['action']}{user}: {action['details']}"
+    return f"    {action['at']} {table}: {action['action']}{user}: {make_line_printable(action['details'])}"
 
 
 def format_newest_dead_letter(status: PipelineStatus, newest: dict[str, Any]) -> str:
     """How many dead letters wait, and the newest of them."""
     place = f"{newest['topic']} {newest['partition']} {newest['offset']}"
-    return f"dead letters: {status['dead_letters']}, the newest at {place}: {newest['message']}"
+    return f"dead letters: {status['dead_letters']}, the newest at {place}: {make_line_printable(newest['message'])}"
 
 
 def format_open_backfill(backfill: BackfillStatus) -> str:

@@ -90,7 +90,9 @@ class _Printer:
     def _print_event(self, work: Work, event: str, text: str, data: dict[str, Any]) -> None:
         place = sys.stderr if event == "failed" and not self._words.json else sys.stdout
         line = (
-            json.dumps({"work": work.name, "event": event, **data}) if self._words.json else output.name_command(text)
+            json.dumps({"work": work.name, "event": event, **data})
+            if self._words.json
+            else output.make_printable(output.name_command(text))
         )
         with self._lock:
             try:

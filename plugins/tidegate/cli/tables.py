@@ -16,6 +16,7 @@ from tidegate.cli.output import (
     format_action,
     format_newest_dead_letter,
     format_open_backfill,
+    make_printable,
     name_command,
 )
 from tidegate.model.batch import Plan
@@ -45,14 +46,14 @@ def print_plan(plan: Plan) -> None:
     if plan.size_reason:
         console.print(f"a batch takes less than it may: {plan.size_reason}", style=WARNING)
     for refusal in plan.refusals:
-        console.print(f"{refusal.table}: refused: {refusal.message}", style=BAD)
+        console.print(make_printable(f"{refusal.table}: refused: {refusal.message}"), style=BAD)
 
 
 def print_status(status: PipelineStatus | UnknownStatus) -> None:
     """One pipeline: its tables, its partitions and its last batches, and what needs a person."""
     console = _open_console()
     if "error" in status:
-        console.print(Text.assemble((status["pipeline"], "bold"), "  ", (status["error"], BAD)))
+        console.print(Text.assemble((status["pipeline"], "bold"), "  ", (make_printable(status["error"]), BAD)))
         return
     lag, freshness = _format_lag(status["lag"]), status["freshness"] or "unknown"
     console.print(Text.assemble((status["pipeline"], "bold"), "  lag ", lag, f"  fresh as of {freshness}"))
@@ -79,10 +80,10 @@ def print_status(status: PipelineStatus | UnknownStatus) -> None:
 def _print_notes(console: Console, status: PipelineStatus) -> None:
     for table in status["tables"]:
         if table["problem"]:
-            console.print(name_command(f"{table['table']}: {table['problem']}"), style=BAD)
+            console.print(make_printable(name_command(f"{table['table']}: {table['problem']}")), style=BAD)
             console.print(f"see docs/runbook/{table['runbook']}.md")
     for warning in status["warnings"]:
-        console.print(f"warning: {warning}", style=WARNING)
+        console.print(make_printable(f"warning: {warning}"), style=WARNING)
     if newest := status["newest_dead_letter"]:
         console.print(format_newest_dead_letter(status, newest), style=WARNING)
     for backfill in status["backfills"]:
@@ -114,7 +115,7 @@ def _format_cell(cell: Cell) -> Text:
         return cell
     if cell is None:
         return Text("-", style="dim")
-    return Text(str(cell))  # digits alone: offsets are copied from here into other commands
+    return Text(make_printable(str(cell)))  # digits alone: offsets are copied from here into other commands
 
 
 def _format_lag(lag: int) -> Text:

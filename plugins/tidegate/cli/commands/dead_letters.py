@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.actions.discard import propose_discard, shorten_text
 from tidegate.cli.confirmation import perform_action
-from tidegate.cli.output import print_result
+from tidegate.cli.output import make_line_printable, print_result
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.merge.letter_filter import LetterFilter
@@ -108,7 +108,8 @@ def _format_dead_letters(data: dict[str, Any], letters: list[dict[str, Any]], *,
 def _format_letter(letter: dict[str, Any]) -> str:
     place = f"topic={letter['topic']} partition={letter['partition']} offset={letter['offset']}"
     place += f" topic_id={letter['topic_id']}" if letter["topic_id"] else ""
-    lines = [f"{letter['table']}: {place} batch={letter['batch']} {letter['stage']}: {letter['message']}"]
+    message = make_line_printable(letter["message"])
+    lines = [f"{letter['table']}: {place} batch={letter['batch']} {letter['stage']}: {message}"]
     for part in ("key", "value"):
         data = letter.get(f"{part}_base64") or letter[part]
         if data is not None:

@@ -29,9 +29,9 @@ def run_plan(words: argparse.Namespace) -> int:
 def run_status(words: argparse.Namespace) -> int:
     """Print where one stands, or all; exit code 1 where one cannot tell."""
     requested_name, statuses = words.pipeline, list[PipelineStatus | UnknownStatus]()
-    load_results = [] if requested_name else load_all_pipelines(find_include_folder())
-    refusals = {name: load_result for name, load_result in load_results if isinstance(load_result, ConfigurationError)}
-    names = [requested_name] if requested_name else list(dict.fromkeys(name for name, _ in load_results))
+    load_results = {} if requested_name else dict(load_all_pipelines(find_include_folder()))  # the right file wins
+    refusals = {n: result for n, result in load_results.items() if isinstance(result, ConfigurationError)}
+    names = [requested_name] if requested_name else list(load_results)
     readings = read_statuses(requested_name) if requested_name is None or is_publication(requested_name) else []
     if requested_name and readings and not (find_include_folder() / "pipelines" / f"{requested_name}.yaml").exists():
         names = []
@@ -63,10 +63,11 @@ def _print_statuses(statuses: list[PipelineStatus | UnknownStatus], readings: li
         texts = [output.format_status(table_status) for table_status in statuses] + [
             format_publication_reading(reading) for reading in readings
         ]
-        print(output.name_command("\n\n".join(texts)))
+        print(output.make_printable(output.name_command("\n\n".join(texts))))
         return
     for number, status in enumerate(statuses):
         print("\n" if number else "", end="", flush=True)
         tables.print_status(status)
     for publication in readings:
-        print(f"\n{output.name_command(format_publication_reading(publication))}", flush=True)
+        text = output.make_printable(output.name_command(format_publication_reading(publication)))
+        print(f"\n{text}", flush=True)

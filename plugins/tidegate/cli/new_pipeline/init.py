@@ -10,6 +10,7 @@ from typing import Any
 from tidegate.adapters.server_probe import Patience
 from tidegate.cli.new_pipeline.questions import Answers, ask, read_answers
 from tidegate.cli.new_pipeline.trial import decode_newest_records, find_partition_problem, validate
+from tidegate.cli.output import make_printable
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.sampling.layout import Proposal
@@ -32,7 +33,7 @@ def run_init(words: argparse.Namespace) -> int:
     if words.dry_run or (_is_asked(words) and ask("Show ten rows as a flush decodes them, by Spark?", "no") == "yes"):
         rows = decode_newest_records(include, proposal, text, read_connection_from_env, _print_progress)
     data = describe(answers, proposal, text, warnings, rows)
-    summary = format_summary(answers, proposal, warnings, rows)
+    summary = make_printable(format_summary(answers, proposal, warnings, rows))
     if words.print or words.dry_run:
         return _show(words, text, summary, data)
     if not words.json:

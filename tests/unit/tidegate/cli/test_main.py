@@ -89,6 +89,18 @@ def test_list_shows_the_others_beside_a_file_that_is_wrong(include, capsys) -> N
     assert "broken.yaml" in listing["pipelines"][0]["error"]
 
 
+def test_status_of_all_names_what_holds_up_the_right_one_of_two_files_of_a_name(include, capsys, monkeypatch) -> None:
+    """Two pipelines: one with its file under a second ending too, and one that is only wrong."""
+    monkeypatch.delenv("AIRFLOW_CONN_KAFKA_DEFAULT", raising=False)
+    (include / "pipelines" / "orders.yml").write_text(ORDERS)
+    (include / "pipelines" / "broken.yaml").write_text(INVALID_FILE)
+    assert main(["status", "--json"]) == 1
+    errors = {one["pipeline"]: one["error"] for one in json.loads(capsys.readouterr().out)["pipelines"]}
+    assert list(errors) == ["broken", "orders"]
+    assert "tables: missing" in errors["broken"]
+    assert "connection=kafka_default: not found" in errors["orders"]
+
+
 def run_validate(capsys, *words: str) -> tuple[int, dict[str, Any]]:
     code = main(["validate", *words, "--json"])
     return code, json.loads(capsys.readouterr().out)

@@ -1,15 +1,19 @@
 """Lines for people: commands that can be typed as they stand, and a dry run that nobody takes for a real one."""
 
 import argparse
+import io
+import logging
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
+from tidegate.actions.record_text import format_record
 from tidegate.cli import output
 from tidegate.cli.commands.backfill import format_proposal
 from tidegate.errors import BadRecord, ConfigurationError
 from tidegate.model.backfill import Backfill, TableBackfill
+from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.offsets import Ranges
 from tidegate.reprocess.backfill_plan import ProposedBackfill
 
@@ -65,3 +69,35 @@ def test_pairs_are_told_in_words_and_not_in_those_of_python() -> None:
     assert output.format_pairs({"from": None, "resumed": False, "topics": ["a", "b"]}) == (
         "from=none resumed=false topics=a, b"
     )
+
+
+def test_what_records_and_servers_say_is_printed_with_control_characters_as_escapes(capsys) -> None:
+    message = "its fields are \x1b[2J\x9b31m\r, é\tß\n日本"
+    printable = "its fields are \\x1b[2J\\x9b31m\\r, é\tß\n日本"
+    assert output.format_problem(BadRecord(message)) == printable
+    output.print_result(argparse.Namespace(json=False), message, {})
+    assert capsys.readouterr().out == f"{printable}\n"
+
+
+def test_record_and_its_headers_are_shown_with_control_characters_as_escapes() -> None:
+    record = KafkaRecord("orders", 0, 7, 0, b'{"id": 1}', b"a\r\n\x0bb", (("x\x1b[2J", b"1"),))
+    text = output.make_printable(format_record(record))
+    assert r"  header x\x1b[2J: 1" in text
+    assert r"  value: a\r" in text
+    assert not [letter for letter in text if ord(letter) < 32 and letter != "\n"]
+
+
+def test_log_line_and_trace_of_a_library_have_no_secret_of_an_address_and_no_control_characters() -> None:
+    lines = io.StringIO()
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(output.PrintableFormatter("%(levelname)s %(message)s"))
+    try:
+        raise ValueError("Invalid URL 'htps://u:geheim@h/x?token=geheim' \x1b[2J")
+    except ValueError as error:
+        fault = error
+    record = logging.LogRecord("a", logging.INFO, "a.py", 1, "unexpected: %s", (fault,), (type(fault), fault, None))
+    handler.handle(record)
+    text = lines.getvalue()
+    assert text.count("htps://***@h/x?token=***") == 2
+    assert "geheim" not in text
+    assert "\x1b" not in text

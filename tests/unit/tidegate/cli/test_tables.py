@@ -90,6 +90,26 @@ def test_what_needs_a_person_stands_above_the_tables(terminal) -> None:
     ]
 
 
+EVIL = "fields are \x1b]0;title\x07\x1b[2J\rname\u202e\nlake.shop.orders: well"
+HARMLESS = r"fields are \x1b]0;title\x07\x1b[2J\rname\u202e\nlake.shop.orders: well"
+
+
+def test_names_that_a_record_made_up_write_no_lines_of_their_own_and_move_no_cursor(terminal) -> None:
+    """A record whose fields have other names is bad, and its reason has these names."""
+    letter = {"topic": "shop.orders", "partition": 1, "offset": 8, "message": EVIL}
+    action = {"at": "2026-01-01T00:00:00Z", "by": "me", "action": "discard", "details": EVIL}
+    table = {**build_status()["tables"][0], "exists": True, "actions": [action]}
+    status: Any = build_status(tables=[table], dead_letters=1, newest_dead_letter=letter)
+    with redirect_stdout(terminal):
+        tables.print_status(status)
+    plain = COLOUR.sub("", terminal.getvalue())
+    wrapped = plain.replace("\n", "").replace(" ", "")
+    assert wrapped.count(HARMLESS.replace(" ", "")) == 2
+    for text in (plain, output.format_status(status)):
+        assert not [letter for letter in text if ord(letter) < 32 and letter != "\n"]
+        assert not [line for line in text.splitlines() if line.startswith("lake.shop.orders: well")]
+
+
 def test_pipeline_that_cannot_be_read_says_why(terminal) -> None:
     with redirect_stdout(terminal):
         tables.print_status({"pipeline": "orders", "error": "topic=a does not exist"})
