@@ -68,6 +68,7 @@ class Worker:
         self.work, self._shared = work, shared
         self._wake, self._retired, self._called = threading.Event(), threading.Event(), threading.Event()
         self._schedule: Schedule | None = None
+        self._cron: str | None = None  # that of the last file that was right
         self._changed_at, self._shared_at = UNREAD, tuple[int, ...]()
         self._read_at = self._last = 0.0
         self._began = shared.now()
@@ -151,8 +152,9 @@ class Worker:
             self._schedule = self.work.read_schedule()
             if self._schedule.cron is None:
                 self._has_run = self._has_run and (self._schedule.delay_seconds > 0 or not is_own)
-            elif not self._has_run:  # its times count from here on: from each look, the next one would never come
+            elif self._schedule.cron != self._cron:  # its times count from here on, not from each look or the last run
                 self._last, self._has_run = now, True
+            self._cron = self._schedule.cron
         except TidegateError as problem:
             self._schedule, self._runs = None, self._runs + 1
             self._extend_streak(problem, str(problem), inputs="")

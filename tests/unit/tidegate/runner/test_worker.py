@@ -142,6 +142,22 @@ def test_file_that_changes_at_a_time_of_its_cron_expression_takes_no_run_away_an
     assert hand.look(100, 1) == [ANY]
 
 
+@pytest.mark.parametrize("before", [Schedule(cron="0 2 * * *"), Schedule(86_400)])
+def test_cron_expression_that_is_new_starts_a_run_at_its_next_time_and_none_for_times_before_it(
+    file: Path, before: Schedule
+) -> None:
+    """The last run was at two o'clock, the file is changed at half past twelve."""
+    hand = Hand(Task(file, schedule=before))
+    hand.look()
+    assert hand.look(840) == ([ANY] if before.cron else [])
+    hand.task.schedule = Schedule(cron="0 * * * *")
+    os.utime(file, ns=(1, 1))
+    assert hand.look(10.5 * 3600 - 60, 1, 1760) == []
+    assert hand.look(60) == [ANY]
+    assert hand.look(1, 3500) == []
+    assert hand.look(100) == [ANY]
+
+
 def test_changed_file_is_due_at_once_with_its_new_interval(file: Path) -> None:
     hand = Hand(Task(file))
     hand.look()
