@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.config.destinations.registry import DESTINATIONS
-from tidegate.config.parsing.problems import Problems, suggest_closest
+from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_closest
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import Document, KeyPath, read_document
 from tidegate.errors import ConfigurationError
@@ -94,6 +94,9 @@ def _to_catalog(name: Any, entry: Any, findings: Problems) -> Catalog | None:
         findings.add(key_path, f"unknown type of catalog; {suggest_closest(kind or '', DESTINATIONS)}")
         return None
     read = read_model(destination.model, entry, findings, path)
+    for word, value in entry.items():
+        if word != "properties":  # which the destination looks at
+            refuse_secrets(value, (*path, word), findings, "an Airflow connection and name that in `connection`")
     properties = read.to_shared_properties()
     destination.check_catalog(properties, path, findings)
     return Catalog(name, destination.name, properties, read.connection)

@@ -20,7 +20,7 @@ from tidegate.config.consumer_groups import refuse_shared_groups
 from tidegate.config.defaults_file import apply_defaults, read_defaults
 from tidegate.config.fleets import refuse_fleets_of_several_catalogs
 from tidegate.config.models.pipeline import PipelineModel, build_json_schema
-from tidegate.config.parsing.problems import Problems, to_unexpected_problem
+from tidegate.config.parsing.problems import Problems, refuse_secrets, to_unexpected_problem
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
 from tidegate.config.pipeline_spec import to_pipeline
@@ -80,6 +80,8 @@ def _read_catalogs_beside(path: Path, findings: Problems) -> Mapping[str, Catalo
 
 def _check_model(path: Path, model: PipelineModel, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     refuse_unsupported(model.model_dump(by_alias=True, exclude={"source": {"start", "kafka"}}), findings)
+    for word in ("description", "tags"):  # the page and Airflow show them
+        refuse_secrets(getattr(model, word), (word,), findings, "an Airflow connection")
     check_source(model, findings)
     check_columns(model, findings)
     check_sequences(model, findings)

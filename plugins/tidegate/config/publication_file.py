@@ -16,7 +16,7 @@ from tidegate.config.destinations.registry import get_destination, list_titles
 from tidegate.config.models.formats import AvroModel, ProtobufModel, StrictModel
 from tidegate.config.models.pipeline import StartTimestamp
 from tidegate.config.models.publication import KeyOutModel, PublicationModel, StartSnapshot, ValueOutModel
-from tidegate.config.parsing.problems import Problems, to_unexpected_problem
+from tidegate.config.parsing.problems import Problems, refuse_secrets, to_unexpected_problem
 from tidegate.config.parsing.publication_sql import find_joined_tables, parse_publication_sql
 from tidegate.config.parsing.validation_messages import read_model
 from tidegate.config.parsing.yaml_document import read_document
@@ -114,6 +114,7 @@ def _check_model(model: PublicationModel, catalogs: Mapping[str, Catalog | str],
     if is_template(model.table):
         findings.add(("table",), "one table is published; name it without {field}")
     _check_destination(model.table, catalogs, findings)
+    refuse_secrets(model.description, ("description",), findings, "an Airflow connection")
     check_kafka(model.kafka, ("kafka",), findings)
     check_spark(model.spark, findings)
     _check_topics(model, findings)

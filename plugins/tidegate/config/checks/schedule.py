@@ -36,6 +36,7 @@ def check_timing_and_spark(model: PipelineModel, findings: Problems) -> None:
 
 def check_spark(spark: SparkModel, findings: Problems) -> None:
     """Note contradicting places, and settings that are none or that hold a secret."""
+    refuse_secrets(spark.connection, ("spark", "connection"), findings, "the Spark connection, and write its id here")
     _check_place(spark, findings)
     for name, value in spark.conf.items():
         if name.startswith("spark.wap."):

@@ -9,7 +9,7 @@ from typing import Any
 
 from tidegate.config.parsing.yaml_document import Document, KeyPath
 from tidegate.errors import ConfigurationError
-from tidegate.redaction import SECRET_MASK, has_secret, is_secret_name
+from tidegate.redaction import SECRET_MASK, has_secret, is_secret_name, mask_addresses
 from tidegate.settings import format_path
 
 MAX_VALUE_CHARACTERS = 60
@@ -48,7 +48,7 @@ class Problems:
     def _format_entry(self, path: KeyPath, message: str) -> tuple[int, str]:
         line = self.document.find_line(path)
         place = format_key_path(path) + format_value(path, get_value(self.document.data, path)) + ": " if path else ""
-        return line, f"{self.document.shown}:{line}: {place}{message}"
+        return line, f"{self.document.shown}:{line}: {place}{mask_addresses(message)}"
 
     def add_broken(self, path: KeyPath, message: str) -> None:
         """Note that the value at `path` cannot be used at all: later checks of it would only repeat that."""

@@ -72,6 +72,9 @@ def test_environment_fills_in_and_an_unset_name_is_refused(tmp_path: Path, monke
         ("a: {type: iceberg, properties: {type: rest, uri: x, header.X-Api-Key: geheim}}", "=***: a secret"),
         ("a: {type: iceberg, properties: {type: rest, uri: x, header.X: 'Bearer geheim'}}", "=***: a secret"),
         ("a: {type: iceberg, properties: {type: sql, uri: 'postgresql://h/d?password=geheim'}}", "uri=***: a secret"),
+        ("a: {type: bigquery, project: p, endpoint: 'http://u:geheim@h'}", "a.endpoint=***: a secret"),
+        ("a: {type: bigquery, project: p, staging: 's3://b?secret=geheim'}", "a.staging=***: a secret"),
+        ("a: {type: iceberg, connection: 'http://u:geheim@h', properties: {type: rest, uri: x}}", "=***: a secret"),
     ],
 )
 def test_refused_with_value_and_way_out(tmp_path: Path, text: str, expected: str) -> None:
