@@ -118,10 +118,20 @@ def _plan_uri(ledger: SettingsLedger, draft: Draft, name: str, uri: str) -> None
         draft.need_connection(
             name_catalog_connection(draft), "the log-in that the address holds, as login and password"
         )
-        parts = urlsplit(uri)
-        uri = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        uri = _leave_out_secrets(uri)
     draft.catalog["properties"]["uri"] = escape_variables(uri)
     ledger.map(name, "catalogs.yaml: properties.uri")
+
+
+def _leave_out_secrets(uri: str) -> str:
+    """An address without its log-in and without options that hold a secret."""
+    parts = urlsplit(uri)
+    options = [
+        (name, value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        if not (is_secret_name(name) or has_secret(f"?{name}={value}"))
+    ]
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query=urlencode(options)).geturl()
 
 
 def _plan_property(ledger: SettingsLedger, draft: Draft, word: str, name: str) -> None:

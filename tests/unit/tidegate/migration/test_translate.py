@@ -70,6 +70,21 @@ def test_no_setting_falls_through_and_no_secret_shows(kind: str, include: Path) 
     assert SECRET not in format_translation(data, translation.settings) + repr(data) + repr(translation)
 
 
+def test_secrets_of_headers_and_of_an_addresss_options_go_into_the_catalogs_connection(include: Path) -> None:
+    config = {**APACHE, "iceberg.catalog.type": "rest", "iceberg.catalog.uri": f"http://h:8181/api?token={SECRET}&x=1"}
+    config |= {"iceberg.catalog.header.Authorization": f"Bearer {SECRET}", "iceberg.catalog.header.X-Api-Key": SECRET}
+    translation = translate_text(format_json(config))
+    entry = yaml.safe_load(format_catalog_entry(translation.draft))[translation.draft.catalog_name]
+    assert entry["properties"]["uri"] == "http://h:8181/api?x=1"
+    targets = {setting.name: setting.target for setting in translation.settings}
+    for name in ("Authorization", "X-Api-Key"):
+        assert targets[f"iceberg.catalog.header.{name}"] == "catalogs.yaml: connection"
+    notes = repr(translation.draft.connections)
+    assert "header.Authorization in its extra" in notes
+    assert "header.X-Api-Key in its extra" in notes
+    assert SECRET not in repr(entry) + repr(translation)
+
+
 def test_key_fields_are_those_of_the_tables_struct_and_not_of_the_structs_in_it() -> None:
     kind = "STRUCT<`a``b`: STRUCT<x: INT, y: INT>, id: BIGINT, m: MAP<STRING, STRUCT<z: INT>>>"
     config = {
