@@ -46,7 +46,12 @@ def find_include_folder(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def _resolve_folder(name: str) -> Path:
-    return Path(os.path.expanduser(name)).resolve()  # pathlib's own fails where there is no such user
+    return _follow_links(Path(os.path.expanduser(name)))  # pathlib's own fails where there is no such user
+
+
+def _follow_links(path: Path) -> Path:
+    """Where `path` leads; of a link that leads to itself some path (pathlib raises an error for it)."""
+    return Path(os.path.realpath(path))
 
 
 def find_folder_around(file: Path) -> Path:
@@ -55,7 +60,7 @@ def find_folder_around(file: Path) -> Path:
 
     A file, or its folder, that is a link into another folder belongs to the one that it is linked into.
     """
-    for folder in (Path(os.path.abspath(file)).parent, file.resolve().parent):
+    for folder in (Path(os.path.abspath(file)).parent, _follow_links(file).parent):
         if folder.name in NAMED_FOLDERS or (folder.parent / "catalogs.yaml").exists():
             return folder.parent
     return find_include_folder()
@@ -135,7 +140,7 @@ def read_version() -> str:
 
 def format_path(path: Path) -> str:
     """`path` as messages name it: relative to the home folder where it lies inside, else as it is."""
-    resolved_path = path.resolve()
+    resolved_path = _follow_links(path)
     home = find_home_folder()
     return str(resolved_path.relative_to(home)) if resolved_path.is_relative_to(home) else str(path)
 

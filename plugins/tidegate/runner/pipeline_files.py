@@ -17,7 +17,7 @@ from tidegate.wiring.pipeline import find_file
 
 LOOK_SECONDS = 1.0  # seconds for which the files of others are believed: hundreds ask for theirs one after the other
 Described = TypeVar("Described")
-FileStamp = tuple[int, int] | None  # time in nanoseconds and bytes, None for a missing file
+FileStamp = tuple[int, int] | None  # time in nanoseconds and bytes, None for a file that cannot be looked at
 
 
 class FilesReadTogether(Generic[Described]):
@@ -86,6 +86,6 @@ class PublicationFiles(FilesReadTogether[Publication]):
 def _read_stamp(file: Path) -> FileStamp:
     try:
         status = file.stat()
-    except FileNotFoundError:
+    except OSError:  # missing, or a link that leads nowhere
         return None
     return status.st_mtime_ns, status.st_size

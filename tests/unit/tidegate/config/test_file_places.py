@@ -10,6 +10,7 @@ from tidegate.cli.main import main
 from tidegate.config.pipeline_file import check_tables_of_others, load_all_pipelines, load_pipeline
 from tidegate.config.publication_file import check_topics_of_others, load_publication, load_publications
 from tidegate.errors import ConfigurationError
+from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.spec.pipeline import Pipeline
 from tidegate.wiring.pipeline import find_pipeline_file
 from tidegate.wiring.publication import find_publication_file
@@ -85,6 +86,27 @@ def test_status_of_all_tells_of_a_file_under_another_ending_beside_the_others(in
     assert errors.keys() == {"orders", "users"}
     assert "name=orders.yml: a pipeline's file is" in errors["orders"]
     assert "source.topics" in errors["users"]
+
+
+@pytest.mark.parametrize(("target", "reason"), [("orders.yaml", "symbolic links"), ("nowhere.yaml", "No such file")])
+def test_link_that_leads_nowhere_is_a_problem_of_its_own_and_takes_no_other_file_along(
+    include: Path, target: str, reason: str
+) -> None:
+    for kind, text in (("pipelines", MINIMAL), ("publications", PUBLICATION)):
+        (include / kind / "users.yaml").write_text(text.replace("topic: orders", "topic: users"))
+        (include / kind / "orders.yaml").symlink_to(target)
+    places: list[tuple[Any, Any, Any]] = [
+        (load_all_pipelines, PipelineFiles, check_tables_of_others),
+        (load_publications, PublicationFiles, check_topics_of_others),
+    ]
+    for load, read_together, check in places:
+        loaded_files, files = dict(load(include)), read_together(include)
+        assert "orders.yaml: cannot be read: " in str(loaded_files["orders"])
+        assert reason in str(loaded_files["orders"])
+        assert files.load("users") == loaded_files["users"]
+        with pytest.raises(ConfigurationError, match=reason):
+            files.load("orders")
+        check(include, "users")
 
 
 def test_files_in_folders_below_are_told_as_files_that_nobody_reads(include: Path, capsys: Any) -> None:
