@@ -1,5 +1,6 @@
 """Reads ``defaults.yaml``: what holds for every pipeline whose own file does not say otherwise."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ DEFAULTS_FILE = "defaults.yaml"
 def read_defaults(include: Path) -> Mapping[str, Any]:
     """The keys as they are written; empty without the file. ConfigurationError with all that is wrong."""
     path = include / DEFAULTS_FILE
-    if not path.exists():
+    if not os.path.lexists(path):  # a link that leads nowhere is a mistake: without it pipelines would leave a fleet
         return {}
     document = read_document(path)
     findings = Problems(document)

@@ -58,3 +58,14 @@ def test_wrong_tag_of_the_defaults_is_named_there(include: Path) -> None:
     write(include, "heartbeat: {interval: 3m}\ntags: [shop, '']\n")
     [problem] = find_problems(include, MINIMAL)
     assert problem == "defaults.yaml:2: tags[1]='': a tag has 1 to 100 printable letters, no blank before or after them"
+
+
+def test_link_of_defaults_that_leads_nowhere_is_refused_and_not_taken_for_no_file(include: Path) -> None:
+    (include / "defaults.yaml").symlink_to("gone.yaml")
+    for name in ("orders", "lines"):
+        (include / "pipelines" / f"{name}.yaml").write_text(MINIMAL)
+    problems = dict(load_all_pipelines(include))
+    assert sorted(problems) == ["lines", "orders"]
+    for problem in problems.values():
+        assert isinstance(problem, ConfigurationError)
+        assert "defaults.yaml: cannot be read: No such file or directory" in str(problem)
