@@ -22,6 +22,11 @@ PYTHONS = ((3, 11), (3, 13))
 MAX_FILE_BYTES = 1 << 20
 SETTINGS_SUFFIXES = {".yaml", ".yml", ".json", ".env", ".properties", ".cfg", ".conf", ".ini", ".toml"}
 COMMENT_PATTERN = re.compile(r"(^|\s)#.*")
+# what stands in an example, or where a value is filled in later
+PLACEHOLDER_PATTERN = re.compile(
+    r"""(?<=[:=])["']?(password|secret|token|<[^>]*>|\*+|\.{3}|…|[$]?\{[^}]*\}|[$]\w+|[$]\([^)]*\))(?=[@\s"'&;,]|$)""",
+    re.IGNORECASE,
+)
 SETTING_PATTERN = re.compile(
     r"""(^|[\s{,;])["']?(?P<name>[\w.-]+)["']?\s*[:=]\s*(?P<value>"[^"]*"|'[^']*'|[^\s,;}]+)"""
 )
@@ -125,7 +130,7 @@ def scan_for_secrets(include: Path, reported_findings: list[Finding]) -> Iterato
             yield make_warning("files.secrets", cause, "give the user the right to read it, or move it elsewhere")
             continue
         for number, line in enumerate(lines, 1):
-            text = COMMENT_PATTERN.sub("", line)
+            text = PLACEHOLDER_PATTERN.sub("", COMMENT_PATTERN.sub("", line))
             is_secret = has_secret(text) or (has_settings and _is_secret_setting(text))
             if is_secret and not any(cause.startswith(f"{place}:{number}:") for cause in known):
                 yield make_error(

@@ -187,6 +187,9 @@ def test_settings_that_only_tell_where_a_secret_is_are_none(house: House) -> Non
     lines = ("token_url: http://h/token", "password: ${PASSWORD}", "passwordFile = /run/secrets/x", "tokens: 12",
              '"credential": {', "secrets:", "password: <yours>", "use_token: true", "# token: abc")  # fmt: skip
     house.write("settings.conf", "\n".join(lines))
+    examples = ("postgresql://user:password@host/db", "sc://h/;token=<yours>", "http://u:${PASSWORD}@h",
+                'PASSWORD="$(cat /run/secrets/p)"', "?password=...", "--from-file=password=$FILE")  # fmt: skip
+    house.write("README.md", "\n".join(examples))
     house.change("pipelines/one.yaml", "name STRING", "name STRING, token STRING, password STRING")
     assert not [finding for finding in house.doctor(is_read_only=True) if finding.check == "files.secrets"]
 
