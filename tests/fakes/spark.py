@@ -124,6 +124,8 @@ class MemoryEngine(StageRunner, MergeRunner):
                 enumerate(memory_table.ancestors()),
             )
             required_ids = {s.id for _, s in recent_snapshots} | set(memory_table.refs.values())
+            line = memory_table.ancestors()
+            required_ids |= {s.id for s in memory_table.snapshots.values() if s not in line and s.ms >= cut_off_ms}
             for snapshot_id in set(memory_table.snapshots) - required_ids:
                 self.destination.expire(table, snapshot_id)
         return {"rows": 0}

@@ -140,8 +140,9 @@ class MemoryTableStore(Lake):
         if memory_table is None:
             return None
         snapshots = [s for s in memory_table.ancestors() if "compacted" not in s.summary]
-        tagged = {i for name, i in memory_table.refs.items() if resource_names.is_ours(name)}
+        tagged = {memory_table.refs[name]: name for name in memory_table.tags if resource_names.is_ours(name)}
         depths = [n for n, s in enumerate(memory_table.ancestors(), 1) if s.id in tagged]
+        depths += [_count_to_position(memory_table, tag) for tag in tagged.values()]
         files = 1 if len(snapshots) < len(memory_table.ancestors()) else len(snapshots)
         counts = {
             "data_files": files,
@@ -166,6 +167,17 @@ class MemoryTableStore(Lake):
 def _find_carried_position(snapshots: list[Snapshot], pipeline: str) -> Position | None:
     positions = (Position.from_properties(pipeline, snapshot.summary) for snapshot in snapshots)
     return next((position for position in positions if position is not None), None)
+
+
+def _count_to_position(table: MemoryTable, tag: str) -> int:
+    """How many snapshots of main lead to the position that it carries, if it was rolled back to before the tag."""
+    line, tag_line = table.ancestors(), table.ancestors(tag)
+    shared = [snapshot in tag_line for snapshot in line]
+    if shared[:1] == [True] or True not in shared:
+        return 0
+    prefix = resource_names.name_pipeline_property(resource_names.parse_tag_pipeline(tag), "position")
+    below = range(shared.index(True), len(line))
+    return 1 + next((n for n in below if prefix in line[n].summary), below[0])
 
 
 def _to_struct(table: MemoryTable) -> Struct:

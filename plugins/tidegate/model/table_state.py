@@ -81,8 +81,9 @@ class TableFiles:
     - `small_files`: files below three quarters of the target size. `max_small_files_per_partition`: the most of them in
       one partition.
     - `full_manifests`: those near the size that manifests are written with.
-    - `snapshots_since_tag`: snapshots of main down to the farthest one that a pipeline has tagged as its last.
-    - `oldest_tagged_ms`: the oldest time of the snapshots that lead from any branch to such a tag. `branch_age_ms`: the
+    - `snapshots_since_tag`: snapshots of main down to the farthest one that a pipeline has tagged as its last. If main
+      was rolled back to before a tag: down to the position that it carries.
+    - `oldest_tagged_ms`: the oldest time of the snapshots that lead there from any branch. `branch_age_ms`: the
       shortest age at which such a branch lets its own snapshots expire.
     - `is_local`: the files lie in a file system, not in an object store.
     - `nested_tables`: other tables whose files lie below this table's location.

@@ -105,7 +105,8 @@ def maintain(ports: Ports, table: str) -> MaintenanceReport:
 
     1. Compact small files and apply delete files, where enough of them are measured.
     2. Rewrite delete files and manifests, where there are many.
-    3. Expire old snapshots: never tagged ones, never the heads of branches, never those between main and a tag.
+    3. Expire old snapshots: never tagged ones, never the heads of branches, never those between main and a tag, or by
+       which a rollback can still be answered.
     4. Remove files that nothing refers to, when they are old enough that no running merge can still commit them.
 
     Of an intermediate table only the last: its batches are clean_up's. A flush that meets the compaction finds main
@@ -158,8 +159,9 @@ def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str
         for table in expand_template(ports).pipeline.tables
     }:
         return orphans
-    # Expiry must not cut a branch off from a tagged snapshot: that could not be told from a rollback any more. How many
-    # snapshots others add before it runs, behind a long compaction, cannot be known; that they are newer can.
+    # Expiry must not cut a branch off from a tagged snapshot: that could not be told from a rollback any more. Nor from
+    # the position that it carries since a rollback, which could not be gone back to any more. How many snapshots others
+    # add before it runs, behind a long compaction, cannot be known; that they are newer can.
     kept_ms = None if files.oldest_tagged_ms is None else files.oldest_tagged_ms - CLOCK_SKEW_MS
     expire = render(
         "expire",

@@ -138,6 +138,26 @@ def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_
     assert snapshots > 6
 
 
+def test_each_way_out_of_a_rollback_is_left_until_somebody_takes_one(world: World) -> None:
+    for _ in range(2):
+        world.destination.append_foreign_rows(NAME)
+    rolled_back_to = world.destination.read_state(NAME, "shop").snapshot_id
+    publish_one_more(world)
+    publish_one_more(world)
+    world.destination.rollback(NAME, rolled_back_to)
+    for _ in range(50):
+        world.destination.append_foreign_rows(NAME)
+    before = (world.destination.read_state(NAME, "shop"), world.destination.find_rollback(NAME, "shop"))
+    world.clock.ms += 30 * 86_400_000
+    for _ in range(50):
+        world.destination.append_foreign_rows(NAME)
+        world.clock.ms += 3_600_000
+    assert "expire" in list_statements(world)
+    after, rollback = world.destination.read_state(NAME, "shop"), world.destination.find_rollback(NAME, "shop")
+    assert (after.position, after.is_untraceable) == (before[0].position, False)
+    assert rollback.returning_snapshots == before[1].returning_snapshots
+
+
 @pytest.mark.parametrize(("age_days", "expires"), [(29, False), (31, True), (None, True)])
 def test_retention_of_a_branch_that_would_cut_the_last_published_snapshot_off_lets_nothing_expire(
     world: World, age_days: int | None, expires: bool

@@ -4,7 +4,7 @@ The list of manifests tells all counts but those of small files: for these the n
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -15,6 +15,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 
 from tidegate.adapters.iceberg.table.catalogs import format_name
+from tidegate.adapters.iceberg.table.commit import MAIN
 from tidegate.adapters.iceberg.table.data_files import find_tables_inside
 from tidegate.adapters.iceberg.table.lineage import Lineage
 from tidegate.adapters.iceberg.table.state import read_summary
@@ -31,6 +32,7 @@ FULL_SHARE = 0.5  # from this part of the target on, rewriting a manifest saves 
 MAX_MANIFESTS, MAX_OLD_FILES, NEWEST_SNAPSHOTS = 200, 20_000, 20
 TAG_TYPE = SnapshotRefType.TAG
 GC_PROPERTY = "gc.enabled"  # false where other tables use the same files, as those that Spark's `snapshot` makes
+Line = Sequence[Snapshot]  # newest first
 LOCAL_SCHEMES = ("file:", "hdfs:", "/")
 
 
@@ -150,7 +152,10 @@ def _get_partition_key(file: DataFile) -> str:
 
 
 class _Tagged(NamedTuple):
-    """What leads from branches down to the farthest tags of pipelines on them."""
+    """What leads from branches down to the farthest tags of pipelines on them.
+
+    Where a pipeline's tag is on no branch, the table was rolled back: what leads to the position that a branch carries.
+    """
 
     depth: int
     oldest_ms: int | None
@@ -159,19 +164,41 @@ class _Tagged(NamedTuple):
 
 def _find_tagged_snapshots(table: Table, lineage: Lineage) -> _Tagged:
     """Of each branch that is no attempt's: a pipeline may write another one than main."""
-    refs = table.metadata.refs
-    tags = {
-        ref.snapshot_id
-        for name, ref in refs.items()
-        if ref.snapshot_ref_type == TAG_TYPE and resource_names.is_ours(name)
-    }
-    depth, oldest, ages = 0, [], []
+    refs, tag_lines, branch_lines = table.metadata.refs, dict[str, Line](), dict[str, Line]()
     for name, ref in refs.items():
-        if ref.snapshot_ref_type == TAG_TYPE or resource_names.is_ours(name):
-            continue
-        chain = list(lineage.iterate_ancestors(lineage.get_snapshot(ref.snapshot_id)))
-        deepest = max((n for n, snapshot in enumerate(chain, 1) if snapshot.snapshot_id in tags), default=0)
+        is_tag = ref.snapshot_ref_type == TAG_TYPE
+        if is_tag == resource_names.is_ours(name):
+            line = list(lineage.iterate_ancestors(lineage.get_snapshot(ref.snapshot_id)))
+            (tag_lines if is_tag else branch_lines)[name] = line
+    ids = {name: {snapshot.snapshot_id for snapshot in line} for name, line in branch_lines.items()}
+    former_heads = {MAIN: {entry.snapshot_id for entry in table.metadata.snapshot_log}}
+    depth, oldest, ages = 0, list[int](), list[int]()
+    for name, line in branch_lines.items():
+        elsewhere = set[int]().union(*ids.values()) - former_heads.get(name, set())
+        deepest = 0
+        for tag, tag_line in tag_lines.items():
+            if refs[tag].snapshot_id in ids[name]:
+                deepest = max(deepest, _count_to_any(line, {refs[tag].snapshot_id}))
+            elif refs[tag].snapshot_id not in elsewhere:
+                deepest = max(deepest, _count_to_position(line, tag, tag_line))
         depth = max(depth, deepest)
-        oldest += [snapshot.timestamp_ms for snapshot in chain[:deepest]]
-        ages += [ref.max_snapshot_age_ms] if deepest and ref.max_snapshot_age_ms is not None else []
+        oldest += [snapshot.timestamp_ms for snapshot in line[:deepest]]
+        age_ms = refs[name].max_snapshot_age_ms
+        ages += [age_ms] if deepest and age_ms is not None else []
     return _Tagged(depth, min(oldest, default=None), min(ages, default=None))
+
+
+def _count_to_any(line: Line, ids: Collection[int]) -> int:
+    """How many snapshots of a branch lead down to the first of these, 0 if it has none of them."""
+    return next((n for n, snapshot in enumerate(line, 1) if snapshot.snapshot_id in ids), 0)
+
+
+def _count_to_position(line: Line, tag: str, tag_line: Line) -> int:
+    """How many snapshots of a branch lead down to the position that it carries since a rollback took the tag from it.
+
+    0 for a branch that has no snapshot of the tag's line; all down to the first of these where none has a position.
+    """
+    shared = _count_to_any(line, {snapshot.snapshot_id for snapshot in tag_line})
+    position = resource_names.name_pipeline_property(resource_names.parse_tag_pipeline(tag), "position")
+    carrying = (n for n, snapshot in enumerate(line, 1) if n >= shared and position in read_summary(snapshot))
+    return next(carrying, shared) if shared else 0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from contract.test_destination import Kit, build_iceberg_kit
-from contract_words import FIRST, TABLE
+from contract_words import FIRST, SECOND, TABLE
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetSnapshotRefUpdate
 from tidegate.adapters.iceberg.destination import build_iceberg_destination
@@ -43,6 +43,49 @@ def test_branch_that_leads_to_no_publish_asks_nothing_of_expiry(kit: Kit) -> Non
     kit.append("main", [{"id": "x", "n": 0}], {})
     files = kit.port.tables.read_files(TABLE)
     assert (files.snapshots_since_tag, files.oldest_tagged_ms, files.branch_age_ms) == (0, None, None)
+
+
+@pytest.mark.parametrize("branch", ["main", "staging"])
+def test_way_of_a_table_that_was_rolled_back_is_measured_down_to_the_position_that_it_carries(
+    kit: Kit, branch: str
+) -> None:
+    kit.port = build_iceberg_destination(kit.port.tables.catalogs, {TABLE: branch})
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
+    carries_position = kit.state()
+    kit.append(branch, [{"id": "theirs", "n": 0}], {})
+    rolled_back_to = kit.state().snapshot_id
+    kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
+    set_snapshot_ref_update = SetSnapshotRefUpdate(
+        ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=rolled_back_to
+    )
+    commit(kit.load(TABLE), (), (set_snapshot_ref_update,))
+    for number in range(2):
+        kit.append(branch, [{"id": str(number), "n": number}], {})
+    state, files = kit.state(), kit.port.tables.read_files(TABLE)
+    assert (state.is_rolled_back, state.position) == (True, FIRST)
+    seeded = kit.load(TABLE).metadata.snapshots[0]  # main is left there by a pipeline that writes another branch
+    oldest_ms = carries_position.snapshot_ms if branch == "main" else seeded.timestamp_ms
+    assert (files.snapshots_since_tag, files.oldest_tagged_ms) == (4, oldest_ms)
+
+
+@pytest.mark.parametrize(("rolled_back", "depth"), [(True, 3), (False, 0)])
+def test_branch_that_a_person_keeps_of_what_was_rolled_back_takes_no_way_out_away(
+    kit: Kit, rolled_back: bool, depth: int
+) -> None:
+    """Main left the tag by a rollback, or it never had it: a pipeline writes the other branch alone."""
+    kit.port = build_iceberg_destination(kit.port.tables.catalogs, {} if rolled_back else {TABLE: "kept"})
+    kit.seed_table().port.commits.publish(kit.merge_branch(FIRST))
+    before = kit.state().snapshot_id if rolled_back else kit.load(TABLE).metadata.current_snapshot_id
+    kit.port.commits.publish(kit.merge_branch(SECOND, attempt="m2"))
+    updates = [
+        SetSnapshotRefUpdate(ref_name=ref, type=SnapshotRefType.BRANCH, snapshot_id=at)
+        for ref, at in (("kept", kit.state().snapshot_id), ("main", before))
+    ]
+    commit(kit.load(TABLE), (), updates)
+    for number in range(2):
+        kit.append("main", [{"id": str(number), "n": number}], {})
+    files = kit.port.tables.read_files(TABLE)
+    assert files.snapshots_since_tag == max(depth, 1), "the branch that is kept stands on the tag"
 
 
 @pytest.mark.parametrize("name", ["write.target-file-size-bytes", "commit.manifest.target-size-bytes"])
