@@ -1,7 +1,8 @@
 """What an Iceberg table says about a pipeline: its position, and whether somebody rolled it back."""
 
 import re
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from pyiceberg.table import Table
@@ -146,10 +147,24 @@ def list_rolled_back(table: Table, branch: str, name: str) -> frozenset[str]:
         return frozenset()
     line = list(Lineage(table.metadata).iterate_ancestors(_find_head(table, branch)))
     stays = {s.snapshot_id for s in line} | {int(read_summary(s).get(PICKED_PROPERTY, "0")) for s in line}
-    if line and line[-1].parent_snapshot_id is not None:
-        cut_sequence = line[-1].sequence_number or 0
-        stays |= {s.snapshot_id for s in table.metadata.snapshots if (s.sequence_number or 0) <= cut_sequence}
+    stays |= _list_behind_cut(table.metadata.snapshots, line[-1]) if line else set()
     return frozenset(values.values()) - {value for number, value in values.items() if number in stays}
+
+
+def _list_behind_cut(snapshots: Sequence[Snapshot], oldest: Snapshot) -> set[int]:
+    """The snapshots from which the oldest one of a line may descend by others that have expired.
+
+    PyIceberg's expiry takes the name of the parent away too, as if the table had been replaced. One between must have
+    expired then: without a gap in the numbers there was none.
+    """
+    numbers = sorted(snapshot.sequence_number or 0 for snapshot in snapshots)
+    end, place = oldest.sequence_number or 0, bisect_left(numbers, oldest.sequence_number or 0)
+    return {
+        snapshot.snapshot_id
+        for snapshot in snapshots
+        if (number := snapshot.sequence_number or 0) <= end
+        and (oldest.parent_snapshot_id is not None or place - bisect_right(numbers, number) < end - number - 1)
+    }
 
 
 def list_backfill_branches(table: Table, pipeline: str, backfill: str) -> list[str]:

@@ -180,13 +180,19 @@ def build_fork(parent: int, summary: dict[str, str]) -> Snapshot:
     return build_snapshot(COUNT + 1, summary).model_copy(update={"parent_snapshot_id": parent})
 
 
+ORPHAN = build_snapshot(100).model_copy(update={"parent_snapshot_id": None})  # PyIceberg forgets what has expired
 TWO = build_snapshots(at_1990={"told": "a"}, at_1980={"told": "b"})
 LEFT: dict[str, tuple[list[Snapshot], dict[str, int], str, set[str]]] = {
     "on main": (TWO, {}, "main", set()),
     "behind main": (TWO, {"main": 1985}, "main", {"a"}),
     "on main and off it": ([*TWO, build_fork(1970, {"told": "a"})], {"main": COUNT}, "main", set()),
     "of a named branch": (TWO, {"audited": 1985}, "audited", {"a"}),
-    "older than what expiry left": ([build_snapshot(50, {"told": "a"}), *TWO[99:]], {"kept": 50}, "main", set()),
+    "older than what expiry left": (
+        [build_snapshot(50, {"told": "a"}), *build_snapshots()[99:]],
+        {"kept": 50},
+        "main",
+        set(),
+    ),
     "newer than where expiry cut": (
         [*build_snapshots()[99:], build_fork(120, {"told": "a"})],
         {"main": COUNT},
@@ -194,6 +200,24 @@ LEFT: dict[str, tuple[list[Snapshot], dict[str, int], str, set[str]]] = {
         {"a"},
     ),
     "picked": ([*TWO, build_fork(1985, {"source-snapshot-id": "1990"})], {}, "main", set()),
+    "older than what PyIceberg's expiry left": (
+        [build_snapshot(50, {"told": "a"}), ORPHAN, *build_snapshots()[100:]],
+        {"kept": 50},
+        "main",
+        set(),
+    ),
+    "of a table that was replaced": (
+        [*TWO, build_snapshot(COUNT + 1).model_copy(update={"parent_snapshot_id": None})],
+        {},
+        "main",
+        {"a", "b"},
+    ),
+    "newer than where PyIceberg's expiry cut": (
+        [ORPHAN, *build_snapshots()[100:], build_fork(120, {"told": "a"})],
+        {"main": COUNT},
+        "main",
+        {"a"},
+    ),
 }
 
 
