@@ -4,15 +4,16 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
-from pyarrow.fs import FileSelector, FileType
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertTableUUID, RemovePropertiesUpdate, SetPropertiesUpdate
+from pyiceberg.utils.concurrent import ExecutorFactory
 
+from tidegate.adapters.iceberg.stores.folders import list_files_below, list_folders, remove_empty_folders
 from tidegate.adapters.iceberg.stores.ownership import check_removable
 from tidegate.adapters.iceberg.table import commit
 from tidegate.adapters.iceberg.table.data_files import list_snapshot_files, remove_file
@@ -121,17 +122,18 @@ def mark_applied(table: Table, number: int) -> None:
 
 
 def drop_table(table: Table) -> None:
-    """Drop a table that is ours alone, and everything below its location."""
+    """Drop a table that is ours alone, and everything that lies below its location before it is dropped.
+
+    Another run may make the table anew behind the drop, in the same place: the files of that one stay.
+    """
     check_removable(table, ("intermediate",))
+    files = list_files_below(table, table.location())
     try:
         table.catalog.drop_table(table.name())
     except NoSuchTableError:
         return
-    if isinstance(table.io, PyArrowFileIO):
-        scheme, netloc, path = PyArrowFileIO.parse_location(table.location())
-        files = table.io.fs_by_scheme(scheme, netloc)
-        if files.get_file_info(path).type == FileType.Directory:
-            files.delete_dir(path)
+    list(ExecutorFactory.get_or_create().map(partial(remove_file, table), files))
+    remove_empty_folders(table, list_folders(files, table.location()))
 
 
 def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:
@@ -197,7 +199,7 @@ def remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
     for location in doomed:
         remove_file(fresh, location)
         hit_failpoint("clean_up.removed")
-    _remove_empty_folders(fresh, {location.rpartition("/")[0] for location in doomed if "/batch_number=" in location})
+    remove_empty_folders(fresh, {location.rpartition("/")[0] for location in doomed if "/batch_number=" in location})
     batches = {batch for snapshot in old if (batch := parse_batch(snapshot)) is not None}
     return {"batches": len(batches), "snapshots": len(old), "files": len(doomed)}
 
@@ -238,32 +240,8 @@ def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:
 
 def _find_stray_files(table: Table, up_to_batch: int, live_files: set[str]) -> set[str]:
     """Files in the folders of published batches that no snapshot refers to."""
-    if not isinstance(table.io, PyArrowFileIO):
-        return set()
-    location = f"{table.location()}/data"
-    scheme, netloc, path = PyArrowFileIO.parse_location(location)
-    listing = table.io.fs_by_scheme(scheme, netloc).get_file_info(
-        FileSelector(path, recursive=True, allow_not_found=True)
-    )
-    prefix = location.removesuffix(path)
-    strays = {prefix + info.path for info in listing if info.is_file and _parse_batch_folder(info.path) <= up_to_batch}
-    return strays - live_files
-
-
-def _remove_empty_folders(table: Table, folders: set[str]) -> None:
-    """Delete the folders that a clean-up has emptied, as nobody lists or reads them again.
-
-    In an object store there are none, but Arrow puts an empty object in a folder's place when it deletes a file there.
-    """
-    if not isinstance(table.io, PyArrowFileIO):
-        return
-    for folder in folders:
-        scheme, netloc, path = PyArrowFileIO.parse_location(folder)
-        files = table.io.fs_by_scheme(scheme, netloc)
-        listing = files.get_file_info(FileSelector(path, recursive=True, allow_not_found=True))
-        if not any(info.is_file for info in listing):
-            with suppress(FileNotFoundError):
-                files.delete_dir(path)
+    files = list_files_below(table, f"{table.location()}/data")
+    return {location for location in files if _parse_batch_folder(location) <= up_to_batch} - live_files
 
 
 def _parse_batch_folder(path: str) -> float:

@@ -168,8 +168,8 @@ def _find_tagged_snapshots(table: Table, lineage: Lineage) -> _Tagged:
     for name, ref in refs.items():
         is_tag = ref.snapshot_ref_type == TAG_TYPE
         if is_tag == resource_names.is_ours(name):
-            line = list(lineage.iterate_ancestors(lineage.get_snapshot(ref.snapshot_id)))
-            (tag_lines if is_tag else branch_lines)[name] = line
+            head = lineage.get_snapshot(ref.snapshot_id)
+            (tag_lines if is_tag else branch_lines)[name] = list(lineage.iterate_ancestors(head))
     ids = {name: {snapshot.snapshot_id for snapshot in line} for name, line in branch_lines.items()}
     former_heads = {MAIN: {entry.snapshot_id for entry in table.metadata.snapshot_log}}
     depth, oldest, ages = 0, list[int](), list[int]()

@@ -10,7 +10,7 @@ from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import STAGED, TABLE, render_outcome
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tidegate.adapters.iceberg.ports.staging import MAX_COMMITS
-from tidegate.adapters.iceberg.stores import staging
+from tidegate.adapters.iceberg.stores import folders, staging
 from tidegate.adapters.iceberg.table import commit as iceberg_commit
 from tidegate.errors import CommitRefused, RetryLater
 from tidegate.model.ownership import Ownership, TableKind
@@ -61,9 +61,65 @@ def test_folder_that_somebody_writes_to_meanwhile_stays(kit: Kit, monkeypatch: p
     assert late.exists()
 
 
+class WritesBehindListing:
+    """A file system in which somebody writes a file right after its folder was listed as empty."""
+
+    def __init__(self, files: Any, late: Path, written: list[Path]) -> None:
+        self._files, self._late, self._written = files, late, written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._files, name)
+
+    def get_file_info(self, selector: Any) -> Any:
+        listed = self._files.get_file_info(selector)
+        if getattr(selector, "base_dir", "") == str(self._late.parent):
+            self._late.touch()
+            self._written.append(self._late)
+        return listed
+
+
+def test_folder_that_somebody_writes_to_right_behind_the_look_stays(kit: Kit) -> None:
+    """The number of a batch that failed is free again, so that the next attempt writes there."""
+    late = Path(kit.load(STAGED).location().removeprefix("file://")) / "data" / "batch_number=1" / "late.parquet"
+    table, written = kit.load(STAGED), list[Path]()
+    open_files = table.io.fs_by_scheme
+    table.io.fs_by_scheme = lambda *place: WritesBehindListing(open_files(*place), late, written)
+    for path in late.parent.iterdir():
+        path.unlink()
+    folders.remove_empty_folders(table, {f"file://{late.parent}"})
+    assert all(path.exists() for path in written)
+
+
+def test_table_that_another_run_makes_anew_during_a_drop_keeps_its_files(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog = kit.load(STAGED).catalog
+    drop, old_files = catalog.drop_table, set(kit.files_below(kit.load(STAGED).location()))
+
+    def drop_slowly(name: Any) -> None:
+        drop(name)
+        kit.stage(1, "anew", 2)
+        kit.stage(2, "anew2", 3)
+
+    monkeypatch.setattr(type(catalog), "drop_table", lambda _, name: drop_slowly(name))
+    kit.port.staging.drop(STAGED)
+    assert [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)] == [(1, "anew"), (2, "anew2")]
+    assert len(kit.read_rows(STAGED)) == 5
+    assert not old_files & set(kit.files_below(kit.load(STAGED).location()))
+
+
+def test_drop_leaves_no_file_and_no_folder(kit: Kit) -> None:
+    folder = Path(kit.load(STAGED).location().removeprefix("file://"))
+    (folder / "data" / "batch_number=7").mkdir()
+    (folder / "data" / "batch_number=7" / "of-a-killed-job.parquet").touch()
+    kit.port.staging.drop(STAGED)
+    assert not folder.exists()
+    assert folder.parent.is_dir()
+
+
 def test_files_that_no_arrow_reads_are_removed_without_their_folders(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another reader of files, as FsspecFileIO is, makes no folders."""
-    monkeypatch.setattr(staging, "PyArrowFileIO", type("Other", (PyArrowFileIO,), {}))
+    monkeypatch.setattr(folders, "PyArrowFileIO", type("Other", (PyArrowFileIO,), {}))
     kit.port.staging.clean_up(STAGED, 3)
     assert kit.bytes_on_disk is not None
     assert kit.bytes_on_disk(STAGED) == []
