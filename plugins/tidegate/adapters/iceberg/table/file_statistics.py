@@ -22,6 +22,7 @@ from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
 from tidegate.ports.context import TableFiles
+from tidegate.sql.spark import quote_name
 
 TARGET_BYTES = 512 * 1024 * 1024  # Iceberg's own default
 MANIFEST_BYTES = 8 * 1024 * 1024  # likewise
@@ -143,7 +144,7 @@ def _read_number(table: Table, name: str, default: int) -> int:
     except ValueError:
         raise GiveUp(
             f"table={format_name(table)} {name}={text}: not a whole number of bytes, and Spark writes no such table; "
-            f"correct it, e.g. ALTER TABLE {format_name(table)} SET TBLPROPERTIES ('{name}'='{default}')"
+            f"correct it, e.g. ALTER TABLE {quote_name(format_name(table))} SET TBLPROPERTIES ('{name}'='{default}')"
         ) from None
 
 
