@@ -46,12 +46,17 @@ def commit(table: Table, requirements: Iterable[TableRequirement], updates: Iter
 
     PyIceberg's own transactions repeat a refused commit on the moved main: right for data, wrong for a
     compare-and-swap. If the table was dropped meanwhile, a database reports a failed requirement, and a REST server a
-    missing table.
+    missing table. Changes that do not fit what another writer has made of it meanwhile are refused too: its snapshot on
+    another branch has taken the number of ours.
     """
     changes = tuple(updates)
     try:
         response = table.catalog.commit_table(table, tuple(requirements), changes)
     except (CommitFailedException, NoSuchTableError) as error:
+        raise CommitRefused(str(error)) from error
+    except ValueError as error:
+        if table.catalog.load_table(table.name()).metadata_location == table.metadata_location:
+            raise
         raise CommitRefused(str(error)) from error
     except CommitStateUnknownException as error:
         raise _build_unknown(table, "the catalog gave no answer", error) from error

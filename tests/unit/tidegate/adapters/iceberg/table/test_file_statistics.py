@@ -94,7 +94,9 @@ def test_size_that_is_no_number_is_told_with_the_way_out(kit: Kit, name: str) ->
     kit.append("main", [{"id": "x", "n": 0}], {})
     with kit.load(TABLE).transaction() as transaction:
         transaction.set_properties({name: "512MB"})
-    with pytest.raises(GiveUp, match=f"{name}=512MB: not a whole number of bytes.*ALTER TABLE `lake`.`shop`.`orders` SET"):
+    with pytest.raises(
+        GiveUp, match=f"{name}=512MB: not a whole number of bytes.*ALTER TABLE `lake`.`shop`.`orders` SET"
+    ):
         kit.port.tables.read_files(TABLE)
     with kit.load(TABLE).transaction() as transaction:
         transaction.set_properties({name: "1048576"})
