@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pyiceberg.table import Table
 
@@ -45,23 +46,61 @@ def find_leftovers(
     What cannot be read is left out, and second in the answer is why; a table that no pipeline can have written is left
     out as well.
     """
-    tables, failures = _load_tables(catalogs, catalog)
-    owners = {name: owner for name, table in tables.items() if (owner := _find_owner(name, table)) is not None}
+    tables, failures = _read_tables(catalogs, catalog)
+    owners = {name: table.owner for name, table in tables.items() if table.owner is not None}
     pipelines = {owner.pipeline for owner in owners.values() if owner.kind is TableKind.BATCHES}
     for name, table in tables.items():
-        properties = table.metadata.properties
-        if not properties.get(KIND_PROPERTY) and SHAPE_PROPERTY in properties and not _list_stagers(table):
+        if table.is_unclaimed:
             owners[name] = Ownership(
                 TableKind.INTERMEDIATE, _find_pipeline_in_name(name, tables, {*pipelines, *configured_pipelines})
             )
-    positions = {name for key, table in tables.items() if key not in owners for name in _list_publishers(table)}
+    positions = {name for key, table in tables.items() if key not in owners for name in table.publishers}
     orphaned_pipelines = (pipelines | positions) - set(configured_pipelines)
     return [_list_pipeline_commands(pipeline, tables, owners) for pipeline in sorted(orphaned_pipelines)], failures
 
 
-def _load_tables(catalogs: Catalogs, catalog: str) -> tuple[dict[str, Table], list[TidegateError]]:
+@dataclass(frozen=True)
+class _MarkedTable:
+    """What one table tells of pipelines; the rest of its metadata, which may take megabytes, is not kept.
+
+    - `owner`: whose it is; None for one that no pipeline made, or that several share.
+    - `is_unclaimed`: an intermediate table of version 0.1 without a batch, which only its name is known of.
+    - `properties`: the names of those that are the product's. `tagged`: the pipelines whose tag is on a snapshot of
+      theirs.
+    """
+
+    owner: Ownership | None
+    is_unclaimed: bool
+    properties: tuple[str, ...]
+    tagged: frozenset[str]
+
+    @classmethod
+    def from_table(cls, name: str, table: Table) -> "_MarkedTable":
+        """Of a table with this full name."""
+        properties = table.metadata.properties
+        is_staging = not properties.get(KIND_PROPERTY) and SHAPE_PROPERTY in properties
+        tags = (names.parse_tag_pipeline(ref) for ref in table.metadata.refs if names.is_ours(ref))
+        return cls(
+            owner=_find_owner(name, table),
+            is_unclaimed=is_staging and not _list_stagers(table),
+            properties=tuple(sorted(key for key in properties if key.startswith("tidegate."))),
+            tagged=frozenset(pipeline for pipeline in tags if _has_tag(table, pipeline)),
+        )
+
+    @property
+    def publishers(self) -> frozenset[str]:
+        """The pipelines whose position the table carries, or whose tag is on a snapshot that does."""
+        return self.tagged | {match[1] for name in self.properties if (match := POSITION_PATTERN.fullmatch(name))}
+
+    def list_properties(self, pipeline: str) -> list[str]:
+        """The properties that a pipeline has set on the table."""
+        prefix = names.name_pipeline_property(pipeline, "")
+        return [name for name in self.properties if name.startswith(prefix)]
+
+
+def _read_tables(catalogs: Catalogs, catalog: str) -> tuple[dict[str, _MarkedTable], list[TidegateError]]:
     """All tables of the catalog by their full names, sorted, and why others cannot be read."""
-    spaces, names, tables = list[str](), list[str](), dict[str, Table]()
+    spaces, names, tables = list[str](), list[str](), dict[str, _MarkedTable]()
     pending_namespaces, failures = [tuple[str, ...]()], list[TidegateError]()
     while pending_namespaces:
         above = pending_namespaces.pop()
@@ -75,7 +114,7 @@ def _load_tables(catalogs: Catalogs, catalog: str) -> tuple[dict[str, Table], li
     for name in sorted(names):
         with _keep_apart(catalogs, name, failures):
             if (table := catalogs.table(name)) is not None:
-                tables[name] = table
+                tables[name] = _MarkedTable.from_table(name, table)
     return tables, failures
 
 
@@ -116,13 +155,6 @@ def _list_stagers(table: Table) -> set[str]:
     return {pipeline for s in table.metadata.snapshots if (pipeline := read_summary(s).get(PIPELINE))}
 
 
-def _list_publishers(table: Table) -> set[str]:
-    """The pipelines whose position a table carries, or whose tag is on a snapshot that does."""
-    by_position = {match[1] for name in table.metadata.properties if (match := POSITION_PATTERN.fullmatch(name))}
-    tagged = {names.parse_tag_pipeline(ref) for ref in table.metadata.refs if names.is_ours(ref)}
-    return by_position | {pipeline for pipeline in tagged if _has_tag(table, pipeline)}
-
-
 def _has_tag(table: Table, pipeline: str) -> bool:
     """Whether the pipeline's own tag is there, and no other that is called like it."""
     head = read_ref_head(table, names.name_tag(pipeline))
@@ -144,16 +176,12 @@ def _is_recognised(name: str, owner: Ownership, table: Table) -> bool:
 
 
 def _list_pipeline_commands(
-    pipeline: str, tables: Mapping[str, Table], owners: Mapping[str, Ownership]
+    pipeline: str, tables: Mapping[str, _MarkedTable], owners: Mapping[str, Ownership]
 ) -> PipelineLeftovers:
     own_tables = sorted(name for name, owner in owners.items() if owner.pipeline == pipeline)
-    marks = {
-        name: _list_pipeline_properties(table, pipeline)
-        for name, table in sorted(tables.items())
-        if name not in own_tables
-    }
+    marks = {name: table.list_properties(pipeline) for name, table in sorted(tables.items()) if name not in own_tables}
     marked_tables = {
-        name: properties for name, properties in marks.items() if properties or _has_tag(tables[name], pipeline)
+        name: properties for name, properties in marks.items() if properties or pipeline in tables[name].tagged
     }
     return PipelineLeftovers(
         pipeline=pipeline,
@@ -167,12 +195,6 @@ def _list_pipeline_commands(
         ]
         + [f"kafka-consumer-groups.sh --delete --group tidegate-{pipeline}"],
     )
-
-
-def _list_pipeline_properties(table: Table, pipeline: str) -> list[str]:
-    """The properties that a pipeline has set on a table."""
-    prefix = names.name_pipeline_property(pipeline, "")
-    return sorted(name for name in table.metadata.properties if name.startswith(prefix))
 
 
 def _render_unmark(name: str, marks: list[str], pipeline: str) -> Iterator[str]:

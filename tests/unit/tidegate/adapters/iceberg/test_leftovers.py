@@ -1,10 +1,12 @@
 """What the janitor finds of pipelines whose file is gone, in a real catalog; and what it leaves alone."""
 
 from pathlib import Path
+from weakref import ref
 
 import pytest
 from pyiceberg.exceptions import BadRequestError
 from pyiceberg.schema import Schema
+from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
 from tidegate.adapters.iceberg.leftovers import find_leftovers
 from tidegate.adapters.iceberg.stores import batch_history
@@ -51,6 +53,23 @@ def catalogs(tmp_path: Path) -> Catalogs:
 
 def list_dropped_tables(leftovers: PipelineLeftovers) -> list[str]:
     return [word for word in leftovers.remove if word.startswith("DROP TABLE")]
+
+
+def test_tables_are_looked_at_one_after_the_other_and_not_kept(
+    catalogs: Catalogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metadata of a table that is flushed each minute takes some fifty megabytes, and a catalog has hundreds."""
+    read, read_tables, counts = catalogs.table, list[ref[Table]](), list[int]()
+
+    def read_counted(name: str) -> Table | None:
+        table = read(name)
+        read_tables.append(ref(table))
+        counts.append(sum(reference() is not None for reference in read_tables))
+        return table
+
+    monkeypatch.setattr(catalogs, "table", read_counted)
+    _, failures = find_leftovers(catalogs, "lake", {"shop_copy"})
+    assert (failures, len(counts), max(counts)) == ([], 17, 2), "the next one, and the one before it"
 
 
 def test_tables_and_marks_of_a_pipeline_without_a_file_are_told(catalogs: Catalogs) -> None:
