@@ -1,6 +1,7 @@
 """The names that a pipeline gives to what it owns: intermediate table, control table, branches, tag."""
 
 import re
+import shlex
 from collections.abc import Iterable
 
 from tidegate.spec.pipeline import Pipeline
@@ -10,6 +11,11 @@ CREATED_BY_PROPERTY = "tidegate.created-by"  # of a destination that a pipeline 
 SLICE_PROPERTY = "tidegate.backfill-slice"  # of a snapshot that a backfill wrote: which slice of which backfill
 REPLAY_PROPERTY = "tidegate.replay"  # of a snapshot that a replay wrote: the staged attempt that it holds
 BACKFILL_PROPERTY = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for
+
+
+def quote_word(table: str) -> str:
+    """A table's name in a command that a message gives: one word to a shell, also with brackets in it."""
+    return shlex.quote(table)
 
 
 def name_intermediate_table(pipeline: Pipeline, table: Table) -> str:

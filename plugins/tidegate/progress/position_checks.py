@@ -16,7 +16,7 @@ from tidegate.model.offsets import (
     merge_offsets,
 )
 from tidegate.model.position import Position
-from tidegate.model.resource_names import name_positions_table
+from tidegate.model.resource_names import name_positions_table, quote_word
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.rolled_back_tables import describe_rollback
@@ -52,7 +52,7 @@ def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None)
 
 def name_moved(pipeline: Pipeline, table: Table) -> str:
     """The arguments of `rebase` that move this table alone: the other tables have positions of their own."""
-    return pipeline.name + (f" --table {table.name}" if pipeline.has_several else "")
+    return pipeline.name + (f" --table {quote_word(table.name)}" if pipeline.has_several else "")
 
 
 def check_not_overtaken(pipeline: Pipeline, table: Table, state: TableState | None, batch: int, ranges: Ranges) -> None:

@@ -15,7 +15,8 @@ def describe_rollback(pipeline: Pipeline, table: Table, state: TableState, move_
 
     Without a tag nothing can be undone, and where rows were picked onto the branch no position can be gone back to.
     """
-    table_words, recorded = f"{pipeline.name} --table {table.name}", _format_position(state.recorded_position)
+    table_words = f"{pipeline.name} --table {resource_names.quote_word(table.name)}"
+    recorded = _format_position(state.recorded_position)
     keep, rebase = f"tidegate answer-rollback {table_words} --keep", f"tidegate rebase {move_words} --to earliest"
     if state.is_untagged:
         return _describe_lost_tag(pipeline, table, state, move_words)
@@ -50,7 +51,8 @@ def describe_rollback(pipeline: Pipeline, table: Table, state: TableState, move_
 
 def _describe_lost_tag(pipeline: Pipeline, table: Table, state: TableState, move_words: str) -> str:
     """Somebody dropped the tag. If the branch carries the recorded position, no published row is missing."""
-    table_words, recorded, carried = f"{pipeline.name} --table {table.name}", state.recorded_position, state.position
+    table_words = f"{pipeline.name} --table {resource_names.quote_word(table.name)}"
+    recorded, carried = state.recorded_position, state.position
     keep = f"tidegate answer-rollback {table_words} --keep"
     place = (
         f"pipeline={pipeline.name} table={table.name}: the tag {resource_names.name_tag(pipeline.name)} of its last "
@@ -102,12 +104,21 @@ def list_rolled_back_tables(ports: Ports, name: str | None) -> list[tuple[Table,
 def refuse_rolled_back(ports: Ports, name: str, state: TableState | None) -> None:
     """`GiveUp` for a table that was rolled back: a note beside its recorded position would silently answer that."""
     if state is not None and state.is_rolled_back:
-        table_words = f"{ports.pipeline.name} --table {name}"
+        table_words = f"{ports.pipeline.name} --table {resource_names.quote_word(name)}"
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={name}: it was rolled back, and nothing was changed; answer that "
             f"first with: tidegate undo-rollback {table_words}; or: tidegate answer-rollback {table_words} --rewind "
             "(or --keep)"
         )
+
+
+def build_unanswered_error(pipeline: Pipeline, table: Table) -> GiveUp:
+    """For a table whose rollback the pipeline file answers, and that no flush has published into since."""
+    words = f"{pipeline.name} --table {resource_names.quote_word(table.name)} --{pipeline.on_rollback}"
+    return GiveUp(
+        f"pipeline={pipeline.name} table={table.name}: the table was rolled back and no flush has answered that yet; "
+        f"flush first, or: tidegate answer-rollback {words}"
+    )
 
 
 def check_not_rolled_back(ports: Ports, name: str, state: TableState) -> None:

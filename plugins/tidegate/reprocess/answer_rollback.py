@@ -6,6 +6,7 @@ from typing import Literal
 from tidegate.errors import GiveUp
 from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
+from tidegate.model.resource_names import quote_word
 from tidegate.ports.context import Ports, TableState
 from tidegate.progress.position_checks import check_log, name_moved
 from tidegate.progress.rolled_back_tables import list_rolled_back_tables
@@ -39,8 +40,8 @@ def _propose_rewind(ports: Ports, table: Table, state: TableState) -> ProposedAn
         pipeline = ports.pipeline.name
         raise GiveUp(
             f"pipeline={pipeline} table={table.name}: no snapshot of {table.branch} has a position to rewind to; go "
-            f"on after the recorded one with: tidegate answer-rollback {pipeline} --table {table.name} --keep, or say "
-            f"where to read from with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
+            f"on after the recorded one with: tidegate answer-rollback {pipeline} --table {quote_word(table.name)} "
+            f"--keep, or say where to read from with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
         )
     check_log(ports.pipeline, table, state.position, filter_table_log(read_log(ports), table), rewound=True)
     after = replace(state.position, batch=max(state.highest_batch, find_highest_staged(ports, table)))

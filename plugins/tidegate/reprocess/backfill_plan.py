@@ -13,6 +13,7 @@ from tidegate.model.position import Position
 from tidegate.planning.written_offsets import parse_written_ranges
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.position_checks import check_read_log, resolve_position
+from tidegate.progress.rolled_back_tables import build_unanswered_error
 from tidegate.progress.topic_log import filter_table_log, list_ignored_topics, read_log
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table, TableMode
@@ -245,8 +246,7 @@ def require_position(ports: Ports, table: Table, state: TableState | None) -> Po
     if state is None or position is None:
         raise GiveUp(f"{place}: the table has no position yet, so nothing can be applied again; flush first")
     if state.is_rolled_back:  # a flush without new records answers nothing
-        way = f"tidegate answer-rollback {ports.pipeline.name} --table {table.name} --{ports.pipeline.on_rollback}"
-        raise GiveUp(f"{place}: the table was rolled back and no flush has answered that yet; flush first, or: {way}")
+        raise build_unanswered_error(ports.pipeline, table)
     return position
 
 

@@ -69,7 +69,8 @@ def _propose_undo(ports: Ports, table: Table) -> ProposedUndo:
 def _name_other_ways(ports: Ports, table: Table) -> str:
     pipeline = ports.pipeline.name
     return (
-        f"go on after the recorded position with: tidegate answer-rollback {pipeline} --table {table.name} --keep; "
+        f"go on after the recorded position with: tidegate answer-rollback {pipeline} "
+        f"--table {resource_names.quote_word(table.name)} --keep; "
         f"or fill the table again with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
     )
 
@@ -103,7 +104,7 @@ def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
             f"{_describe_table(ports, undo.table)}: others wrote to {undo.table.branch} after the rollback, and "
             f"undoing it would lose snapshots={numbers} with {rows}; "
             f"nothing was changed; if they may be lost: tidegate undo-rollback {ports.pipeline.name} "
-            f"--table {undo.table.name} --discard-foreign"
+            f"--table {resource_names.quote_word(undo.table.name)} --discard-foreign"
         )
 
 

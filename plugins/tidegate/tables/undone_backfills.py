@@ -82,4 +82,9 @@ def _build_command(pipeline: str, request: str | None) -> str:
         range_words = f"--from {begin} --to {end}"
     else:
         range_words = f"--range '{json.dumps(words)}'"
-    return " ".join([f"tidegate backfill {pipeline} {range_words}", *(f"--table {table}" for table in tables)])
+    return " ".join(
+        [
+            f"tidegate backfill {pipeline} {range_words}",
+            *(f"--table {resource_names.quote_word(table)}" for table in tables),
+        ]
+    )

@@ -1,5 +1,7 @@
 """Every reason not to read on from a position: each says what happened, with which values, and the way out."""
 
+import re
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -9,6 +11,7 @@ from tidegate.model.position import Position
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, TableState
 from tidegate.progress.position_checks import check_log, resolve_next_start, resolve_position
+from tidegate.progress.rolled_back_tables import build_unanswered_error
 
 TABLE = build_table()
 PIPELINE = build_pipeline(TABLE)
@@ -197,6 +200,25 @@ def test_append_has_no_order_of_keys_to_lose_to_growth() -> None:
 def test_new_topic_under_a_pattern_starts_at_its_begin_and_is_no_growth() -> None:
     log = Log("c1", {}, {"orders": {0: 0}, "orders2": {0: 4}}, {"orders": {0: 50}, "orders2": {0: 9}})
     assert resolve_next_start(PIPELINE, TABLE, OLD, log) == {"orders": {0: 10}, "orders2": {0: 4}}
+
+
+def split_as_shell(command: str) -> list[str]:
+    words = shlex.shlex(command, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    return list(words)
+
+
+def test_table_whose_name_a_shell_would_take_apart_is_one_word_of_the_commands() -> None:
+    table = build_table("lake.shop.orders(eu)&b")
+    pipeline = build_pipeline(table, build_table("lake.shop.other"))
+    known, unknown = (build_state(position, rolled_back=True) for position in (OLD, None))
+    for state in (known, unknown, replace(unknown, is_untraceable=True), replace(known, is_untagged=True)):
+        with pytest.raises(PositionLost) as error_info:
+            resolve_position(pipeline, table, state)
+        commands = re.findall(r"tidegate [a-z-]+ shop .*?(?=;|$| \()", str(error_info.value))
+        assert len(commands) >= 2
+        assert all(split_as_shell(command)[3:5] == ["--table", table.name] for command in commands)
+    assert f"--table '{table.name}'" in str(build_unanswered_error(pipeline, table))
 
 
 def test_rollback_that_cannot_be_told_apart_from_expiry_says_so() -> None:
