@@ -1,5 +1,6 @@
 """Tables with history: one row for each version of a key, and the memory of changes from which rows are laid out."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from tidegate.errors import GiveUp
@@ -154,11 +155,12 @@ def refuse_truncates(pipeline: Pipeline, feature: str) -> None:
         )
 
 
-def refuse_history(pipeline: Pipeline, feature: str) -> None:
-    """`GiveUp` for what leaves records out by their key: a table with history needs all of them."""
-    table = next((table for table in pipeline.entries if table.history is not None), None)
+def refuse_history(pipeline: Pipeline, tables: Iterable[Table], feature: str) -> None:
+    """`GiveUp` for what leaves records out by their key, if one of `tables` has history: it needs all of them."""
+    table = next((table for table in tables if table.history is not None), None)
     if table is not None:
         raise GiveUp(
-            f"pipeline={pipeline.name} table={table.name}: {feature} does not know tables with history; read the "
-            "records again with rebase: they find their place among the rows, and what is there already stays as it is"
+            f"pipeline={pipeline.name} table={table.name}: {feature} does not know tables with history; name "
+            "other tables, or read the records again with rebase: they find their place among the rows, and what is "
+            "there already stays as it is"
         )

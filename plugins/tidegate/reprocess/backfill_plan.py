@@ -116,11 +116,11 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
     """
     pipeline = ports.pipeline
     refuse_template(pipeline, "backfill")
-    refuse_history(pipeline, "backfill")
     refuse_truncates(pipeline, "backfill")
     states = {t.name: ports.tables.read_state(t.name, pipeline.name) for t in pipeline.tables}
     log = read_log(ports)  # after the tables: a flush between the two must not put a position beyond the log's end
     tables = _choose_tables(ports, request, log)
+    refuse_history(pipeline, tables, "backfill")
     positions = {table.name: _require_backfillable(ports, table, states[table.name], log) for table in tables}
     backfill = _find_open_backfill(ports, request, tables, log)
     if backfill is None:

@@ -59,7 +59,9 @@ def replay_dead_letters(
     4. Mark what was read; what is still bad stays, with today's reason.
     """
     refuse_template(ports.pipeline, "replay")
-    refuse_history(ports.pipeline, "replay")
+    refuse_history(
+        ports.pipeline, (t for t in ports.pipeline.tables if letter_filter.table in (None, t.name)), "replay"
+    )
     refuse_truncates(ports.pipeline, "replay")
     for warning in find_distant_letters(ports):
         log.warning(warning)

@@ -14,9 +14,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, IncompatibleSchema, NothingToDo, RetryLater
+from tidegate.merge.letter_filter import LetterFilter
 from tidegate.merge.scd2_statements import list_change_columns
 from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.reprocess import rebase
+from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.schema.column import Column
@@ -26,7 +28,7 @@ from tidegate.spec.scd2 import History
 from tidegate.steps.flush import flush
 from tidegate.tables.columns import list_destination_columns
 
-NAME = "lake.shop.orders"
+NAME, PLAIN = "lake.shop.orders", "lake.shop.plain"
 COLUMNS = (Column("id", "INT"), Column("v", "STRING"), Column("at", "TIMESTAMP"), Column("sub", "INT"))
 CHANGES = st.tuples(
     st.just("change"),
@@ -224,6 +226,22 @@ def test_backfill_and_replay_point_to_rebase() -> None:
         propose_backfill(ports, parse_request(json.dumps({"orders": {"0": [0, 1]}}), None, None))
     with pytest.raises(GiveUp, match="replay does not know tables with history"):
         replay_dead_letters(ports)
+
+
+def test_table_beside_one_with_history_is_backfilled_and_replayed_by_itself() -> None:
+    runner = Runner(build_pipeline(*build_history_pipeline(timed=False).tables, build_table(PLAIN, columns=COLUMNS)))
+    for key in (1, 2):
+        runner.change(key, "upsert", (key, 0), 0, "a")
+    runner.flush()
+    world, ranges = runner.world, json.dumps({"orders": {"0": [0, 2]}})
+    before, ports = world.read_rows(PLAIN), world.build_ports(runner.pipeline)
+    world.destination.add_snapshot(PLAIN, "main", (), {})  # somebody deletes all rows
+    with pytest.raises(GiveUp, match=f"table={NAME}: backfill does not know tables with history"):
+        propose_backfill(ports, parse_request(ranges, None, None))
+    apply_backfill(ports, propose_backfill(ports, parse_request(ranges, None, None, (PLAIN,))).backfill, print)
+    assert len(before) == 2
+    assert world.read_rows(PLAIN) == before
+    assert replay_dead_letters(ports, LetterFilter(table=PLAIN)) == []
 
 
 @pytest.mark.parametrize(("table", "message"), [
