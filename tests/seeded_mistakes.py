@@ -31,7 +31,7 @@ MISTAKES = {
     "yaml-broken": Mistake("files.pipelines", ERROR, "one.yaml:", ""),
     "two-owners": Mistake("files.pipelines", ERROR, "pipeline one needs lake.shop.one_one_tmp too", "rename"),
     "shared-group": Mistake(
-        "files.pipelines", ERROR, "source.group=g: pipeline one commits topics=t.one to it too", "a group of its own"
+        "files.pipelines", WARNING, "pipelines=one, two: both commit topics=t.one to group=g", "source.group of its own"
     ),
     "catalog-variable-unset": Mistake("files.catalogs", ERROR, "${NOWHERE_SET} is not set", "export it"),
     "catalog-type-unknown": Mistake("files.catalogs", ERROR, "lake.type=icebreg", ""),

@@ -16,7 +16,6 @@ from tidegate.config.checks.sequence import check_sequences
 from tidegate.config.checks.source import check_source
 from tidegate.config.checks.tables import check_tables
 from tidegate.config.checks.unsupported import refuse_unsupported
-from tidegate.config.consumer_groups import refuse_shared_groups
 from tidegate.config.defaults_file import apply_defaults, read_defaults
 from tidegate.config.fleets import refuse_fleets_of_several_catalogs
 from tidegate.config.models.pipeline import PipelineModel, build_json_schema
@@ -104,7 +103,7 @@ def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str
         shared = fault
     files = [file for file in list_written_files(include / "pipelines") if only in (None, file.stem)]
     load_results = _refuse_shared_tables(include, [(file.stem, _load_or_problem(file, shared)) for file in files])
-    return refuse_shared_groups(include, refuse_fleets_of_several_catalogs(include, load_results))
+    return refuse_fleets_of_several_catalogs(include, load_results)
 
 
 def list_unread_warnings(include: Path) -> tuple[str, ...]:
@@ -128,8 +127,7 @@ def _load_or_problem(path: Path, shared: SharedFiles | ConfigurationError) -> Pi
 
 
 def check_tables_of_others(include: Path, name: str) -> None:
-    """ConfigurationError where a pipeline needs what a pipeline before it has: a table for another purpose, or the
-    offsets of a consumer group."""
+    """ConfigurationError where a pipeline needs a table that a pipeline before it has for another purpose."""
     pipeline = dict(load_all_pipelines(include)).get(name)
     if isinstance(pipeline, ConfigurationError):
         raise pipeline

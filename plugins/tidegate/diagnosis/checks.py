@@ -19,7 +19,11 @@ CHECKS = (
         "set TIDEGATE_INCLUDE to a folder with catalogs.yaml and pipelines/",
     ),
     Check("files.catalogs", "`catalogs.yaml`, as `validate` reads it", "correct catalogs.yaml"),
-    Check("files.pipelines", "every pipeline file, as `validate` reads it", "correct the pipeline file"),
+    Check(
+        "files.pipelines",
+        "every pipeline file, as `validate` reads it, and that no two commit one topic to one group",
+        "correct the pipeline file",
+    ),
     Check("files.publications", "every publication file, as `validate` reads it", "correct the publication file"),
     Check(
         "files.secrets",

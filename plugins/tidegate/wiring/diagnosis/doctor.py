@@ -13,6 +13,7 @@ from tidegate.diagnosis.report import order_findings
 from tidegate.wiring.diagnosis.airflow import has_airflow, list_airflow_probes
 from tidegate.wiring.diagnosis.files import (
     check_connections,
+    check_consumer_groups,
     check_folder,
     read_files,
     scan_for_secrets,
@@ -56,6 +57,7 @@ def diagnose(
     if all(finding.severity is not Severity.ERROR for finding in findings):
         subjects = Subjects(include, build_masking_resolve(resolve, mask), mask)
         findings += read_files(subjects, names)
+        findings += check_consumer_groups(subjects)
         findings += scan_for_secrets(include, findings)
         findings += check_connections(subjects, has_airflow())
         findings += check_spark_conf(subjects)

@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 from tidegate.config.catalogs_file import list_catalog_problems, read_catalogs
@@ -16,6 +17,7 @@ from tidegate.model.offsets import format_names
 from tidegate.redaction import has_secret, is_secret_name
 from tidegate.settings import NAMED_FOLDERS, format_path, walk_files
 from tidegate.spec.catalog import Catalog
+from tidegate.spec.source import Source
 from tidegate.wiring.diagnosis.subjects import Subjects
 
 PYTHONS = ((3, 11), (3, 13))
@@ -114,6 +116,31 @@ def _to_finding(check: str, problem: str) -> Finding:
 def _split(problem: str) -> tuple[str, str]:
     cause, _, advice = " ".join(problem.split()).partition("; ")
     return cause, advice
+
+
+def check_consumer_groups(subjects: Subjects) -> Iterator[Finding]:
+    """Two pipelines that commit the same topics to one consumer group: a table that begins at its offsets may begin
+    at those of the other pipeline, behind records that it has not read."""
+    for (name, pipeline), (other_name, other) in combinations(sorted(subjects.pipelines.items()), 2):
+        source, other_source = pipeline.source, other.source
+        if source.group != other_source.group or source.kafka != other_source.kafka:
+            continue
+        if topics := _list_common_topics(source, other_source):
+            cause = (
+                f"pipelines={name}, {other_name}: both commit topics={format_names(topics)} to group={source.group}, "
+                "and each overwrites the other's offsets"
+            )
+            finding = make_warning("files.pipelines", cause, "give each pipeline a source.group of its own")
+            yield replace(finding, used_by=(name, other_name))
+
+
+def _list_common_topics(source: Source, other: Source) -> list[str]:
+    """Topics, or a pattern, that both read; topics that two different patterns match are not known here."""
+    common = set(source.topics) & set(other.topics)
+    for names, pattern in ((source.topics, other.topic_pattern), (other.topics, source.topic_pattern)):
+        common |= {topic for topic in names if pattern is not None and re.fullmatch(pattern, topic)}
+    same_pattern = source.topic_pattern is not None and source.topic_pattern == other.topic_pattern
+    return sorted(common | ({str(source.topic_pattern)} if same_pattern else set()))
 
 
 def scan_for_secrets(include: Path, reported_findings: list[Finding]) -> Iterator[Finding]:

@@ -249,37 +249,6 @@ def test_two_pipelines_that_would_share_an_intermediate_table(include: Path) -> 
     assert "pipeline b_x needs lake.s.t_b_x_tmp too" in str(pipelines_by_name["x"])
 
 
-@pytest.mark.parametrize(("first", "second", "topics"), [
-    ("topics: [t, u], group: g", "topics: [v, u, t], group: g", "t, u"),
-    ("topics: [t, u], group: tidegate-y", "topics: [t]", "t"),
-    ("topics: [t]", "topics: [t, u], group: tidegate-x", "t"),
-    ("topics: [t, u], group: g", "topic_pattern: '[u-w]', group: g", "u"),
-    ("topic_pattern: 't.*', group: g", "topic_pattern: 't.*', group: g", "t.*"),
-    ("topics: [t, u], group: g", "topics: [v], group: g", ""),
-    ("topics: [t, u], group: g", "topics: [t], group: h", ""),
-    ("topics: [t, u], group: g, kafka: other", "topics: [t], group: g", ""),
-    ("topics: [t], group: g, kafka: {bootstrap.servers: 'b:1', client.id: x}",
-     "topics: [t], group: g, kafka: {client.id: x, bootstrap.servers: 'b:1'}", "t"),
-])  # fmt: skip
-def test_topic_is_committed_to_a_group_by_one_pipeline(include: Path, first: str, second: str, topics: str) -> None:
-    """Each of two would overwrite the other's offsets; a third one, beside them, is nobody's."""
-    for name, source in (("x", first), ("y", second), ("z", "topics: [t, u, v]")):
-        text = f"source: {{{source}}}\ntables: [{{name: lake.s.{name}}}]"
-        (include / "pipelines" / f"{name}.yaml").write_text(text)
-    pipelines_by_name = dict(load_all_pipelines(include))
-    refused = {name: str(value) for name, value in pipelines_by_name.items() if not isinstance(value, Pipeline)}
-    assert {*refused} == ({"y"} if topics else set())
-    group = "tidegate-x" if "tidegate-x" in second else "tidegate-y" if "tidegate-y" in first else "g"
-    message = (
-        f"pipelines/y.yaml: source.group={group}: pipeline x commits topics={topics} to it too, and each would "
-        "overwrite the other's offsets; give each pipeline a group of its own"
-    )
-    assert {name: text[text.index("pipelines/") :] for name, text in refused.items()} == (
-        {"y": message} if topics else {}
-    )
-    check_tables_of_others(include, "x")
-
-
 def test_hours_of_a_table_are_told_by_one_of_its_pipelines(include: Path) -> None:
     """Two that look at the same moment would both tell an hour."""
     tables = "tables: [{{name: lake.s.{own}}}, {{name: lake.s.orders{more}}}]\ncomplete: {period}\n"
