@@ -8,7 +8,7 @@ from tidegate.adapters.port_errors import format_one_line
 from tidegate.adapters.server_probe import Server, explain_address, require_server
 from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
-from tidegate.redaction import mask_logins
+from tidegate.redaction import mask_addresses
 
 TIMEOUT_SECONDS = 20  # seconds; the client would wait for ever
 MAX_RETRIES = 2
@@ -130,7 +130,7 @@ def resolve_registry_settings(place: str, resolve: Resolve) -> dict[str, Any]:
     settings = _find_settings(place, resolve)
     for url in str(settings["url"]).split(","):
         if (problem := explain_address(url)) is not None:
-            raise ConfigurationError(f"registry={mask_logins(place)}: {problem}")
+            raise ConfigurationError(f"registry={mask_addresses(place)}: {problem}")
     return settings
 
 
