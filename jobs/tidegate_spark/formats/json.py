@@ -116,6 +116,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"CASE WHEN {delete} THEN NULL {render_header_cases('value', options)} {render_unreadable_cases('j', misfits)} "
         f"WHEN row IS NULL THEN '{OVERFLOW_REASON}' "
         f"{render_no_column_case('value_text', 'row', fields, columns)} "
+        f"{render_respelled_case('value_text', 'row', fields, is_named=True)} "
         f"ELSE {render_inner_reason('row', fields, 'the value')} END AS located_reason",
     )
     return _build_decoded_value(changes, fields, keys, render_key_reason(keys, "kv", "value_text"))

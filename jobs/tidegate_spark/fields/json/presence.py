@@ -1,5 +1,7 @@
 """Whether a JSON object has the fields that are looked for: none of them, or another spelling, is no row of NULLs."""
 
+import json
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.formats.registry import EVENT_FORMATS
@@ -46,35 +48,51 @@ def _render_format_hint() -> str:
     return f"CASE {' '.join(cases)} ELSE '' END"
 
 
-def render_is_respelled(text: str, struct: str, fields: Fields) -> str:
-    """A condition: a column has no value, and the object `text` has a field whose name differs in case (ID, id)."""
+def render_is_respelled(text: str, struct: str, fields: Fields, *, is_named: bool = False) -> str:
+    """A condition: a column has no value, and the object `text` has its field under a name in another case (ID, id).
+
+    `is_named`: only of a column whose own name stands somewhere else in the fields' text.
+    """
     if not fields.columns:
         return "false"
     absent = " OR ".join(
-        f"{fields.render_is_null(struct, c)} AND {_render_is_unnamed(fields.text, c)}" for c in fields.columns
+        f"{fields.render_is_null(struct, c)} AND {_render_is_not_null(fields.text, c)}"
+        f"{f' AND NOT {_render_is_unnamed(fields.text, c)}' if is_named else ''}"
+        for c in fields.columns
     )
     return f"({absent}) AND {_render_has_respelled(text, fields)}"
 
 
 def _render_is_unnamed(text: str, column: Column) -> str:
     """A condition: the column's name stands nowhere in the text."""
-    return f"NOT contains({text}, {render_literal(f'{chr(34)}{column.name}{chr(34)}')})"
+    return f"NOT contains({text}, {render_literal(json.dumps(column.name, ensure_ascii=False))})"
+
+
+def _render_is_not_null(text: str, column: Column) -> str:
+    """A condition: null stands nowhere in the text as the column's own, so a column that is NULL may have no field.
+
+    Most columns without a value are written so: their objects need not be taken apart.
+    """
+    name = json.dumps(column.name, ensure_ascii=False)
+    return " AND ".join(f"NOT contains({text}, {render_literal(f'{name}:{blank}null')})" for blank in ("", " "))
 
 
 def _render_has_respelled(text: str, fields: Fields) -> str:
+    """A condition: the object has a column's name in another case alone."""
     exact = ", ".join(render_literal(c.name) for c in fields.columns)
-    return (
-        f"coalesce(exists({render_keys(text)}, k -> {fields.render_is_column_name('k')} AND k NOT IN ({exact})), false)"
-    )
+    is_respelled = f"{fields.render_is_column_name('k')} AND k NOT IN ({exact})"
+    has_own_name = f"exists(b, o -> o IN ({exact}) AND lower(o) = lower(k))"
+    names = render_once(render_keys(text), f"exists(b, k -> {is_respelled} AND NOT {has_own_name})")
+    return f"coalesce({names}, false)"
 
 
-def render_respelled_case(text: str, struct: str, fields: Fields) -> str:
-    """`WHEN … THEN …` for an object inside of a record whose field names differ from column names only in case."""
+def render_respelled_case(text: str, struct: str, fields: Fields, *, is_named: bool = False) -> str:
+    """`WHEN … THEN …` for an object whose names differ from columns' only in case: see `render_is_respelled`."""
     reason = render_literal(
         "the value has field names that differ from column names only in upper and lower case; "
         "declare the columns as the records spell them"
     )
-    return f"WHEN {struct} IS NOT NULL AND {render_is_respelled(text, struct, fields)} THEN {reason}"
+    return f"WHEN {struct} IS NOT NULL AND {render_is_respelled(text, struct, fields, is_named=is_named)} THEN {reason}"
 
 
 def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], condition: str | None = None) -> DataFrame:
@@ -100,10 +118,9 @@ def render_takes_own_spelling(fields: Fields, known_fields: Fields, struct: str 
     Where the object was parsed already, a name is looked for only if its column is NULL there: a field that was found
     has its column's own spelling, and goes before another one.
     """
-    unnamed = " OR ".join(
-        f"{f'{fields.render_is_null(struct, c)} AND ' if struct else ''}{_render_is_unnamed(fields.text, c)}"
-        for c in fields.columns
-    )
+    if struct is not None:
+        return render_is_respelled(fields.text, struct, fields)
+    unnamed = " OR ".join(_render_is_unnamed(fields.text, c) for c in fields.columns)
     return f"({unnamed}) AND {_render_has_respelled(fields.text, known_fields)}"
 
 
