@@ -191,7 +191,7 @@ def render_change(table: StageTable) -> str:
     """What a record does to its row: see `get_tombstone_change`."""
     return (
         f"CASE WHEN value IS NULL THEN '{get_tombstone_change(table)}' {render_truncate_case(IS_TRUNCATE, table)} "
-        f"ELSE coalesce(event_op, '{UPSERT}') END"
+        f"ELSE coalesce(nullif(event_op, '{NO_CHANGE}'), '{UPSERT}') END"  # an op of that name is unknown, too
     )
 
 
