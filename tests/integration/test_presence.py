@@ -328,6 +328,20 @@ def render_event(struct: str, payload: str) -> bytes:
     return f'{{"schema": {{"fields": {fields}}}, "payload": {payload}}}'.encode()
 
 
+@pytest.mark.parametrize("units", ["seconds", {"day": "seconds"}])
+def test_number_is_a_date_in_days_in_change_events_alone_whatever_times_count(spark, units: Any) -> None:
+    columns = (Column("day", "DATE"), Column("at", "TIMESTAMP_NTZ"))
+    expected: dict[str, Any] = {"debezium-json": date(1970, 1, 2), "json": None, "maxwell-json": None}
+    rows = {
+        "debezium-json": b'{"op": "c", "after": {"day": 1}}',
+        "maxwell-json": b'{"type": "insert", "data": {"day": 1}}',
+    }
+    for word, day in expected.items():
+        stage = decoding.build_stage_table(ValueFormat(word, timestamp_unit=units), columns)
+        ((reason, row),) = decoding.decode_values(spark, stage, [rows.get(word, b'{"day": 1}')])
+        assert (row.day if day else reason) == (day or "the value field day is not a DATE without loss"), word
+
+
 def test_number_inside_of_a_struct_is_the_time_that_its_schema_names_else_the_files_unit(spark) -> None:
     """As in a column of its own: millis by the name in the schema, micros by the file, bad where neither says it."""
     columns = (Column("s", "STRUCT<at: TIMESTAMP_NTZ, day: DATE>"),)

@@ -22,12 +22,13 @@ from tidegate.schema.data_types import (
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
-from tidegate_spark.fields.decimals import render_lenient_number, render_variable_scale
+from tidegate_spark.fields.decimals import NUMBER_PATTERN, render_lenient_number, render_variable_scale
 from tidegate_spark.fields.encodings import render_variant_bytes
 from tidegate_spark.fields.json.as_written import render_is_changed, render_is_quoted
 from tidegate_spark.fields.zone_names import render_ends_without_name, render_existing_time, render_with_seconds
 
-GUARDED_TYPES = ("TINYINT", "SMALLINT", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
+SMALL_INTEGERS = ("TINYINT", "SMALLINT")
+GUARDED_TYPES = (*SMALL_INTEGERS, "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 MOMENTS = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 CHECKED_TYPES = ("STRING", "FLOAT", "DOUBLE")  # parsed as they are, and looked at afterwards
 INTEGER_PATTERN = "^[+-]?[0-9]+$"
@@ -41,7 +42,6 @@ SECONDS_TEXT_LENGTH = 20  # a text with more digits than that is longer
 FAR_POINT = "[eE][+-]?[0-9]{4,}"
 FIRST_DATE, LAST_DATES = "0001-01-01", {"DATE": "9999-12-31"}
 LAST_TIMESTAMP = "9999-12-31 23:59:59.999999"
-DAYS_UNIT = "days"  # the unit where whole numbers are days in a DATE, and no times
 # numbers that a double does not keep: more digits than 15 before an exponent, or more than a decimal has; or too small
 LONG_NUMBER_PATTERN = "[0-9.]{17,}[eE]|[0-9.]{39,}|[0-9.][eE]-[0-9]{3}"
 
@@ -57,7 +57,7 @@ def add_variants(data_type: DataType) -> DataType:
 
 
 def format_parsed_type(data_type: DataType) -> str:
-    """The DDL that a JSON parser is given: guarded leaves are STRING."""
+    """The DDL that a JSON parser is given: guarded leaves are STRING, or a larger integer."""
     match data_type:
         case Array(element):
             return f"ARRAY<{format_parsed_type(element)}>"
@@ -66,7 +66,7 @@ def format_parsed_type(data_type: DataType) -> str:
         case Struct(fields):
             return f"STRUCT<{', '.join(f'{quote(name)}: {format_parsed_type(t)}' for name, t in fields)}>"
         case Primitive(name):
-            guarded_type = "VARIANT" if _is_variant(data_type) else "STRING"
+            guarded_type = "VARIANT" if _is_variant(data_type) else "INT" if name in SMALL_INTEGERS else "STRING"
             return guarded_type if _is_guarded(data_type) else name
 
 
@@ -148,7 +148,7 @@ def _render_is_leaf_lossy(expr: str, leaf: Primitive, unit: str | None, text: st
         return f"({expr} IS NOT NULL AND ({render_is_changed(expr, leaf.name, text or '')}))"
     leaf_text = render_text(expr, leaf)
     problem = render_is_text_lossy(leaf_text, leaf, unit, value)
-    if unit and text and leaf.name in MOMENTS:
+    if text and (leaf.counts_days or (unit and leaf.name in MOMENTS)):
         problem += f" OR {leaf_text} RLIKE '{INTEGER_PATTERN}' AND {render_is_quoted(leaf_text, expr, text)}"
     if isinstance(leaf, VariantDecimal) and text:
         problem += f" OR schema_of_variant({expr}) = 'DOUBLE' AND {text} RLIKE {render_literal(LONG_NUMBER_PATTERN)}"
@@ -209,8 +209,8 @@ def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
     """A text as a guarded type; NULL where it is none."""
     cast = f"try_cast({text} AS {leaf.name})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
-        number, is_counted = f"try_cast({text} AS BIGINT)", unit and unit != DAYS_UNIT
-        whole = render_timestamp(number, unit, "TIMESTAMP", leaf.is_truncated) if unit and is_counted else "NULL"
+        number = f"try_cast({text} AS BIGINT)"
+        whole = render_timestamp(number, unit, "TIMESTAMP", leaf.is_truncated) if unit else "NULL"
         pattern = render_literal(TIMESTAMP_PATTERN % (ZONE_PATTERN if leaf.name == "TIMESTAMP" else UTC_PATTERN))
         # the usual spelling by its places, without a pattern: a date, a time of day with seconds, and a zone or none
         places = " AND ".join(f"substring({text}, {place}, 1) = ':'" for place in (14, 17))
@@ -224,7 +224,8 @@ def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
             f"WHEN {text} RLIKE {pattern} THEN {_render_within_years(time_sql, leaf.name, text)} END"
         )
     if leaf.name == "DATE":
-        days = _render_within_years(f"date_add(DATE'1970-01-01', try_cast({text} AS INT))", "DATE") if unit else "NULL"
+        number = f"date_add(DATE'1970-01-01', try_cast({text} AS INT))"
+        days = _render_within_years(number, "DATE") if leaf.counts_days else "NULL"
         day = _render_within_years(f"try_cast(rtrim('Z', {text}) AS DATE)", "DATE", text)
         is_day_count = f"{text} RLIKE '{INTEGER_PATTERN}' AND abs(try_cast({text} AS BIGINT)) < 4000000"
         # the usual spelling by its places, without a pattern
@@ -260,12 +261,10 @@ def render_is_text_lossy(text: str, leaf: Primitive, unit: str | None, conversio
     value = conversion or render_text_conversion(text, leaf, unit)
     if leaf.decimal:
         precision, scale = leaf.decimal
-        usual = (
-            render_literal(rf"^-?[0-9]{{1,{precision - scale}}}(?:\.[0-9]{{0,{scale}}})?$")
-            if precision > scale
-            else "'^$'"
-        )
-        return f"NOT {text} RLIKE {usual} AND (({value}) IS NULL OR {_render_decimal_places(text)} > {scale})"
+        is_number = f"{text} RLIKE {render_literal(NUMBER_PATTERN)}"  # Spark reads one with blanks around it, too
+        problem = f"NOT {is_number} OR ({value}) IS NULL OR {_render_decimal_places(text)} > {scale}"
+        usual = render_literal(rf"^-?[0-9]{{1,{precision - scale}}}(?:\.[0-9]{{0,{scale}}})?\z")
+        return f"NOT {text} RLIKE {usual} AND ({problem})" if precision > scale else f"({problem})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
         finer = f" OR length({text}) > {SECONDS_TEXT_LENGTH} AND {text} RLIKE '{NANOS_PATTERN}'"
         return f"({value}) IS NULL{'' if leaf.is_truncated else finer}"

@@ -6,14 +6,14 @@ Every function returns SQL text over `text`, a STRING expression; NULL stays NUL
 from dataclasses import replace
 
 from tidegate.schema.data_types import Primitive, parse_type
+from tidegate.sql.spark import render_literal
 
-from tidegate_spark.fields.decimals import render_is_rounded
+from tidegate_spark.fields.decimals import INTEGER_PATTERN, NUMBER_PATTERN, render_is_rounded
 from tidegate_spark.fields.encodings import BASE64, render_bytes
 from tidegate_spark.fields.lossless import render_is_text_lossy, render_text_conversion
 
 INTEGER_TYPES = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-INTEGER_PATTERN, NUMBER_PATTERN = "^[+-]?[0-9]+$", "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
-NOT_FINITE_PATTERN = "^[+-]?(NaN|Infinity|inf)$"
+NOT_FINITE_PATTERN = r"^[+-]?(NaN|Infinity|inf)\z"
 
 
 def render_conversion(text: str, kind: str, encoding: str | None = None) -> str:
@@ -26,10 +26,11 @@ def render_conversion(text: str, kind: str, encoding: str | None = None) -> str:
     if leaf == Primitive("BINARY"):
         return render_bytes(text, encoding or BASE64)
     if isinstance(leaf, Primitive) and leaf.name in INTEGER_TYPES:
-        return f"CASE WHEN {text} RLIKE '{INTEGER_PATTERN}' THEN try_cast({text} AS {leaf.name}) END"
+        return f"CASE WHEN {text} RLIKE {render_literal(INTEGER_PATTERN)} THEN try_cast({text} AS {leaf.name}) END"
     if isinstance(leaf, Primitive) and leaf.name in ("FLOAT", "DOUBLE"):
         return (
-            f"CASE WHEN {text} RLIKE '{NUMBER_PATTERN}' OR {text} RLIKE '{NOT_FINITE_PATTERN}' "
+            f"CASE WHEN {text} RLIKE {render_literal(NUMBER_PATTERN)} "
+            f"OR {text} RLIKE {render_literal(NOT_FINITE_PATTERN)} "
             f"THEN try_cast({text} AS {leaf.name}) END"
         )
     assert isinstance(leaf, Primitive)  # the formats refuse others

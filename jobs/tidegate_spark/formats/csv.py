@@ -9,7 +9,7 @@ from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.json.objects import find_word
+from tidegate_spark.fields.json.reading_rules import find_word
 from tidegate_spark.fields.lossless import render_first_reason
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
 from tidegate_spark.fields.zone_names import render_misfit_reason

@@ -18,8 +18,6 @@ from tidegate_spark.fields.json.mongodb import render_document_key
 from tidegate_spark.fields.json.objects import (
     CORRUPT_COLUMN,
     Fields,
-    ReadingRules,
-    Units,
     read_objects,
     read_row_object,
     render_is_not_object,
@@ -32,6 +30,7 @@ from tidegate_spark.fields.json.presence import (
     render_no_column_case,
     render_respelled_case,
 )
+from tidegate_spark.fields.json.reading_rules import ReadingRules, Units
 from tidegate_spark.fields.json.text import render_part
 from tidegate_spark.fields.json.unreadable import (
     MARK_PROBLEM,
@@ -40,7 +39,7 @@ from tidegate_spark.fields.json.unreadable import (
     render_limit_reason,
     render_unreadable_cases,
 )
-from tidegate_spark.fields.lossless import DAYS_UNIT, MOMENTS
+from tidegate_spark.fields.lossless import MOMENTS
 from tidegate_spark.fields.plain_keys import PLAIN_KEY_COLUMN, render_key_struct, render_plain_key
 from tidegate_spark.formats.decoded import DELETE, ROW, UPSERT, DecodedKey, DecodedValue
 
@@ -54,8 +53,14 @@ KEY_TEXT_COLUMN = "key_json"  # the key's own object
 
 def get_units(table: StageTable, part: str = "value") -> Units | ReadingRules:
     """What whole numbers count in columns that hold a time, and what else is said of how the `part` is written."""
-    units, options = _get_time_units(table), (table.key if part == "key" else table.value).options
-    rules = ReadingRules(units, options.get("numbers"), options.get("binary"), list_truncated_names(table))
+    units, options = table.value.timestamp_unit, (table.key if part == "key" else table.value).options
+    rules = ReadingRules(
+        units,
+        options.get("numbers"),
+        options.get("binary"),
+        list_truncated_names(table),
+        counts_days=get_format(table.value.format).counts_days,
+    )
     return rules if rules != ReadingRules(units) else units
 
 
@@ -64,16 +69,6 @@ def list_truncated_names(table: StageTable) -> frozenset[str]:
     keys = {column.name.removeprefix(table.key.prefix).casefold() for column in table.key_columns}
     names = (column.name for column in table.value_columns if table.value.truncates(column.name))
     return frozenset(name.casefold() for name in names) - keys
-
-
-def _get_time_units(table: StageTable) -> Units:
-    """What the pipeline file says; where the format counts days, whole numbers are days in all other columns."""
-    units = table.value.timestamp_unit
-    if not get_format(table.value.format).counts_days or isinstance(units, str):
-        return units
-    names = (c.name.removeprefix(table.key.prefix) for c in table.key_columns)
-    every = {name.casefold(): DAYS_UNIT for name in (*names, *(c.name for c in table.value_columns))}
-    return every | {name.casefold(): unit for name, unit in (units or {}).items()}
 
 
 def list_key_fields(table: StageTable, text: str = "value_text") -> Fields:

@@ -20,7 +20,7 @@ class Primitive:
     """A type without parts; `name` as Spark spells it, e.g. ``BIGINT`` or ``DECIMAL(12, 2)``.
 
     - `is_lenient`: a number may be written as text. `encoding`: how bytes are written, if not in base64.
-    - `is_truncated`: what is finer than a microsecond is cut off a time.
+    - `is_truncated`: what is finer than a microsecond is cut off a time. `counts_days`: a number is a date in days.
     - `form`: a table's type that Spark lacks: texts that are a UUID, bytes of a fixed number, texts or bytes of a
       greatest length, and decimals of any smaller scale.
     """
@@ -29,6 +29,7 @@ class Primitive:
     is_lenient: bool = False
     encoding: str | None = None
     is_truncated: bool = False
+    counts_days: bool = False
     form: str | int | MaxLength | None = None
 
     @property
@@ -103,6 +104,11 @@ def make_encoded(data_type: DataType, encoding: str) -> DataType:
 def make_truncated(data_type: DataType) -> DataType:
     """The type with times that may be finer than it, at every depth."""
     return replace_leaves(data_type, lambda leaf: replace(leaf, is_truncated=leaf.name in MOMENTS))
+
+
+def make_counted(data_type: DataType) -> DataType:
+    """The type with dates that may be numbers of days, at every depth."""
+    return replace_leaves(data_type, lambda leaf: replace(leaf, counts_days=leaf.name == "DATE"))
 
 
 def replace_leaves(data_type: DataType, substitute: Callable[[Primitive], Primitive]) -> DataType:

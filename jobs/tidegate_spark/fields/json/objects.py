@@ -1,15 +1,15 @@
 """A JSON text taken apart by a list of columns: parsed once, converted without loss, or told why not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import DataType, Struct, make_encoded, make_lenient, make_truncated, parse_type
+from tidegate.schema.data_types import DataType, Struct, parse_type
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.encodings import BASE64
 from tidegate_spark.fields.json.as_written import render_is_infinite, render_may_overflow
+from tidegate_spark.fields.json.reading_rules import ReadingRules, Units, find_word
 from tidegate_spark.fields.json.text import (
     NEGATIVE_ZERO_PATTERN,
     UNKEPT,
@@ -38,37 +38,6 @@ CORRUPT_COLUMN, ELEMENTS_FIELD = "_tidegate_corrupt", "e"
 OVERFLOW_PROBLEM = "a number is too large"
 MAX_DEPTH = 1_000  # of a text: the parser's own limit
 BLANK_CHARACTERS = "' \\t\\r\\n'"  # what may stand around a JSON text
-
-
-Units = str | Mapping[str, str] | None
-
-
-Words = str | Mapping[str, str] | None  # for all columns, or for each by its name
-
-
-@dataclass(frozen=True)
-class ReadingRules:
-    """How values are read: what whole numbers count in columns that hold a time, where `numbers` may be sent as text
-    (lenient), how bytes are written, and the columns in which times are `truncated`, by their names without case."""
-
-    units: Units
-    numbers: Words = None
-    binary: Words = None
-    truncated: frozenset[str] = frozenset()
-
-    def mark_type(self, data_type: DataType, column: Column) -> DataType:
-        """The column's type, with what may stand there in another way than usual."""
-        marked_type = make_lenient(data_type) if find_word(self.numbers, column) == "lenient" else data_type
-        encoding = find_word(self.binary, column)
-        marked_type = make_encoded(marked_type, encoding) if encoding and encoding != BASE64 else marked_type
-        return make_truncated(marked_type) if column.name.casefold() in self.truncated else marked_type
-
-
-def find_word(words: Words, column: Column) -> str | None:
-    """What is said of this column."""
-    if words is None or isinstance(words, str):
-        return words
-    return {name.casefold(): word for name, word in words.items()}.get(column.name.casefold())
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ LISTS = frozenset((*range(0x90, 0xA0), 0xDC, 0xDD))
 TEXTS = frozenset((*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB))
 CONTAINERS = MAPS | LISTS
 ARROW_TYPES = {"BOOLEAN": "bool_", "FLOAT": "float32", "DOUBLE": "float64", "STRING": "string", "BINARY": "binary"}
-ARROW_TYPES |= {"INT": "int32", "BIGINT": "int64"}
+ARROW_TYPES |= {"TINYINT": "int32", "SMALLINT": "int32", "INT": "int32", "BIGINT": "int64"}
 ARROW_KEY_TYPES = {**ARROW_TYPES, "TINYINT": "int8", "SMALLINT": "int16", "DATE": "date32"}
 
 

@@ -1,7 +1,7 @@
 """MessagePack's scalars as their columns hold them, or as the text that becomes them.
 
-Times, decimals and small integers become text, which Spark's SQL converts by the rules that all formats share; as keys
-of maps they become what they are. The module travels to the workers by value, as the decoder does.
+Times and decimals become text, which Spark's SQL converts by the rules that all formats share; as keys of maps they
+become what they are. The module travels to the workers by value, as the decoder does.
 """
 
 import re
@@ -14,11 +14,10 @@ from typing import Any
 Shape = dict[str, Any]
 EPOCH = datetime(1970, 1, 1)
 INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
-AS_TEXT = ("TINYINT", "SMALLINT")  # as Spark's SQL expects them of a decoder
 WHOLE_NUMBER_PATTERN = re.compile(r"[+-]?[0-9]+\s*")
 DATE_PATTERN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# what Spark's SQL takes for a number: Python reads 1_000, too
-NUMBER_PATTERN = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*")
+# what is a number in all formats: Python reads 1_000 and blanks around it, too
+NUMBER_PATTERN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def convert_leaf(value: Any, shape: Shape) -> Any:  # noqa: PLR0911 (one for each kind of column)
@@ -36,7 +35,7 @@ def convert_leaf(value: Any, shape: Shape) -> Any:  # noqa: PLR0911 (one for eac
         case "DATE" | "TIMESTAMP" | "TIMESTAMP_NTZ":
             return _to_moment_key(value, kind) if shape["is_key"] else _format_moment(value)
         case _ if kind in INTEGER_BITS:
-            return _to_integer(value, kind, shape["is_key"])
+            return _to_integer(value, kind)
     return _to_decimal_key(value, kind) if shape["is_key"] else _format_decimal(value)
 
 
@@ -44,11 +43,9 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _to_integer(value: Any, kind: str, is_key: bool) -> int | str | None:
+def _to_integer(value: Any, kind: str) -> int | None:
     bound = 1 << (INTEGER_BITS[kind] - 1)
-    if not _is_integer(value) or not -bound <= value < bound:
-        return None
-    return str(value) if kind in AS_TEXT and not is_key else int(value)
+    return int(value) if _is_integer(value) and -bound <= value < bound else None
 
 
 def _to_float(value: Any, kind: str) -> float | None:

@@ -12,11 +12,11 @@ from tidegate_spark.fields.avro import render_timestamp
 from tidegate_spark.fields.json.as_written import render_is_changed
 from tidegate_spark.fields.json.objects import (
     Fields,
-    ReadingRules,
     render_exact_from_json,
     render_from_json,
     render_object,
 )
+from tidegate_spark.fields.json.reading_rules import ReadingRules
 from tidegate_spark.fields.json.text import NON_FINITE_PATTERN, render_part
 from tidegate_spark.fields.json.unreadable import render_unreadable_cases
 from tidegate_spark.fields.text import render_conversion, render_is_lossy

@@ -1,7 +1,7 @@
 """Checks that a format, its options and its columns fit together, for keys and for values."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from pydantic import BaseModel
 
@@ -14,9 +14,11 @@ from tidegate.formats.registry import FORMATS, get_format
 from tidegate.schema.avro import is_record, parse_schema, to_columns, to_spark_type
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Primitive, has_other_keys, parse_type
+from tidegate.spec.record_metadata import METADATA_TYPES
 
 OPTION_KEYS = sorted({format_spec.options for format_spec in FORMATS.values() if format_spec.options is not None})
 BINARY = re.compile(r"\bBINARY\b")
+TIMES = re.compile(r"\bTIMESTAMP(_NTZ)?\b")
 NUMBERS = re.compile(r"\b(TINYINT|SMALLINT|INT|BIGINT|FLOAT|DOUBLE|DECIMAL)\b")
 WRITTEN = ("subject_name_strategy", "records", "ignored_records", "wire_format", "use_id")
 RECORDS = "[shop.Order]"
@@ -29,11 +31,11 @@ def check_format(
     columns: Columns,
     path: KeyPath,
     findings: Problems,
-    metadata: Collection[str] = (),
+    metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Note what the format of a key or a value cannot do with its columns, and options of a format that is not used.
 
-    `metadata` are the columns beside a value's own.
+    `metadata` are the columns beside a value's own, each with the word that fills it.
     """
     format_spec, part_name = get_format(part.format), "value" if isinstance(part, ValueModel) else "key"
     _check_options(part, path, findings)
@@ -54,7 +56,7 @@ def check_format(
     _check_protobuf(part, path, findings)
     _check_written(part, path, findings)
     if isinstance(part, ValueModel):
-        _check_times(part, columns, path, findings, metadata)
+        _check_times(part, columns, path, findings, metadata or {})
     _check_numbers(part, columns, path, findings)
     _check_binary(part, columns, path, findings)
     _check_map_keys(part, columns, path, findings)
@@ -136,18 +138,21 @@ def _check_map_keys(part: KeyModel | ValueModel, columns: Columns, path: KeyPath
 
 
 def _check_times(
-    part: ValueModel, columns: Columns, path: KeyPath, findings: Problems, metadata: Collection[str]
+    part: ValueModel, columns: Columns, path: KeyPath, findings: Problems, metadata: Mapping[str, str]
 ) -> None:
-    """Note columns under timestamp_unit and nanoseconds that are none."""
-    value_columns = {column.name.casefold() for column in columns or ()}
-    all_columns = value_columns | {name.casefold() for name in metadata}
-    for word, setting, names in (
-        ("timestamp_unit", part.timestamp_unit, value_columns),
-        ("nanoseconds", part.nanoseconds, all_columns),
+    """Note columns under timestamp_unit and nanoseconds that are none, or that hold no time."""
+    value_types = {column.name.casefold(): column.type for column in columns or ()}
+    metadata_types = {name.casefold(): METADATA_TYPES.get(word, "TIMESTAMP") for name, word in metadata.items()}
+    for word, setting, types in (
+        ("timestamp_unit", part.timestamp_unit, value_types),
+        ("nanoseconds", part.nanoseconds, metadata_types | value_types),
     ):
-        unknown = [name for name in setting if name.casefold() not in names] if isinstance(setting, dict) else []
-        for name in sorted(unknown if columns is not None else []):
-            findings.add((*path, word, name), "no column of value.schema; name one that holds a time")
+        for name in sorted(setting) if isinstance(setting, dict) and columns is not None else ():
+            if name.casefold() not in types:
+                findings.add((*path, word, name), "no column of value.schema; name one that holds a time")
+            elif not TIMES.search(types[name.casefold()]):
+                problem = f"{name} is {types[name.casefold()].replace('`', '')}, which holds no TIMESTAMP"
+                findings.add((*path, word, name), f"{problem}; name a column that does, or leave it out")
 
 
 def check_times_of_key(key: KeyModel, value: ValueModel, path: KeyPath, findings: Problems) -> None:

@@ -1,7 +1,7 @@
 """Checks the source side of a pipeline file as a whole: topics, Kafka settings, key, value and metadata columns."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from tidegate.adapters.kafka.settings import ADDRESS_SETTINGS, explain_addresses, has_addresses, to_java_settings
 from tidegate.config.checks.formats import check_format
@@ -198,7 +198,7 @@ def check_key_columns(key: KeyModel, path: KeyPath, findings: Problems) -> tuple
 
 
 def check_value(
-    value: ValueModel, path: KeyPath, findings: Problems, metadata: Collection[str]
+    value: ValueModel, path: KeyPath, findings: Problems, metadata: Mapping[str, str]
 ) -> tuple[Column, ...] | None:
     """The value's columns, None without a usable schema; `metadata` are those beside them."""
     columns = read_schema(value.schema_, (*path, "schema"), findings)

@@ -162,6 +162,14 @@ REFUSED = {
         render_source("value: {schema: 'a TIMESTAMP', timestamp_unit: {b: millis}}"),
         "source.value.timestamp_unit.b",
     ),
+    "a unit of a column without a time": (
+        render_source("value: {schema: 'a DATE, b TIMESTAMP', timestamp_unit: {a: millis}}"),
+        "source.value.timestamp_unit.a=millis: a is DATE, which holds no TIMESTAMP",
+    ),
+    "nanoseconds of a column without a time": (
+        render_source("value: {schema: 'a STRUCT<b: INT>', nanoseconds: {a: truncate}}"),
+        "source.value.nanoseconds.a=truncate: a is STRUCT<b: INT>, which holds no TIMESTAMP",
+    ),
     "a unit that is none": (render_source("value: {timestamp_unit: hours}"), "source.value.timestamp_unit=hours"),
     "quoted yes is not a bool": (render_table("upsert: 'yes'"), "tables[0].upsert=yes: must be true or false"),
     "a number is not text": (render_source("group: 5"), "source.group=5: must be text"),

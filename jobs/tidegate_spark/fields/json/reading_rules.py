@@ -1,0 +1,40 @@
+"""What the pipeline file says of how values are written: units of times, numbers as text, bytes, and dates in days."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegate.schema.column import Column
+from tidegate.schema.data_types import DataType, make_counted, make_encoded, make_lenient, make_truncated
+
+from tidegate_spark.fields.encodings import BASE64
+
+Units = str | Mapping[str, str] | None
+Words = str | Mapping[str, str] | None  # for all columns, or for each by its name
+
+
+@dataclass(frozen=True)
+class ReadingRules:
+    """How values are read: what whole numbers count in columns that hold a time, where `numbers` may be sent as text
+    (lenient), how bytes are written, the columns in which times are `truncated`, by their names without case, and
+    whether dates may be numbers of days."""
+
+    units: Units
+    numbers: Words = None
+    binary: Words = None
+    truncated: frozenset[str] = frozenset()
+    counts_days: bool = False
+
+    def mark_type(self, data_type: DataType, column: Column) -> DataType:
+        """The column's type, with what may stand there in another way than usual."""
+        marked_type = make_lenient(data_type) if find_word(self.numbers, column) == "lenient" else data_type
+        encoding = find_word(self.binary, column)
+        marked_type = make_encoded(marked_type, encoding) if encoding and encoding != BASE64 else marked_type
+        marked_type = make_counted(marked_type) if self.counts_days else marked_type
+        return make_truncated(marked_type) if column.name.casefold() in self.truncated else marked_type
+
+
+def find_word(words: Words, column: Column) -> str | None:
+    """What is said of this column."""
+    if words is None or isinstance(words, str):
+        return words
+    return {name.casefold(): word for name, word in words.items()}.get(column.name.casefold())
