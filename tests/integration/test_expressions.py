@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import decoding
@@ -55,6 +56,42 @@ def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(spark, cha
     ]
     assert results[1::2] == [(f"select: x{k} fails for this record", "bad", None) for k in range(len(FAILING))]
     assert results[-1] == (None, "staged", None)
+
+
+# an expression over the text v, and for each text what stands there, or why it is bad
+PARTS = [
+    ("CAST(split(v, ',') AS ARRAY<INT>)", {"1,2": [1, 2], "1,b": "select: x is not a ARRAY<INT>"}),
+    (
+        "CAST(named_struct('n', v, 'l', array(v)) AS STRUCT<n: DECIMAL(3,1), l: ARRAY<STRING>>)",
+        {"1.5": (Decimal("1.5"), ["1.5"]), "100": "select: x is not a STRUCT<n: DECIMAL(3,1), l: ARRAY<STRING>>"},
+    ),
+    ("CAST(map('k', v) AS MAP<STRING, DATE>)", {"2026-02-30": "select: x is not a MAP<STRING, DATE>"}),
+    ("TRY_CAST(split(v, ',') AS ARRAY<INT>)", {"1,2": [1, 2], "1,b": [1, None]}),
+    (
+        "CAST(named_struct('n', nullif(v, '')) AS STRUCT<n: STRING NOT NULL>)",
+        {"a": ("a",), "": "select: x lacks a part that is NOT NULL in STRUCT<n: STRING NOT NULL>"},
+    ),
+]  # fmt: skip
+
+
+def test_part_that_its_type_cannot_hold_makes_the_record_bad_and_no_null(spark) -> None:
+    for each, cases in PARTS:
+        stage = build_stage_table(f"SELECT id, {each} AS x FROM record")
+        texts = [json.dumps({"v": text}) for text in cases]
+        results = decoding.decode(spark, stage, build_records(*texts, '{"v": null}'), "reason", "value_struct.x")
+        values = [tuple(x) if hasattr(x, "asDict") else x for _, x in results]
+        made = [reason or x for (reason, _), x in zip(results[:-1], values, strict=False)]
+        assert made == list(cases.values()), each
+
+
+def test_star_takes_a_struct_whose_parts_must_be_there(spark) -> None:
+    """Each flush failed, as Spark casts nothing to what is NOT NULL inside."""
+    columns = (*ID, Column("s", "STRUCT<`a`: INT NOT NULL>"), Column("l", "ARRAY<STRUCT<`a`: INT NOT NULL>>"))
+    for select in ("SELECT * FROM record", "SELECT id, s, l FROM record"):
+        stage = build_stage_table(select, columns)
+        sent = build_records('{"s": {"a": 1}, "l": [{"a": 2}]}', '{"s": {"a": null}}', '{"s": null}', None)
+        results = decoding.decode(spark, stage, sent, "fate", "value_struct.s.a", "value_struct.l[0].a")
+        assert results == [("staged", 1, 2), ("bad", None, None), ("staged", None, None), ("staged", None, None)]
 
 
 def test_record_whose_offset_is_too_large_for_select_is_bad_and_takes_no_other_down(spark) -> None:

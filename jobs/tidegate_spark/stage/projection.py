@@ -5,9 +5,11 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.data_types import DataType, Primitive, format_type, parse_type
 from tidegate.spec.projection import RECORD_FIELDS, Dimension, Projection, Selected
 from tidegate.sql.spark import quote, quote_name, render_literal
 
+from tidegate_spark.fields.lossless import render_lacks_required
 from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE
 from tidegate_spark.stage.value import FAILURE_TEXT, render_attempt
@@ -91,8 +93,13 @@ def _format_ambiguity(select: Projection) -> str:
 
 
 def render_selected_column(column: Selected) -> str:
-    """SQL text: the column's value as its type, NULL where that cannot hold it."""
-    return f"try_cast((\n{column.sql}\n) AS {column.type})"
+    """SQL text: the column's value as its type, NULL where that cannot hold it; so is a part of it."""
+    return f"try_cast((\n{column.sql}\n) AS {_format_cast_type(column)})"
+
+
+def _format_cast_type(column: Selected) -> str:
+    """The type without what is NOT NULL inside: Spark casts nothing to that."""
+    return format_type(parse_type(column.type))
 
 
 def render_failure(columns: Iterable[Selected]) -> str:
@@ -107,15 +114,27 @@ def render_failure(columns: Iterable[Selected]) -> str:
 
 
 def render_misfit_cases(columns: Iterable[Selected]) -> str:
-    """Cases, each with its reason, for values that are there and that their type cannot hold."""
+    """Cases, each with its reason, for values that are there and that their type, or that of a part, cannot hold."""
     cases = []
     for column in columns:
+        kind = parse_type(column.type)
         if column.is_checked:
-            reason = render_literal(f"select: {column.name} is not a {column.type}")
-            cases.append(
-                f"WHEN (\n{column.sql}\n) IS NOT NULL AND {render_selected_column(column)} IS NULL THEN {reason}"
-            )
+            reason = render_literal(f"select: {column.name} is not a {column.type.replace('`', '')}")
+            cases.append(f"WHEN (\n{column.sql}\n) IS NOT NULL AND {_render_is_misfit(column, kind)} THEN {reason}")
+        if column.is_computed and (lacks := render_lacks_required(render_selected_column(column), kind)):
+            reason = f"select: {column.name} lacks a part that is NOT NULL in {column.type.replace('`', '')}"
+            cases.append(f"WHEN {lacks} THEN {render_literal(reason)}")
     return " ".join(cases)
+
+
+def _render_is_misfit(column: Selected, kind: DataType) -> str:
+    """A condition on a value that is there. Of a list, a map or a struct Spark's `try_cast` makes one with NULL in it:
+    only its `CAST` fails then.
+    """
+    if isinstance(kind, Primitive):
+        return f"{render_selected_column(column)} IS NULL"
+    strict_value = f"CAST((\n{column.sql}\n) AS {_format_cast_type(column)})"
+    return f"{render_attempt(strict_value)} IS NULL"
 
 
 def _render_unusable_case(select: Projection, table: StageTable) -> str:
