@@ -226,6 +226,19 @@ def test_conditions_see_a_column_that_stands_in_the_key_alone_and_of_a_delete_to
     assert bad[1:] == ("bad", "the key is not a JSON object that fits the key columns")
 
 
+def test_key_that_is_called_like_a_part_of_the_records_place_is_what_a_condition_sees(spark) -> None:
+    """Each flush failed, as Spark did not know which of the two `partition`s was meant."""
+    stage = build_stage_table(columns=COLUMNS[1:], when="partition = 'eu' AND offset < 2")
+    key = Column("Partition", "STRING")
+    stage = replace(stage, key=KeyFormat(fields=("Partition",)), key_columns=(key,))
+    parts = ("eu", "us", "eu")
+    sent = [(f'{{"Partition": "{part}"}}'.encode(), b'{"v": "a"}') for part in parts]
+    sent += [(b'{"Partition": "us"}', None)]
+    assert [fate for (fate,) in decoding.decode(spark, stage, sent, "fate")] == [
+        "staged", "filtered", "filtered", "filtered",
+    ]  # fmt: skip
+
+
 def test_condition_sees_the_keys_column_where_the_value_leaves_it_out(spark) -> None:
     """The row has the key's value there; a delete has no row, and passes the condition on it."""
     sent = build_records('{"v": "a"}', '{"id": 1, "v": "b"}', '{"v": "c"}', None)

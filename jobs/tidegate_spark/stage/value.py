@@ -1,5 +1,7 @@
 """The record value decoded: what kind of change it is, and one struct of the value's columns."""
 
+from collections.abc import Iterable
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
@@ -74,8 +76,8 @@ def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str,
     if (table.when, table.route, table.naming, table.delete_when) == (None,) * 4:
         judged = decoded.withColumn("value_reason", F.expr("coalesce(value_reason, lack_reason)"))
         return judged.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
-    row = _list_row_columns(table)
-    rows = decoded.selectExpr("struct(*) AS _tidegate", *row, *_list_columns_beside_value(table, metadata))
+    row, beside_row = _list_row_columns(table), _list_columns_beside_value(table, metadata, _list_key_columns(table))
+    rows = decoded.selectExpr("struct(*) AS _tidegate", *row, *beside_row)
     # a delete shows no value: a condition on it lets it pass, as a delete of a missing row does nothing; a condition on
     # what its record shows beside the value counts, as the row of this key may be that of another source table
     settings = {"delete_when": table.delete_when, "when": table.when, "route": _render_route(table.route)}
@@ -138,13 +140,13 @@ def _list_key_columns(table: StageTable) -> dict[str, str]:
     return {c.name: f"key_struct.{quote(c.name.removeprefix(table.key.prefix))}" for c in table.key_columns}
 
 
-def _list_columns_beside_value(table: StageTable, metadata: dict[str, str]) -> list[str]:
-    """The columns that conditions see beside the value's: those of a delete's record are not in its row."""
+def _list_columns_beside_value(table: StageTable, metadata: dict[str, str], keys: Iterable[str] = ()) -> list[str]:
+    """The columns that conditions see beside the value's and `keys`: those of a delete's record are not in its row."""
     metadata_columns = [
         f"CASE WHEN change = '{DELETE}' THEN {metadata[key]} ELSE row_struct.{quote(name)} END AS {quote(name)}"
         for name, key in table.metadata.items()
     ]
-    names = {c.name.lower() for c in table.value_columns} | {name.lower() for name in table.metadata}
+    names = {c.name.lower() for c in table.value_columns} | {name.lower() for name in (*table.metadata, *keys)}
     return metadata_columns + [name for name in ("topic", "partition", "offset") if name not in names]
 
 
