@@ -12,7 +12,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.formats import ValueFormat
 from tidegate.spec.projection import Projection, Selected
 
-BAD = "bad"
+BAD, FAR = "bad", "the record's timestamp is outside of the years 1 to 9999"
 ROW, ID = {"id": 1}, Column("id", "BIGINT")
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 LAST_MS, LAST_S = 253_402_300_799_999, 253_402_300_799
@@ -123,6 +123,23 @@ def test_metadata_is_what_was_written_or_its_record_is_bad(spark, word: str, abo
     decoded = [value.astimezone(UTC) if isinstance(value, datetime) else value for value in decoded]
     texts = [text for text, _ in cases] * len(envelopes)
     assert list(zip(texts, decoded, strict=True)) == list(cases) * len(envelopes)
+
+
+def test_record_whose_time_no_table_can_hold_is_bad_where_a_column_has_it(spark) -> None:
+    """A producer that gives microseconds for Kafka's milliseconds: a year beyond 50,000."""
+    last = 253_402_300_799_999_999
+    stage = replace(decoding.build_stage_table(ValueFormat("json"), (ID,)), metadata={"m": "timestamp"})
+    bad = "the metadata timestamp is not a TIMESTAMP without loss"
+    assert decoding.read_reasons_by_time(spark, stage, b'{"id": 1}', -1, last, last + 1) == [None, None, bad]
+    assert decoding.read_reasons_by_time(spark, stage, None, last, last + 1) == [None, None]
+    ordered = replace(stage, sequence=("m",))
+    assert decoding.read_reasons_by_time(spark, ordered, None, last, last + 1) == [None, bad]
+    plain = replace(stage, metadata={})
+    assert decoding.read_reasons_by_time(spark, plain, b'{"id": 1}', last + 1) == [None]
+    with_history = replace(plain, has_history=True)
+    for value in (b'{"id": 1}', None):
+        (good, reason) = decoding.read_reasons_by_time(spark, with_history, value, last, last + 1)
+        assert (good, (reason or "").partition(",")[0]) == (None, FAR)
 
 
 @pytest.mark.parametrize("nanoseconds", ["truncate", {"M": "truncate"}])

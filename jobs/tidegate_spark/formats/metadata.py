@@ -7,12 +7,18 @@ from tidegate.schema.data_types import Primitive
 from tidegate.spec.record_metadata import METADATA_TYPES
 from tidegate.sql.spark import render_literal
 
-from tidegate_spark.fields.lossless import render_is_text_lossy
+from tidegate_spark.fields.lossless import FIRST_DATE, LAST_TIMESTAMP, render_is_text_lossy
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue
 
 # MySQL fills the number of a binlog with zeros up to six digits: as texts, files of more come before mysql-bin.999999
 LONG_FILE_NUMBER_PATTERN = "[.][0-9]{7,}$"
 BINLOG_FILE = "value.source.file"
+# Kafka counts milliseconds: microseconds that a producer gives for them are of a year that no reader of tables knows
+IS_FAR_TIME = f"timestamp NOT BETWEEN TIMESTAMP'{FIRST_DATE}' AND TIMESTAMP'{LAST_TIMESTAMP}'"
+KAFKA_UNKEPT = {"timestamp": IS_FAR_TIME}
+FAR_VERSION_REASON = (
+    "the record's timestamp is outside of the years 1 to 9999, and with history it says from when on a row holds"
+)
 
 
 def render_is_unkept(source: str, conversion: str, kind: str = "") -> str:
@@ -34,6 +40,9 @@ def render_unkept_reason(decoded_value: DecodedValue, table: StageTable) -> str:
 
 def _list_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]:
     as_they_are, ordering = _find_ordering_columns(table)
+    unkept = {f"value.{name}": condition for name, condition in decoded_value.lossy_metadata.items()}
+    if table.has_history and not table.sequence:
+        yield f"WHEN change <> '{NO_CHANGE}' AND {IS_FAR_TIME} THEN {render_literal(FAR_VERSION_REASON)}"
     for name, word in table.metadata.items():
         if word == BINLOG_FILE and name.casefold() in as_they_are:
             file = decoded_value.metadata[BINLOG_FILE.removeprefix("value.")]
@@ -43,7 +52,7 @@ def _list_cases(decoded_value: DecodedValue, table: StageTable) -> Iterable[str]
             )
             is_long = f"{file} RLIKE {render_literal(LONG_FILE_NUMBER_PATTERN)}"
             yield f"WHEN change <> '{NO_CHANGE}' AND {is_long} THEN {render_literal(text)}"
-        condition = decoded_value.lossy_metadata.get(word.removeprefix("value."))
+        condition = {**KAFKA_UNKEPT, **unkept}.get(word)
         if condition is not None:
             ordered_words = "" if name.casefold() in ordering else f"'{DELETE}', "
             text = f"the metadata {word} is not a {METADATA_TYPES[word]} without loss"
