@@ -1,6 +1,7 @@
 """Avro, Protobuf and CSV records without a field that they must have: bad, and no row with NULL there."""
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import decoding
@@ -47,6 +48,14 @@ def test_avro_key_that_is_null_where_its_schema_says_not_null_is_bad(spark, regi
     registry.subjects["t-key"] = registry.subjects["t-key"][-1:]
     results = decode_keys(spark, registry, bare, KeyFormat("avro", ("id",), columns=(replace(ID, nullable=False),)))
     assert results == [(7,), "the key field id is required and missing"]
+
+
+def test_bare_avro_key_that_its_declared_type_cannot_hold_is_bad_and_ends_no_job(spark, registry) -> None:
+    """As a key of Oracle's NUMBER comes: Connect says nothing of its digits."""
+    number = {"type": "bytes", "logicalType": "decimal", "precision": 64, "scale": 0}
+    keys = [encode_avro(registry, "t-key", number, Decimal(text)) for text in ("1234", "12345", "-9999")]
+    results = decode_keys(spark, registry, keys, KeyFormat("avro", ("id",), columns=(Column("id", "DECIMAL(4,0)"),)))
+    assert results == [(1234,), "the key field id does not fit its column without loss", (-9999,)]
 
 
 @pytest.mark.parametrize("names", [("id", "user_id"), ("user_id", "id")], ids="->".join)

@@ -52,14 +52,13 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     decoded = decode_record(records, "key", options, "ka")
     schema, columns = json.loads(options["reader"]), list_key_fields(table).columns
     if is_record(schema):
-        values, conditions = render_fields(
-            "ka", columns, AvroFields(get_field_schemas(schema), collect_named_types(schema))
-        )
+        at, fields = "ka", AvroFields(get_field_schemas(schema), collect_named_types(schema))
     else:
-        at, name = f"ka.{BARE_FIELD}", quote(columns[0].name)
-        values, conditions = [f"{render_conversion(at, schema, {})} AS {name}"], [("", render_is_lossy(at, schema, {}))]
-    places = locate_columns("ka", columns) if is_record(schema) else {columns[0].name: f"ka.{BARE_FIELD}"}
-    cases = f"{_render_lossy_cases('key', conditions)} {render_required_cases('the key', columns, places)}"
+        name = columns[0].name
+        at, fields = f"named_struct({render_literal(name)}, ka.{BARE_FIELD})", AvroFields({name: schema}, {})
+    values, conditions = render_fields(at, columns, fields)
+    required_cases = render_required_cases("the key", columns, locate_columns(at, columns))
+    cases = f"{_render_lossy_cases('key', conditions)} {required_cases}"
     reason = f"CASE {render_undecodable_cases('key', 'ka', options)} {cases} END"
     return DecodedKey(decoded, f"struct({', '.join(values)})", reason)
 
