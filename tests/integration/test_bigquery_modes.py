@@ -147,9 +147,9 @@ def test_columns_keep_their_values_as_in_the_model(kind: str, soft: bool, bigque
     chance = random.Random(kind)
     (table,) = test_partial_updates.build_partial_pipeline(kind, deletes="soft" if soft else "hard").tables
     bench = Bench(table, bigquery, tmp_path)
-    values = [None, test_partial_updates.HELD, "x", "y"]
+    values = [None, test_partial_updates.UNCHANGED_MARK, "x", "y"]
     if kind == "partial":
-        values.remove(test_partial_updates.HELD)
+        values.remove(test_partial_updates.UNCHANGED_MARK)
     changes = [
         (chance.choice("kl"), chance.choice([None, *[tuple(chance.choices(values, k=2)) for _ in range(3)]]))
         for _ in range(24)
@@ -163,7 +163,7 @@ def build_partial_record(kind: str, key: str, value: tuple[Any, ...] | None) -> 
     if value is None:
         return Record({"id": key}, None, "d")
     named = dict(zip("ab", value, strict=True))
-    kept_names = [name for name, given in named.items() if given == test_partial_updates.HELD]
+    kept_names = [name for name, given in named.items() if given == test_partial_updates.UNCHANGED_MARK]
     return Record({"id": key}, {"id": key, **named, **dict.fromkeys(kept_names)}, "u", kept_names=kept_names)
 
 
