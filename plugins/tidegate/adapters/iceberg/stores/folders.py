@@ -28,7 +28,7 @@ def remove_empty_folders(table: Table, locations: Iterable[str]) -> None:
         return
     for location in sorted(locations, key=len, reverse=True):
         files, path = _open(table, location)
-        if location.startswith("file:") or ":" not in location:
+        if _is_on_disk(location):
             with suppress(OSError):  # one in which somebody has just written a file stays, however late that is
                 Path(path).rmdir()
             continue
@@ -38,15 +38,16 @@ def remove_empty_folders(table: Table, locations: Iterable[str]) -> None:
                 files.delete_dir(path)
 
 
-def list_folders(locations: Iterable[str], top: str) -> set[str]:
-    """The folders of these files, and those above up to `top`, which is one of them."""
-    folders = {top}
-    for location in locations:
-        folder = location.rpartition("/")[0]
-        while folder.startswith(f"{top}/") and folder not in folders:
-            folders.add(folder)
-            folder = folder.rpartition("/")[0]
-    return folders
+def list_folders(location: str) -> list[str]:
+    """A folder and all below it on disk; of a store the one alone, as it deletes what is below with it."""
+    if not _is_on_disk(location):
+        return [location]
+    top = location.removeprefix("file://").removeprefix("file:")
+    return [top, *(str(path) for path in Path(top).rglob("*") if path.is_dir())]
+
+
+def _is_on_disk(location: str) -> bool:
+    return location.startswith("file:") or ":" not in location
 
 
 def _open(table: Table, location: str) -> tuple[FileSystem, str]:

@@ -133,7 +133,7 @@ def drop_table(table: Table) -> None:
     except NoSuchTableError:
         return
     list(ExecutorFactory.get_or_create().map(partial(remove_file, table), files))
-    remove_empty_folders(table, list_folders(files, table.location()))
+    remove_empty_folders(table, list_folders(table.location()))
 
 
 def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:

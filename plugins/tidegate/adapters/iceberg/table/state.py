@@ -157,13 +157,15 @@ def _list_behind_cut(snapshots: Sequence[Snapshot], oldest: Snapshot) -> set[int
     PyIceberg's expiry takes the name of the parent away too, as if the table had been replaced. One between must have
     expired then: without a gap in the numbers there was none.
     """
-    numbers = sorted(snapshot.sequence_number or 0 for snapshot in snapshots)
-    end, place = oldest.sequence_number or 0, bisect_left(numbers, oldest.sequence_number or 0)
+    end, number_by_id = oldest.sequence_number or 0, {s.snapshot_id: s.sequence_number or 0 for s in snapshots}
+    if oldest.parent_snapshot_id is not None:
+        return {snapshot_id for snapshot_id, number in number_by_id.items() if number <= end}
+    numbers = sorted(number_by_id.values())
+    place = bisect_left(numbers, end)
     return {
-        snapshot.snapshot_id
-        for snapshot in snapshots
-        if (number := snapshot.sequence_number or 0) <= end
-        and (oldest.parent_snapshot_id is not None or place - bisect_right(numbers, number) < end - number - 1)
+        snapshot_id
+        for snapshot_id, number in number_by_id.items()
+        if number < end and place - bisect_right(numbers, number) < end - number - 1
     }
 
 

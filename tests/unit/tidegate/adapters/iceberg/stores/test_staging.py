@@ -110,7 +110,7 @@ def test_table_that_another_run_makes_anew_during_a_drop_keeps_its_files(
 
 def test_drop_leaves_no_file_and_no_folder(kit: Kit) -> None:
     folder = Path(kit.load(STAGED).location().removeprefix("file://"))
-    (folder / "data" / "batch_number=7").mkdir()
+    (folder / "data" / "batch_number=7" / "emptied").mkdir(parents=True)
     (folder / "data" / "batch_number=7" / "of-a-killed-job.parquet").touch()
     kit.port.staging.drop(STAGED)
     assert not folder.exists()

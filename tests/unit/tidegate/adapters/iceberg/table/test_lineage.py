@@ -206,6 +206,12 @@ LEFT: dict[str, tuple[list[Snapshot], dict[str, int], str, set[str]]] = {
         "main",
         set(),
     ),
+    "behind main, without numbers": (
+        [s.model_copy(update={"sequence_number": 0}) for s in TWO],
+        {"main": 1985},
+        "main",
+        {"a"},
+    ),
     "of a table that was replaced": (
         [*TWO, build_snapshot(COUNT + 1).model_copy(update={"parent_snapshot_id": None})],
         {},
