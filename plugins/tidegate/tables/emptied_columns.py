@@ -21,6 +21,6 @@ def check_filled(pipeline: Pipeline, table: Table, state: TableState, deciding: 
             raise IncompatibleSchema(
                 f"pipeline={pipeline.name} table={table.name} column={'.'.join(own_path)}: somebody has dropped it and "
                 "added it again, so its earlier rows have NULL there: records would not find them, or older records "
-                "would overwrite them; nothing was written; fill it, e.g. from an older snapshot of the table, or "
-                "write to another table"
+                "would overwrite them; nothing was written; fill it in all rows, e.g. from an older snapshot of the "
+                "table, or write to another table"
             )

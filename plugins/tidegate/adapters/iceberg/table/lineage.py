@@ -1,5 +1,6 @@
 """Which snapshots of an Iceberg table one descends from: a table that records land in each minute has thousands."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from pyiceberg.table.metadata import TableMetadata
@@ -9,6 +10,7 @@ from pyiceberg.types import NestedField, StructType
 MERGE_COUNTERS = tuple(f"spark.merge-into.num-target-rows-{change}" for change in ("inserted", "updated", "deleted"))
 WRITE_COUNTERS = ("added-records", "deleted-records", "added-position-deletes", "added-equality-deletes")
 Path = tuple[str, ...]
+DELETE_TOTALS = ("total-position-deletes", "total-equality-deletes")
 TOTAL_COUNTER = "total-records"  # a writer that sets it leaves out no other counter but one that is zero
 
 
@@ -40,8 +42,8 @@ def find_emptied_columns(metadata: TableMetadata, line: Iterable[Snapshot]) -> f
     """Columns, and parts of them, that were dropped and added again: the name has another id than its rows have.
 
     `line` is the branch, newest first. A column counts as filled once rows were overwritten with the id that it has
-    now, and so does every column of a table that was empty at some time. Of a table that lost no column nothing is
-    read.
+    now, and as many were written with it as the table has: an `UPDATE` of one partition leaves the others empty. So
+    does every column of a table that was empty at some time. Of a table that lost no column nothing is read.
     """
     schemas = {schema.schema_id: schema for schema in metadata.schemas}
     current = schemas[metadata.current_schema_id]
@@ -52,17 +54,40 @@ def find_emptied_columns(metadata: TableMetadata, line: Iterable[Snapshot]) -> f
     of_schemas = {
         number: _compare_ids(current_ids_by_path, _list_field_ids(schema.fields)) for number, schema in schemas.items()
     }
-    open_paths, emptied = set(current_ids_by_path), set[Path]()
-    for snapshot in line:
+    open_paths = {path for _, other_paths in of_schemas.values() for path in other_paths}
+    emptied, overwritten, written, rows = set[Path](), set[Path](), Counter[Path](), None
+    for snapshot in line if open_paths else ():
+        rows = _count_live_rows(snapshot) if rows is None else rows
         schema_paths, other_paths = of_schemas.get(
             -1 if snapshot.schema_id is None else snapshot.schema_id, (set(), set())
         )
         emptied |= open_paths & other_paths
-        is_filled = snapshot.summary is not None and snapshot.summary.operation == Operation.OVERWRITE
-        open_paths -= emptied | (schema_paths if is_filled else set())
+        overwritten |= schema_paths if _get_operation(snapshot) == Operation.OVERWRITE else set()
+        written.update(dict.fromkeys(schema_paths, _count_written_rows(snapshot)))
+        open_paths -= emptied | {path for path in overwritten if written[path] >= rows}
         if not open_paths or _is_empty(snapshot):
             break
     return frozenset(emptied)
+
+
+def _get_operation(snapshot: Snapshot) -> Operation | None:
+    return snapshot.summary.operation if snapshot.summary else None
+
+
+def _count_live_rows(snapshot: Snapshot) -> int:
+    """The rows of a table at a snapshot, by its totals; 0 where its writer left none."""
+    totals = [_read_counter(snapshot, name) for name in (TOTAL_COUNTER, *DELETE_TOTALS)]
+    return totals[0] - sum(totals[1:])
+
+
+def _count_written_rows(snapshot: Snapshot) -> int:
+    """The rows that a snapshot has added or put in the place of others; a compaction writes none."""
+    return 0 if _get_operation(snapshot) == Operation.REPLACE else _read_counter(snapshot, "added-records")
+
+
+def _read_counter(snapshot: Snapshot, name: str) -> int:
+    text = snapshot.summary.additional_properties.get(name, "") if snapshot.summary else ""
+    return int(text) if text.isdecimal() else 0
 
 
 def _compare_ids(current_ids_by_path: Mapping[Path, int], old_ids: Mapping[Path, int]) -> tuple[set[Path], set[Path]]:

@@ -272,8 +272,26 @@ WITHOUT_PART, WITH_PART, WITH_NEW_PART = (
 )
 WITH, WITHOUT, AGAIN = (ID, N), (ID,), (ID, NEW_N)
 APPENDED, OVERWRITTEN, REPLACED, DELETED = Operation.APPEND, Operation.OVERWRITE, Operation.REPLACE, Operation.DELETE
-COUNTS = {operation: {"total-records": "0" if operation == DELETED else "5"} for operation in Operation}
-EMPTIED: dict[str, tuple[list[tuple[NestedField, ...]], list[tuple[int, Operation]], set[tuple[str, ...]]]] = {
+PART, OTHER_PART, MORE, DELETES, UNCOUNTED = (
+    "an UPDATE of a part",
+    "of the rest",
+    "an INSERT",
+    "a DELETE",
+    "a stranger's",
+)
+OPERATIONS = {PART: OVERWRITTEN, OTHER_PART: OVERWRITTEN, MORE: APPENDED, DELETES: OVERWRITTEN, UNCOUNTED: OVERWRITTEN}
+COUNTS = {
+    PART: {"added-records": "2", "total-records": "7", "total-position-deletes": "2"},
+    OTHER_PART: {"added-records": "3", "total-records": "10", "total-position-deletes": "5"},
+    MORE: {"added-records": "4", "total-records": "11", "total-position-deletes": "2"},
+    DELETES: {"total-records": "14", "total-position-deletes": "6", "added-position-deletes": "1"},
+    UNCOUNTED: {},
+    APPENDED: {"added-records": "5", "total-records": "10"},
+    OVERWRITTEN: {"added-records": "5", "total-records": "10", "total-position-deletes": "5"},
+    REPLACED: {"added-records": "5", "total-records": "5"},
+    DELETED: {"total-records": "0"},
+}
+EMPTIED: dict[str, tuple[list[tuple[NestedField, ...]], list[tuple[int, Operation | str]], set[tuple[str, ...]]]] = {
     "never dropped": ([WITH], [(0, APPENDED)], set()),
     "dropped": ([WITH, WITHOUT], [(0, APPENDED)], set()),
     "dropped and added again": ([WITH, WITHOUT, AGAIN], [(0, APPENDED)], {("n",)}),
@@ -282,6 +300,15 @@ EMPTIED: dict[str, tuple[list[tuple[NestedField, ...]], list[tuple[int, Operatio
     "and overwritten while it was gone": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (1, OVERWRITTEN)], {("n",)}),
     "and filled": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (2, OVERWRITTEN)], set()),
     "and filled, and rows appended": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (2, OVERWRITTEN), (2, APPENDED)], set()),
+    "and filled in one partition": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (2, PART)], {("n",)}),
+    "and filled in one, and rows appended": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (2, PART), (2, MORE)], {("n",)}),
+    "and filled in one after the other": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (2, PART), (2, OTHER_PART)], set()),
+    "and filled where rows lacked it": (
+        [WITH, WITHOUT, AGAIN],
+        [(0, APPENDED), (2, MORE), (2, OVERWRITTEN), (2, DELETES)],
+        set(),
+    ),
+    "and overwritten by who counts nothing": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (2, UNCOUNTED)], set()),
     "of a table without rows": ([WITH, WITHOUT, AGAIN], [(0, APPENDED), (1, DELETED), (2, APPENDED)], set()),
     "that no row was written with": ([WITH, WITHOUT, AGAIN], [(1, APPENDED), (2, APPENDED)], set()),
     "for one that had the values under another name": (
@@ -314,9 +341,9 @@ def test_column_that_was_dropped_and_added_again_is_empty_until_somebody_fills_i
     schemas, versions, emptied = EMPTIED[case]
     snapshots = [
         build_snapshot(number).model_copy(
-            update={"schema_id": schema, "summary": Summary(operation, **COUNTS[operation])}
+            update={"schema_id": schema, "summary": Summary(OPERATIONS.get(kind, kind), **COUNTS[kind])}
         )
-        for number, (schema, operation) in enumerate(versions, 1)
+        for number, (schema, kind) in enumerate(versions, 1)
     ]
     iceberg_table = table(snapshots)
     schemas_by_id = [Schema(*fields, schema_id=number) for number, fields in enumerate(schemas)]
