@@ -146,10 +146,10 @@ def test_every_start_begins_where_it_says(workbench) -> None:
         "timestamp": {"timestamp": "2023-11-14T22:13:24Z"},
     }
     for kind, first in starts.items():
-        source = {"start": written.get(kind, kind), "group": f"{topic}-g"}
+        source = {"start": written.get(kind, kind), "group": f"{topic}-{kind}"}
         workbench.pipeline(f"from_{kind}", [topic], source=source, key=KEY, value=VALUE)
         if kind == "group":
-            workbench.build_ports("from_group").broker.commit(f"{topic}-g", {topic: {0: 3}})
+            workbench.build_ports("from_group").broker.commit(f"{topic}-{kind}", {topic: {0: 3}})
         assert plan_batch(workbench, f"from_{kind}").ranges.by_topic == {topic: {0: (first, 5)}}
     workbench.pipeline("from_latest", [topic], source={"start": "latest"}, key=KEY, value=VALUE)
     with pytest.raises(NothingToDo):

@@ -63,10 +63,12 @@ class Catalogs:
 
     def _open(self, name: str, properties: dict[str, Any]) -> IcebergCatalog:
         """Ask first whether its servers are there: drivers wait for minutes, and do not say whom they wait for."""
-        for server, uri in self.list_servers(name):
+        servers = self.list_servers(name)
+        for server, uri in servers:
             problem = explain_address(uri) if uri.startswith(("http://", "https://")) else None
             if problem is not None:
                 raise ConfigurationError(f"{server.name} {server.place}: {problem}")
+        for server, _ in servers:
             require_server(server)
         return _open_catalog(name, properties)
 
