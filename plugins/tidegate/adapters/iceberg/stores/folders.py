@@ -19,7 +19,7 @@ def list_files_below(table: Table, location: str) -> list[str]:
     return [prefix + info.path for info in listing if info.is_file]
 
 
-def remove_empty_folders(table: Table, locations: Iterable[str]) -> None:
+def drop_empty_folders(table: Table, locations: Iterable[str]) -> None:
     """Delete folders in which no file is left, those below others first, as nobody lists or reads them again.
 
     In an object store there are none, but Arrow puts an empty object in a folder's place when it deletes a file there.

@@ -13,7 +13,7 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AssertTableUUID, RemovePropertiesUpdate, SetPropertiesUpdate
 from pyiceberg.utils.concurrent import ExecutorFactory
 
-from tidegate.adapters.iceberg.stores.folders import list_files_below, list_folders, remove_empty_folders
+from tidegate.adapters.iceberg.stores.folders import drop_empty_folders, list_files_below, list_folders
 from tidegate.adapters.iceberg.stores.ownership import check_removable
 from tidegate.adapters.iceberg.table import commit
 from tidegate.adapters.iceberg.table.data_files import list_snapshot_files, remove_file
@@ -133,7 +133,7 @@ def drop_table(table: Table) -> None:
     except NoSuchTableError:
         return
     list(ExecutorFactory.get_or_create().map(partial(remove_file, table), files))
-    remove_empty_folders(table, list_folders(table.location()))
+    drop_empty_folders(table, list_folders(table.location()))
 
 
 def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> StagedBatch | None:
@@ -199,7 +199,7 @@ def remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
     for location in doomed:
         remove_file(fresh, location)
         hit_failpoint("clean_up.removed")
-    remove_empty_folders(fresh, {location.rpartition("/")[0] for location in doomed if "/batch_number=" in location})
+    drop_empty_folders(fresh, {location.rpartition("/")[0] for location in doomed if "/batch_number=" in location})
     batches = {batch for snapshot in old if (batch := parse_batch(snapshot)) is not None}
     return {"batches": len(batches), "snapshots": len(old), "files": len(doomed)}
 

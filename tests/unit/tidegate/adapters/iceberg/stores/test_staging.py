@@ -86,7 +86,7 @@ def test_folder_that_somebody_writes_to_right_behind_the_look_stays(kit: Kit) ->
     table.io.fs_by_scheme = lambda *place: WritesBehindListing(open_files(*place), late, written)
     for path in late.parent.iterdir():
         path.unlink()
-    folders.remove_empty_folders(table, {f"file://{late.parent}"})
+    folders.drop_empty_folders(table, {f"file://{late.parent}"})
     assert all(path.exists() for path in written)
 
 
