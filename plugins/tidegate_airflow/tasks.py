@@ -263,8 +263,7 @@ def run_replay(
 
     with raise_airflow_errors():
         letters, ports = build_letter_filter(run_params), assemble_ports(name, engine)
-        results = replay_dead_letters(ports, letters, lambda part: keep_part(part.to_dict()))
-        return [result.to_dict() for result in results]
+        return [part.to_dict() for part in replay_dead_letters(ports, letters, lambda part: keep_part(part.to_dict()))]
 
 
 def run_publish(name: str, run_params: Mapping[str, Any], engine: Engine | None = None) -> Data:
