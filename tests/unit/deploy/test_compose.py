@@ -403,7 +403,7 @@ def test_connections_and_catalogs_are_ones_the_product_can_use(tmp_path: Path) -
 
     lake = load_catalogs(DEPLOY / "include")["lake"]
     properties = resolve_catalog_properties(lake, resolve)
-    assert properties["uri"] == "postgresql+psycopg2://iceberg:secret1@postgres:5432/iceberg"
+    assert properties["uri"].partition("?")[0] == "postgresql+psycopg2://iceberg:secret1@postgres:5432/iceberg"
     conf = build_spark_catalog_conf(lake, properties)
     assert conf["spark.sql.catalog.lake.jdbc.user"] == "iceberg"
     assert conf["spark.sql.catalog.lake.s3.secret-access-key"] == "secret1"
