@@ -68,7 +68,7 @@ def _find_undone_letters(ports: Ports) -> list[str]:
     return [
         f"pipeline={name} table={table}: dead letters={len(letters)} count as replayed, and their rows are gone: the "
         f"table was rolled back to before the replay; bring them in again with: tidegate dead-letters {name} --table "
-        f"{table} --replay; those that may stay away can be discarded as if they waited"
+        f"{resource_names.quote_word(table)} --replay; those that may stay away can be discarded as if they waited"
         for table, letters in letters_by_table
         if letters
     ]

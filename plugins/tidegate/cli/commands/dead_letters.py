@@ -91,8 +91,8 @@ def _run_replay(words: argparse.Namespace, ports: Ports, letter_filter: LetterFi
                 f"\n{replay_result.table}: {replay_result.of_old_topics} dead letters are of a topic that was deleted "
                 "since with all that came after them, so nobody can tell whether they are the newest of their keys; "
                 "they stay as they are; bring them in by hand, and discard them with: "
-                f"tidegate dead-letters {words.pipeline} --table {replay_result.table} --offsets PLACE --discard "
-                "--because TEXT"
+                f"tidegate dead-letters {words.pipeline} --table {resource_names.quote_word(replay_result.table)} "
+                "--offsets PLACE --discard --because TEXT"
             )
         print_result(words, text, {"pipeline": words.pipeline, **replay_result.to_dict()})
     return 0
