@@ -5,7 +5,7 @@ import re
 from tidegate.errors import TidegateError
 from tidegate.redaction import SECRET_MASK, SECRET_NAME_PATTERN, mask_addresses
 
-ASSIGNED_SECRET_PATTERN = re.compile(
+SECRET_SETTING_PATTERN = re.compile(
     rf"\b([\w.\-]*(?:{SECRET_NAME_PATTERN.pattern})[\w.\-]*[\"']?\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&)]+)", re.I
 )
 MAX_MESSAGE_CHARACTERS = 2000
@@ -21,7 +21,7 @@ def describe_problem(problem: BaseException) -> str:
 
 def hide_secrets(text: str) -> str:
     """`text` with the user part of addresses, values of settings that are secrets, and what Airflow knows, hidden."""
-    masked_text = ASSIGNED_SECRET_PATTERN.sub(rf"\1{SECRET_MASK}", mask_addresses(text))
+    masked_text = SECRET_SETTING_PATTERN.sub(rf"\1{SECRET_MASK}", mask_addresses(text))
     return str(_redact_known_secrets(masked_text))
 
 

@@ -51,4 +51,4 @@ def _list_ranges(layout: TableLayout, rows: QueryRunner, sql: Sql, target: str) 
     lows = [first, *(render_constant(value) or "" for value in later_starts)]
     highs = [*(render_constant(value - get_step(layout)) or "" for value in later_starts), last]
     ranges = list(zip(lows, highs, strict=True))
-    return [Bound(full_bound.path, (one,), nulls=one == ranges[-1]) for one in ranges]
+    return [Bound(full_bound.path, (span,), nulls=span == ranges[-1]) for span in ranges]
