@@ -23,7 +23,7 @@ BEGUN := $(shell date +%s)
 TESTS := not long
 
 .PHONY: help setup test-setup up down demo test test-fast test-long ready checks lint types unit contract integration servers e2e \
-	test-crash test-soak test-night test-mutations test-pythons bench docs messages wheel sbom lock clean soak verify-bigquery
+	test-crash live-long busy-long test-soak test-night test-mutations test-pythons bench docs messages wheel sbom lock clean soak verify-bigquery
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,7 +63,7 @@ test-long: export WALKS ?= 40
 test-long: export OUTAGE_SECONDS ?= 300
 test-long: export TIDEGATE_EXAMPLES = all
 test-long soak test-soak test-crash: HANGS_AFTER := 14400
-test-long: ready unit live test-crash test-soak test-night test-mutations test-pythons  ## all of it, with every repeat; write the run into docs/test-runs.md
+test-long: ready unit live-long test-soak test-night  ## all of it, with every repeat; write the run into docs/test-runs.md
 	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
 ready: setup  # as the one waits for networks, and the other does not
@@ -105,6 +105,11 @@ live: setup  ## servers and e2e beside each other, as each waits often; what e2e
 
 test-crash: setup  ## every crash point with every fault on real components, then each place on lakes of servers; an hour, or FAULTS=places
 	@$(PYTEST) tests/crash $(ARGS)
+
+live-long: setup  # e2e waits for most of its time, the others for nothing
+	@bash local/beside.sh busy-long e2e TESTS="$(TESTS)" HANGS_AFTER=$(HANGS_AFTER)
+
+busy-long: servers test-crash test-mutations test-pythons
 
 test-soak: export SOAK_MINUTES ?= 120
 test-soak: test-setup  ## 50 pipelines on two catalogs, S3 and three guarded brokers, a fault each minute; SOAK_MINUTES=10, SOAK_FAULTS=none
