@@ -5,7 +5,7 @@ import json
 import sys
 
 from tidegate.actions.proposed_action import ProposedAction
-from tidegate.cli.output import make_printable
+from tidegate.cli.output import print_text
 from tidegate.settings import find_user
 
 
@@ -15,14 +15,17 @@ def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
     With `--json` a program gets one object, whose `done` says whether anything was changed.
     """
     if not words.json:
-        print(make_printable(action.preview), flush=True)
+        print_text(action.preview)
     if not words.yes and not _ask(f"{action.question} Type yes: "):
         if words.json:
             print(json.dumps({**action.data, "done": False}))
         print("nothing was changed", file=sys.stderr)
         return 1
     action.perform(find_user())
-    print(json.dumps({**action.data, "done": True}) if words.json else action.success_message)
+    if words.json:
+        print(json.dumps({**action.data, "done": True}))
+    else:
+        print_text(action.success_message)
     return 0
 
 

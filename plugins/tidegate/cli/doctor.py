@@ -3,7 +3,7 @@
 import argparse
 import json
 
-from tidegate.cli.output import make_printable
+from tidegate.cli.output import print_text
 from tidegate.connections import read_connection_from_env
 from tidegate.diagnosis.finding import count_errors
 from tidegate.diagnosis.report import build_report, format_findings
@@ -23,5 +23,5 @@ def run_doctor(words: argparse.Namespace) -> int:
     if words.json:
         print(json.dumps(build_report(diagnosis.findings, diagnosis.seconds)), flush=True)
     else:
-        print(make_printable(format_findings(diagnosis.findings, diagnosis.seconds)), flush=True)
+        print_text(format_findings(diagnosis.findings, diagnosis.seconds))
     return 1 if count_errors(diagnosis.findings) else 0

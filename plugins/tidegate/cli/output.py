@@ -34,7 +34,15 @@ RETRY_PROMISE = re.compile(r"it will be (tried|staged|merged) again")
 
 def print_result(words: argparse.Namespace, text: str, data: dict[str, Any]) -> None:
     """One result: a line for people, or a line of JSON."""
-    print(json.dumps(data) if getattr(words, "json", False) else make_printable(name_command(text)), flush=True)
+    if getattr(words, "json", False):
+        print(json.dumps(data), flush=True)
+    else:
+        print_text(name_command(text))
+
+
+def print_text(text: str) -> None:
+    """Lines for people."""
+    print(make_printable(text), flush=True)
 
 
 def make_printable(text: str) -> str:

@@ -37,7 +37,7 @@ def _run_flushes(words: argparse.Namespace, ports: Ports, stop_offsets: Offsets 
             if not repeats:
                 raise
             if not has_printed:
-                print(output.name_command(str(reason)))
+                output.print_text(output.name_command(str(reason)))
             return 0
         with bar.make_room():
             for batch in published_batches:

@@ -63,11 +63,10 @@ def _print_statuses(statuses: list[PipelineStatus | UnknownStatus], readings: li
         texts = [output.format_status(table_status) for table_status in statuses] + [
             format_publication_reading(reading) for reading in readings
         ]
-        print(output.make_printable(output.name_command("\n\n".join(texts))))
+        output.print_text(output.name_command("\n\n".join(texts)))
         return
     for number, status in enumerate(statuses):
         print("\n" if number else "", end="", flush=True)
         tables.print_status(status)
     for publication in readings:
-        text = output.make_printable(output.name_command(format_publication_reading(publication)))
-        print(f"\n{text}", flush=True)
+        output.print_text(f"\n{output.name_command(format_publication_reading(publication))}")

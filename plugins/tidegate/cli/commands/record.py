@@ -6,7 +6,7 @@ import json
 from tidegate.actions.record_text import describe_record, format_record, format_verdict
 from tidegate.actions.skip import propose_skip
 from tidegate.cli.confirmation import perform_action
-from tidegate.cli.output import make_printable
+from tidegate.cli.output import print_text
 from tidegate.connections import read_connection_from_env
 from tidegate.reprocess.record import explain_record, parse_address, read_record
 from tidegate.settings import find_include_folder
@@ -19,12 +19,12 @@ def run_record(words: argparse.Namespace) -> int:
     at = parse_address(words.at)
     record = read_record(ports, at)
     if not words.json:
-        print(make_printable(format_record(record)), flush=True)
+        print_text(format_record(record))
     verdicts = explain_record(ports, at, words.table)
     if words.json:
         print(json.dumps({**describe_record(record), "tables": [verdict.to_dict() for verdict in verdicts]}))
     else:
-        print(make_printable("\n".join(format_verdict(verdict) for verdict in verdicts)))
+        print_text("\n".join(format_verdict(verdict) for verdict in verdicts))
     return 0
 
 
