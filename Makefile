@@ -78,8 +78,9 @@ lint: setup  ## style, layers and links
 	@PYTHONPATH=plugins:jobs .venv/bin/lint-imports --no-cache --no-logo
 	@PYTHONPATH=tests $(VENV_PYTHON) -m links
 
-types: setup  ## static types
+types: setup  ## static types, and names that are gone in tests, some of which run seldom
 	@.venv/bin/mypy plugins jobs local demo benchmarks
+	@.venv/bin/mypy --config-file tests/mypy.ini tests/crash tests/e2e tests/integration tests/night tests/soak
 
 unit: setup  ## tests without servers, on all cores
 	@PYTHONPATH=tests:plugins $(VENV_PYTHON) -m googlesql

@@ -17,7 +17,7 @@ FAB = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
 ROLES = ("viewer", "user", "op", "admin")
 KINDS = ("flush", "backfill", "replay", "maintenance", "actions")
 # beside the roles that Airflow has: what each may do with which resources, in the words of `airflow roles add-perms`
-OWN_ROLES = {
+OWN_ROLES: dict[str, dict[str, tuple[str, ...]]] = {
     "sees": {"DAG:tidegate_shop": ("can_read",)},
     "flushes": {"DAG:tidegate_shop": ("can_read", "can_edit"), "DAG Run:tidegate_shop": ("can_create",)},
     "acts": {

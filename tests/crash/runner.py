@@ -171,7 +171,8 @@ def _run(request: dict[str, Any], folder: Path) -> int:
 
     act = build_fault(request["kind"], Point.parse(request["at"]), _end_process) if request["at"] else lambda _: None
     journey, assembled = Journey(act_at_point), flush.assemble_checked_pipeline
-    for module in (flush, maintain, progress, rebase):
+    modules: tuple[Any, ...] = (flush, maintain, progress, rebase)
+    for module in modules:
         module.assemble_checked_pipeline = lambda *words: journey.build_ports(assembled(*words))
     with journey.inside():
         code = main(request["words"])

@@ -8,6 +8,7 @@ import os
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import Any
 
@@ -89,7 +90,7 @@ def read_rows() -> list[dict[str, Any]]:
 
 
 def query(text: str) -> list[Any] | None:
-    samples = ask(f"{PROMETHEUS}/api/v1/query?query={urllib.request.quote(text)}")["data"]["result"]
+    samples = ask(f"{PROMETHEUS}/api/v1/query?query={urllib.parse.quote(text)}")["data"]["result"]
     return [sample["value"][1] for sample in samples] or None
 
 

@@ -59,7 +59,7 @@ def test_record_for_which_select_fails_is_bad_and_takes_no_other_down(spark, cha
 
 
 # an expression over the text v, and for each text what stands there, or why it is bad
-PARTS = [
+PARTS: list[tuple[str, dict[str, Any]]] = [
     ("CAST(split(v, ',') AS ARRAY<INT>)", {"1,2": [1, 2], "1,b": "select: x is not a ARRAY<INT>"}),
     (
         "CAST(named_struct('n', v, 'l', array(v)) AS STRUCT<n: DECIMAL(3,1), l: ARRAY<STRING>>)",

@@ -102,7 +102,7 @@ def test_rows_are_those_of_the_model_wherever_batches_are_cut(workbench) -> None
     assert read_versions(workbench, "shop.many") == compute_timed_versions(changes)
 
 
-EVENTS = {
+EVENTS: dict[int, list[list[Any]]] = {
     1: [
         [("c", 1, 10, {"name": "a"}), ("c", 2, 10, {"name": "a"}), ("u", 1, 20, {"name": "b"})],
         [("u", 1, 25, {"name": "b"}), ("d", 1, 30, None), (None, 1, 0, None), ("d", 2, 20, None)],

@@ -101,7 +101,7 @@ def build_frame(spark: Any, given: list[tuple[bytes | None, bytes | None]]) -> A
 def test_usual_records_are_read_plainly_and_others_are_not_judged(spark: Any) -> None:
     """All groups in one frame: Spark plans the two ways of reading once."""
     usual = [(b'{"id":7}', json.dumps(row, ensure_ascii=False).encode()) for row in USUAL] + [(b"7", None)]
-    groups = {
+    groups: dict[str, list[tuple[bytes | None, bytes | None]]] = {
         "usual": usual,
         "spelled": [(b"7", text.encode()) for text in SPELLED],
         "tokens": [(b"7", _build_record_with(column.name, token)) for column in COLUMNS for token in TOKENS],

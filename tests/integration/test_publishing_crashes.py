@@ -30,7 +30,7 @@ def test_at_least_once_reader_misses_no_change_and_ends_with_the_last(workbench,
     """The walk itself compares topic and table behind each case."""
     walk, records = walk_in_process(workbench, "at-least-once", "SIGKILL", 17)
     last = {key: value for key, value in dict(records).items() if value is not None}
-    assert last == build_table(walk["snapshots"]).latest()
+    assert last == build_table(walk["snapshots"]).read_latest()
     record_property("counted", {"crash cases on real components": walk["cases"]})
 
 
@@ -114,7 +114,7 @@ def test_attempt_that_was_planned_on_older_progress_produces_nothing(workbench) 
 def test_record_that_is_too_large_is_named_and_gives_up(workbench, limit: dict[str, str]) -> None:
     topic = workbench.topic(**{"cleanup.policy": "compact", **limit})
     target = {"bootstrap": workbench.stack.kafka_bootstrap, "delivery": "exactly-once", "state": f"{topic}-s"}
-    outside = build_ports({**target, "topic": topic}, 0)
+    outside: Any = build_ports({**target, "topic": topic}, 0)
     outside.snapshots.commit(big="x" * (2000 if limit else 2_000_000), small="x")
     with pytest.raises(BadRecord, match=rf"topic={topic} key=big: .*: MSG_SIZE_TOO_LARGE; raise the topic's"):
         publish(outside)

@@ -267,7 +267,7 @@ NEW = {"id": 1, "part": 5, "name": "new"}
 KEPT, WAS_NULL, WAS_5 = {"name": "old"}, {"part": None, "name": "old"}, {"part": 5}
 BECAME_NULL = {**NEW, "part": None}
 # (key and op of each row that a message becomes), by what it shows of the row before
-MOVES = [
+MOVES: list[tuple[Any, Any, list[Any]]] = [
     (KEPT, NEW, [(1, 5, "u")]),
     (WAS_NULL, NEW, [(1, None, "d"), (1, 5, "u")]),
     (WAS_5, BECAME_NULL, [(1, 5, "d"), (1, None, "u")]),

@@ -1,6 +1,7 @@
 """Which row a record means, through real Kafka, Spark and Iceberg: keys of any type, moves, names that need quoting."""
 
 import base64
+from typing import Any
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 WORDS = ("", " ", "it's", 'a "b"', "back\\slash", "new\nline", "tab\t", "naïve 名前 🙂", "NULL", "a`b", "%_", "\u0000")
@@ -14,8 +15,8 @@ def test_key_of_any_type_finds_its_row(workbench) -> None:
     key = {"fields": ["s", "b", "d", "flag", "ts", "amount", "small", "k"], "schema": schema}
     workbench.pipeline("any", [topic], key=key, value={"schema": f"{schema}, n INT"})
     binary = base64.b64encode(bytes(range(256))).decode()
-    plain = {"b": binary, "d": 0.1, "flag": False, "ts": "2026-03-29T02:30:00.000001", "amount": "1e27", "small": -128}
-    plain["k"] = {"id": 7, "the place": {"zone": "z", "day": "2026-01-02"}}
+    plain: dict[str, Any] = {"b": binary, "d": 0.1, "flag": False, "amount": "1e27", "small": -128}
+    plain["ts"], plain["k"] = "2026-03-29T02:30:00.000001", {"id": 7, "the place": {"zone": "z", "day": "2026-01-02"}}
     structs = [(1, None, "2026-01-02"), (1, "x", None), (None, "y", None), (2, "x", None), (9, None, None)]
     keys = [{**plain, "s": word} for word in WORDS]
     keys += [{**plain, "s": "x", "d": d} for d in (0.0, float("nan"), float("inf"), 1e-320, None)]
