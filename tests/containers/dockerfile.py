@@ -28,7 +28,9 @@ def build_image(checkout: Path, folder: Path, target: str) -> Image:
     image = Image(folder / "files")
     root = folder / "root"
     mount_root(root, None, image.folder)
-    for stage in list_chain(stages, target):
+    chain = list_chain(stages, target)
+    _check_python(stages[chain[0]][0])
+    for stage in chain:
         for word, arguments in stages[stage][1]:
             _carry_out(image, root, checkout, word, arguments)
     for name in ("opt", "home", "poms"):  # outside of the overlays
@@ -49,14 +51,13 @@ def split_stages(text: str) -> Iterator[tuple[str, tuple[str, list[tuple[str, st
 
 def list_chain(stages: dict[str, tuple[str, list[tuple[str, str]]]], target: str) -> list[str]:
     base = stages[target][0]
-    return [*(list_chain(stages, base) if base in stages else _begin_from(base)), target]
+    return [*(list_chain(stages, base) if base in stages else []), target]
 
 
-def _begin_from(image: str) -> list[str]:
+def _check_python(image: str) -> None:
     wanted = re.match(r"python:(\d+\.\d+)", image)
     assert wanted, f"no way to begin from image={image}"
     assert wanted[1] == PYTHON, f"the Dockerfile wants Python {wanted[1]}, and this is {PYTHON}"
-    return []
 
 
 def _carry_out(image: Image, root: Path, checkout: Path, word: str, arguments: str) -> None:

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 from tidegate.errors import PositionLost, TopicsUnavailable
@@ -15,6 +14,7 @@ from tidegate.model.offsets import Offsets, Ranges, RecordAddress, group_by_topi
 from tidegate.ports.context import Log, Message, Retention
 
 from fakes.clock import Clock
+from fakes.numbering import Numbering
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class MemoryBroker:
         self.timestamp_reads = 0
         self.sent_messages: list[Message] = []
         self.group_retention_seconds: float | None = None
-        self._ids = count(1)
+        self._ids = Numbering()
 
     def create(self, topic: str, partitions: int = 2) -> None:
         """A new topic with an id of its own; an existing one is deleted first."""

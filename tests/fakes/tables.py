@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import count
 from typing import Any
 
 from tidegate.errors import GiveUp
@@ -17,6 +16,7 @@ from tidegate.model.ownership import (
 from tidegate.schema.column import Column
 
 from fakes.clock import Clock
+from fakes.numbering import Numbering
 
 Row = dict[str, Any]
 
@@ -69,8 +69,8 @@ class Lake:
         self.tables: dict[str, MemoryTable] = {}
         self.control: dict[str, list[Row]] = {}
         self.branches: dict[str, str] = {}  # by table: what is written in place of main
-        self._ids = count(7_000_000_000_000_000_001)  # beyond what a float can hold, as Iceberg's are
-        self._uuids, self._sequence = count(1), count(1)
+        self._ids = Numbering(7_000_000_000_000_000_001)  # beyond what a float can hold, as Iceberg's are
+        self._uuids, self._sequence = Numbering(), Numbering()
 
     def create(self, table: str, columns: tuple[Column, ...]) -> MemoryTable:
         """CREATE TABLE IF NOT EXISTS."""

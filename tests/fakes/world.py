@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 from tidegate.ports.context import Ports
@@ -11,6 +10,7 @@ from tidegate.spec.pipeline import Pipeline
 from fakes.broker import MemoryBroker
 from fakes.clock import Clock, Crash
 from fakes.lake import MemoryDestination, build_destination
+from fakes.numbering import Numbering
 from fakes.spark import MemoryEngine, StructuredSql
 from fakes.tables import Row
 
@@ -45,7 +45,7 @@ class World:
         self.broker = MemoryBroker(self.clock)
         self.destination = MemoryDestination(self.clock)
         self.engine = MemoryEngine(self.broker, self.destination)
-        self._attempts = count(1)
+        self._attempts = Numbering()
 
     def name_attempt(self) -> str:
         return f"attempt{next(self._attempts)}"
