@@ -16,8 +16,7 @@ def fetch_connector(address: str) -> str:
     """
     import httpx
 
-    parts = urlsplit(address)
-    _refuse_unreadable(parts)
+    parts = _split_address(address)
     place = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
     auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
     try:
@@ -42,9 +41,14 @@ def fetch_connector(address: str) -> str:
     raise RetryLater(f"connector={place}: status={answer.status_code}; look at the Connect worker's log")
 
 
-def _refuse_unreadable(parts: SplitResult) -> None:
-    """A raw slash, question mark or hash of a password ends the host: what is left of it looks like a port."""
+def _split_address(address: str) -> SplitResult:
+    """The parts of an address; ConfigurationError where they are not known for sure, without a word of the address.
+
+    A raw slash, question mark or hash of a password ends the host: what is left of it looks like a port. A bracket is
+    taken for the begin of a host, and some letters stand for a slash: the fault's own text quotes the password then.
+    """
     try:
+        parts = urlsplit(address)
         rest = parts.path.partition("/connectors/")[0] + parts.query + parts.fragment
         is_cut = parts.port is not None and "@" in rest
     except ValueError:
@@ -52,5 +56,6 @@ def _refuse_unreadable(parts: SplitResult) -> None:
     if is_cut:
         raise ConfigurationError(
             "the connector's address cannot be read; write http://host:8083/connectors/NAME, and in a password %2F for "
-            "a slash, %3F for a question mark, %23 for a hash"
+            "a slash, %3F for a question mark, %23 for a hash, %5B for a bracket"
         )
+    return parts

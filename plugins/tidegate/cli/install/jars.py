@@ -28,10 +28,15 @@ def run_jars(words: argparse.Namespace) -> int:
         return 0
     folder = (words.into or find_jars_folder()).expanduser().resolve()
     locked_jars = read_lock(source / LOCK)
-    fetched = bool(compare_jars(hash_jars(folder), flatten(locked_jars)))
-    if fetched:
-        print(f"fetching {len(locked_jars)} jars with Maven; minutes the first time", file=sys.stderr)
-        fetch_jars(source, locked_jars, folder)
+    try:
+        fetched = bool(compare_jars(hash_jars(folder), flatten(locked_jars)))
+        if fetched:
+            print(f"fetching {len(locked_jars)} jars with Maven; minutes the first time", file=sys.stderr)
+            fetch_jars(source, locked_jars, folder)
+    except OSError as fault:
+        raise ConfigurationError(
+            f"folder={folder}: the jars cannot be put there: {fault.strerror or fault}; name another folder with --into"
+        ) from fault
     data = {"folder": str(folder), "jars": sorted(flatten(locked_jars)), "fetched": fetched}
     result = "fetched" if fetched else "there already"
     text = f"{len(locked_jars)} jars, {result}, each with the checksum that is locked: {folder}"

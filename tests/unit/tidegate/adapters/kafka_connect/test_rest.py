@@ -52,7 +52,9 @@ def test_refusals_name_the_place_and_no_secret(worker: str) -> None:
     assert "geheim" not in f"{error_info.value}{closed.value}"
 
 
-@pytest.mark.parametrize("password", ["1/geheim", "1?geheim", "geheim/1", "ge?heim", "ge#heim"])
+@pytest.mark.parametrize(
+    "password", ["1/geheim", "1?geheim", "geheim/1", "ge?heim", "ge#heim", "[geheim", "geheim\u2100"]
+)
 def test_address_whose_password_ends_its_host_is_refused_and_not_shown(password: str) -> None:
     with pytest.raises(ConfigurationError, match="%2F for a slash") as error_info:
         fetch_connector(f"http://u:{password}@127.0.0.1:1/connectors/a")

@@ -1,5 +1,6 @@
 """Jars are kept when they are the locked ones, all of them and no other."""
 
+import errno
 import hashlib
 import json
 import os
@@ -90,6 +91,24 @@ def test_folder_of_others_is_left_alone(source, tmp_path, capsys) -> None:
     assert fetch(source, spark) == 1
     assert f"folder={spark}: it holds files that are not of tidegate jars; name a new folder" in capsys.readouterr().err
     assert [path.name for path in spark.iterdir()] == ["spark-core.jar"]
+
+
+@pytest.mark.parametrize("place", ["file", "file/jars", "full/jars"])
+def test_folder_that_takes_no_file_is_one_line(source, tmp_path, capsys, monkeypatch, place) -> None:
+    (tmp_path / "file").write_text("no folder")
+    make_temporary = jars.tempfile.mkdtemp
+
+    def refuse(suffix=None, prefix=None, dir=None):
+        if dir is not None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return make_temporary(suffix, prefix, dir)
+
+    monkeypatch.setattr(jars.tempfile, "mkdtemp", refuse)
+    assert fetch(source, tmp_path / place) == 1
+    (line,) = capsys.readouterr().err.splitlines()[-1:]
+    assert line.startswith(f"folder={tmp_path / place}: the jars cannot be put there: "), line
+    assert line.endswith("; name another folder with --into"), line
+    assert (tmp_path / "file").read_text() == "no folder"
 
 
 def test_machine_without_maven_and_mirror_that_fails_are_told_in_a_line(source, tmp_path, monkeypatch) -> None:
