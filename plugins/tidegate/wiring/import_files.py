@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from tidegate.config.catalogs_file import read_catalogs
-from tidegate.config.pipeline_file import PIPELINE_NAME_PATTERN, load_pipeline
+from tidegate.config.pipeline_file import PIPELINE_NAME_PATTERN, check_tables_of_others, load_pipeline
 from tidegate.errors import ConfigurationError
 from tidegate.settings import format_path
 
@@ -19,7 +19,14 @@ def is_declared(include: Path, catalog: str) -> bool:
 
 
 def check_files(include: Path, name: str, pipeline: str, entry: str) -> tuple[list[str], list[str]]:
-    """Problems and warnings of the pipeline's text, beside the catalogs of the include folder and the new `entry`."""
+    """Problems and warnings of the pipeline's text, beside the include folder's other files and the new `entry`.
+
+    ConfigurationError for a name that no pipeline can have: it is a file's name, too.
+    """
+    if not PIPELINE_NAME_PATTERN.fullmatch(name):
+        raise ConfigurationError(
+            f"name={name}: no name of a pipeline; choose one with --name: [a-z][a-z0-9_-]*, at most 60 letters"
+        )
     with tempfile.TemporaryDirectory(prefix="tidegate-import-") as folder:
         copy = Path(folder)
         (copy / "pipelines").mkdir()
@@ -28,10 +35,14 @@ def check_files(include: Path, name: str, pipeline: str, entry: str) -> tuple[li
                 (copy / file).write_bytes((include / file).read_bytes())
         with (copy / CATALOGS).open("a", encoding="utf-8") as catalogs:
             catalogs.write(f"\n{entry}")
+        for file in (include / "pipelines").glob("*.y*ml"):
+            if file.stem != name:
+                (copy / "pipelines" / file.name).symlink_to(file.absolute())
         path = copy / "pipelines" / f"{name}.yaml"
         path.write_text(pipeline, encoding="utf-8")
         try:
             loaded_pipeline = load_pipeline(path)
+            check_tables_of_others(copy, name)
         except ConfigurationError as fault:
             return [problem.replace(f"{copy}/", "") for problem in fault.problems], []
         return [], list(loaded_pipeline.warnings)
@@ -43,10 +54,6 @@ def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrit
     ConfigurationError where the pipeline's file is there, unless it may be overwritten. Catalogs are only ever added.
     """
     path, catalogs = include / "pipelines" / f"{name}.yaml", include / CATALOGS
-    if not PIPELINE_NAME_PATTERN.fullmatch(name):
-        raise ConfigurationError(
-            f"name={name}: no name of a pipeline; choose one with --name: [a-z][a-z0-9_-]*, at most 60 letters"
-        )
     if path.exists() and not overwrite:
         raise ConfigurationError(
             f"file={format_path(path)}: it is there already, and nothing was written; choose another name with "

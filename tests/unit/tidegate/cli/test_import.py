@@ -79,10 +79,30 @@ def test_folder_that_takes_no_file_is_one_line(
     assert (folder / "catalogs.yaml").read_text().count("\nfresh:") == 1
 
 
+def test_what_the_files_beside_it_are_in_the_way_of_is_told_as_validate_does(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_connector(folder, format_json({**APACHE, "iceberg.catalog": "fresh"}))
+    assert main(["import", config, "--name", "events", "--write"]) == 0
+    capsys.readouterr()
+    words = ["import", config, "--name", "events_actions", "--write", "--json"]
+    assert main(words) == 0
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert "pipeline=events has a DAG tidegate_events_actions" in problem
+    assert main(["validate"]) == 1
+    assert problem.partition(": ")[2] in capsys.readouterr().out
+    (folder / "pipelines" / "events_actions.yaml").write_text("broken: [")
+    assert main(["import", config, "--name", "events", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problems"] == []
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
         (["--name", "../outside", "--write"], "name=../outside: no name of a pipeline"),
+        (["--name", "../../outside"], "name=../../outside: no name of a pipeline"),
+        (["--name", "shop/orders"], "name=shop/orders: no name of a pipeline"),
+        (["--name", "x" * 300, "--json"], "no name of a pipeline"),
         (["--worker", "missing.properties"], "config=missing.properties: cannot be read: No such file or directory"),
         (["--kafka", "nowhere"], "connection=nowhere: not found"),
     ],
