@@ -51,4 +51,6 @@ def read_run_params(context: Context) -> dict[str, Any]:
     for events in dict(context.get("triggering_asset_events") or {}).values():
         for event in events:
             words |= event.extra.get("asked", {})
+    if words["max_records"] is not None:
+        words["max_records"] = int(words["max_records"])  # the form's schema takes 1e3 for a whole number, too
     return words

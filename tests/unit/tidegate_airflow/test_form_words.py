@@ -12,7 +12,7 @@ from tidegate_airflow import errors, tasks
 from tidegate_airflow.dags import backfill, publication, run_outcome
 from tidegate_airflow.dags.actions import _build_form, build_letter_words
 from tidegate_airflow.dags.fleet.fleet_params import build_fleet_form, read_fleet_request
-from tidegate_airflow.dags.flush_params import build_form
+from tidegate_airflow.dags.flush_params import build_form, read_run_params
 from tidegate_airflow.operators.action import run_action, run_replay_form
 from tidegate_airflow.operators.job import PublishOperator
 
@@ -133,3 +133,12 @@ def test_words_that_a_run_was_given_and_has_are_taken(
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
     with pytest.raises(RuntimeError, match="begun"):
         RUNS[form](context)
+
+
+@pytest.mark.parametrize("form", ["flush", "fleet"])
+def test_number_that_a_program_writes_with_a_point_is_a_whole_one(form: str) -> None:
+    """1e3 and 1000.0 are whole numbers to the form: as they are, they would be taken for places in lists."""
+    context = make_context(form, max_records=FLUSH_FORMS[form]["max_records"].resolve(1e3))
+    assert repr(read_run_params(context)["max_records"]) == "1000"
+    event = SimpleNamespace(extra={"asked": {"max_records": 2.0, "until_current": True, "dry_run": False}})
+    assert repr(read_run_params({**context, "triggering_asset_events": {"a": [event]}})["max_records"]) == "2"
