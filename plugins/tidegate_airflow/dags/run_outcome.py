@@ -156,6 +156,11 @@ def check_freshness(heard: dict[str, Any], name: str, target: int) -> float:
     """
     require_result(heard, "heartbeat")
     context = get_current_context()
+    if not heard["measures"]:
+        raise AirflowSkipException(
+            "the heartbeat of this run ended before the file had a freshness_target, and measured nothing; the next "
+            "run does"
+        )
     behind: float | None = heard["measures"]["behind"]
     if behind is None or behind > target:
         age = "nobody can tell how long" if behind is None else f"behind={behind:.0f}s"

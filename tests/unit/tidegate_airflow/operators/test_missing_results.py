@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from fakes.task_instance import PushedResults
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.dags import run_outcome
@@ -41,3 +41,10 @@ def test_task_behind_one_that_was_marked_as_success_says_so_and_is_not_tried_aga
         run(context)
     assert context["ti"].pushed["error"]["error"] == "GiveUp"
     assert f"task={before}" in context["ti"].pushed["error"]["message"]
+
+
+def test_freshness_of_a_run_whose_heartbeat_measured_nothing_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow adds the task to an older run of which a task is cleared, once the file has a `freshness_target`."""
+    monkeypatch.setattr(run_outcome, "get_current_context", dict)
+    with pytest.raises(AirflowSkipException, match="before the file had a freshness_target"):
+        run_outcome.check_freshness({"measures": {}, "measured_at": 1.0}, "shop", 60)
