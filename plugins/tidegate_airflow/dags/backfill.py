@@ -13,7 +13,7 @@ from tidegate_airflow.assets import build_own_alias
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import SHORT_TIMEOUT, build_dag_settings, build_job_task_settings, is_submitted
 from tidegate_airflow.dags.flush import to_params_dict
-from tidegate_airflow.errors import raise_airflow_errors, read_form_words
+from tidegate_airflow.errors import raise_airflow_errors, read_form_words, require_result
 from tidegate_airflow.operators.job import SliceOperator
 
 FORM_WORDS = ("ranges", "from", "to", "tables", "dry_run")
@@ -102,7 +102,7 @@ def _build_tasks(pipeline: Pipeline) -> None:
 
     @task(task_id="clean_up", doc_md=task_docs.BACKFILL_CLEAN_UP, execution_timeout=SHORT_TIMEOUT)
     def clean_up(backfill: dict[str, Any]) -> list[str]:
-        return tasks.run_backfill_clean_up(name, backfill)
+        return drop_backfill_tables(name, backfill)
 
     backfill_plan = plan()
     _build_batch_task(pipeline, backfill_plan) >> clean_up(backfill_plan["backfill"])
@@ -123,6 +123,12 @@ def plan_batches(name: str, form_words: dict[str, Any]) -> dict[str, Any]:
                 f"in a run; raise merge.max_records, name less, or run it with: tidegate backfill {name}"
             )
     return proposal
+
+
+def drop_backfill_tables(name: str, backfill: dict[str, Any] | None) -> list[str]:
+    """clean_up; a GiveUp that says so where Airflow's database was cleaned since the plan."""
+    require_result(backfill, "plan")
+    return tasks.run_backfill_clean_up(name, backfill or {})
 
 
 def _build_batch_task(pipeline: Pipeline, backfill_plan: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from fakes.task_instance import PushedResults
 from tidegate_airflow import errors, tasks
-from tidegate_airflow.dags import run_outcome
+from tidegate_airflow.dags import backfill, run_outcome
 from tidegate_airflow.operators.member import MEMBER_STEPS
 from tidegate_airflow.operators.step import StepOperator
 
@@ -30,6 +30,7 @@ def run_member(verb: str) -> Callable[[Any], Any]:
         (run_member("compact"), "clean_up"),
         (lambda _: tasks.run_compact("shop", None), "clean_up"),
         (lambda _: run_outcome.check_freshness(None, "shop", 60), "heartbeat"),
+        (lambda _: backfill.drop_backfill_tables("shop", None), "plan"),
     ],
 )
 def test_task_behind_one_that_was_marked_as_success_says_so_and_is_not_tried_again(
