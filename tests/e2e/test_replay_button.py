@@ -39,3 +39,18 @@ def test_nothing_that_waits_disables_the_button_for_all(page: Page) -> None:
 def test_pipeline_without_the_dag_has_a_command_instead(page: Page) -> None:
     script = "import('/replay.js').then((one) => one.replayButton('orders', 2, undefined, true, () => {}).textContent)"
     assert "bin/tidegate dead-letters orders --replay" in page.evaluate(script)
+
+
+def test_command_is_named_as_it_can_be_typed_where_the_package_is_installed(page: Page) -> None:
+    """An installed package has no `bin/`: its command is on the path."""
+    script = """async () => {
+      const { command } = await import('/dom.js');
+      const meta = document.createElement("meta");
+      meta.name = "tidegate-command";
+      meta.content = "tidegate";
+      document.head.append(meta);
+      const code = command("bin/tidegate status orders", "").querySelector("code").textContent;
+      meta.remove();
+      return [code, command("bin/tidegate status orders", "").querySelector("code").textContent];
+    }"""
+    assert page.evaluate(script) == ["tidegate status orders", "bin/tidegate status orders"]

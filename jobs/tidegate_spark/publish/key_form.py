@@ -35,7 +35,7 @@ def refuse_other_keys(job: PublishJob, form: str) -> None:
         f"publication={job.publication} snapshot={job.position.to}: keys would be written otherwise than those that "
         f"the topics hold, key_form={earlier_form} and now key_form={form}, as a column's type or the key's schema in "
         "the registry has changed: each row would have a new key, and the old ones would stay; nothing was produced; "
-        f"run `bin/tidegate publish {job.publication} --resynchronise`, which deletes the old keys, or publish to a "
+        f"run `tidegate publish {job.publication} --resynchronise`, which deletes the old keys, or publish to a "
         "new topic"
     )
 

@@ -15,7 +15,7 @@ from tidegate.migration.draft import Translation
 from tidegate.migration.position import ConnectorPosition, PositionState, apply_position, find_position
 from tidegate.migration.report import describe_import, format_catalog_entry, format_pipeline_file, format_translation
 from tidegate.migration.translate import translate
-from tidegate.settings import find_include_folder
+from tidegate.settings import find_include_folder, read_command_name
 from tidegate.sinks.world import UnreachableWorld
 from tidegate.wiring.import_files import check_files, is_declared, write_files
 from tidegate.wiring.sink_world import SinkWorld
@@ -99,7 +99,7 @@ def _format_answer(data: dict[str, Any], translation: Translation) -> str:
     name, catalog = data["pipeline"], data["catalog"]
     report = format_translation(data, translation.settings)
     if "written" in data:
-        return f"{report}\n\nwritten: {', '.join(data['written'])}\nnext: bin/tidegate plan {name}"
+        return f"{report}\n\nwritten: {', '.join(data['written'])}\nnext: {read_command_name()} plan {name}"
     known = "is declared in catalogs.yaml already; the connector's own would be" if catalog["declared"] else "add it"
     parts = (
         f"# ---- pipelines/{name}.yaml",

@@ -10,7 +10,7 @@ from tidegate.ports.publication_ports import ExistingTopics, PublicationPorts, T
 from tidegate.publications.joined_tables import find_lost_snapshot, is_unchanged, read_joined_snapshots
 from tidegate.publications.unfinished_parts import UnfinishedGroup, find_next_group
 
-REMEDY = "run `bin/tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
+REMEDY = "run `tidegate publish {name} --resynchronise`, which compares the table with what the topic holds"
 
 
 @dataclass(frozen=True)

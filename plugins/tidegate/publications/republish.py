@@ -54,7 +54,7 @@ def plan_republish(ports: PublicationPorts, request: RepublishRequest) -> Planne
     settled_run = progress.common_position
     if settled_run is None:
         raise GiveUp(
-            f"publication={publication.name}: a run is unfinished; finish it by `bin/tidegate publish "
+            f"publication={publication.name}: a run is unfinished; finish it by `tidegate publish "
             f"{publication.name}`, and then ask again"
         )
     origin = None if request.begin is None else _resolve_snapshot(ports, "from", request.begin)

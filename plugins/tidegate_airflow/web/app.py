@@ -13,6 +13,7 @@ from fastapi.staticfiles import StaticFiles
 from tidegate.errors import TidegateError
 from tidegate.monitoring.openmetrics import CONTENT_TYPE, render_openmetrics
 from tidegate.monitoring.runbook import read_page
+from tidegate.settings import is_checkout
 
 from tidegate_airflow.dag_ids import (
     find_fleet_of_dag,
@@ -211,6 +212,8 @@ def get_page(name: str = "") -> Response:
 
 def _render_page() -> HTMLResponse:
     text = (STATIC_FOLDER / "index.html").read_text(encoding="utf-8")
+    root = read_root_path()
+    command = "bin/tidegate" if is_checkout() else "tidegate"
     return HTMLResponse(
-        text.replace("{{root}}", read_root_path()).replace("{{page}}", read_root_path().rstrip("/") + PAGE_PATH)
+        text.replace("{{root}}", root).replace("{{page}}", root.rstrip("/") + PAGE_PATH).replace("{{command}}", command)
     )

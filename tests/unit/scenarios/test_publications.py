@@ -145,7 +145,7 @@ def test_expired_snapshot_is_refused_or_answered_with_a_comparison(outside: Outs
     publish(outside.build_ports())
     outside.table.commit(a="2", b="1")
     del outside.table.snapshots[10]
-    with pytest.raises(GiveUp, match=r"snapshot=10 .* has expired; run `bin/tidegate publish out --resynchronise`"):
+    with pytest.raises(GiveUp, match=r"snapshot=10 .* has expired; run `tidegate publish out --resynchronise`"):
         publish(outside.build_ports())
     outside.publication = replace(outside.publication, on_expired="resynchronise")
     assert publish(outside.build_ports()).compared_with == "topic"
@@ -211,7 +211,9 @@ def test_topic_that_grew_is_refused_even_with_a_comparison(outside: Outside) -> 
 def test_topic_with_records_and_no_progress_is_refused_until_compared(outside: Outside) -> None:
     outside.topic.id = "t1"
     outside.topic.receive(("a", "1"), ("x", "1"))
-    with pytest.raises(GiveUp, match=r"topics=out hold records \(if not by the partitioner of .*\); run `bin/"):
+    with pytest.raises(
+        GiveUp, match=r"topics=out hold records \(if not by the partitioner of .*\); run `tidegate publish"
+    ):
         publish(outside.build_ports())
     publish(outside.build_ports(), resynchronise=True)
     assert outside.topic.read_latest() == outside.table.snapshots[10]
@@ -347,7 +349,7 @@ def test_range_that_cannot_be_produced_again_is_refused_in_words(outside: Outsid
     outside.die_at(12)
     with pytest.raises(Killed):
         publish(outside.build_ports())
-    with pytest.raises(GiveUp, match="a run is unfinished; finish it by `bin/tidegate publish out`"):
+    with pytest.raises(GiveUp, match="a run is unfinished; finish it by `tidegate publish out`"):
         publish(outside.build_ports(), again=RepublishRequest())
     publish(outside.build_ports())
     with pytest.raises(GiveUp, match="from=7: snapshot=7 has expired or never existed"):
@@ -374,7 +376,7 @@ def test_rows_that_are_gone_from_the_table_are_not_produced_again_for_ever(
     else:
         outside.table.uuid = "u2"
     before = len(outside.topic.records)
-    with pytest.raises(GiveUp, match=rf"{loss}.*; run `bin/tidegate publish out --resynchronise`"):
+    with pytest.raises(GiveUp, match=rf"{loss}.*; run `tidegate publish out --resynchronise`"):
         publish(outside.build_ports(), again=RepublishRequest(begin))
     assert len(outside.topic.records) == before
     publish(outside.build_ports())

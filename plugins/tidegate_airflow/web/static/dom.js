@@ -59,8 +59,14 @@ export function say(...what) {
   place.replaceChildren(...what);
 }
 
+/** Our command as it can be typed: a checkout has it in `bin/`, an installed package on the path. */
+export function typed(text) {
+  return text.replace("bin/tidegate", document.querySelector('meta[name="tidegate-command"]')?.content ?? "bin/tidegate");
+}
+
 /** A command with a button that copies it, and one that does the same from here where there is one. */
-export function command(text, description, act = null) {
+export function command(words, description, act = null) {
+  const text = typed(words);
   const button = h("button", { type: "button", class: "small", "aria-label": `Copy: ${text}`, click: () => copy(text, button) }, "Copy");
   return h("li", { class: "command" }, h("code", {}, text), button, act, h("span", { class: "quiet" }, description));
 }

@@ -2,7 +2,7 @@
 import { dagPath, link, pause, runPath, startNow, taskPath } from "./airflow.js";
 import { chart } from "./chart.js";
 import { commands } from "./commands.js";
-import { h, quiet, say, section, show, table, trouble } from "./dom.js";
+import { h, quiet, say, section, show, table, trouble, typed } from "./dom.js";
 import { ago, asOf, bytes, due, moment, number, span } from "./format.js";
 import { remedies } from "./remedy.js";
 import { replayButton } from "./replay.js";
@@ -114,7 +114,7 @@ function partitions({ pipeline: row, offsets, past, airflow }) {
   const all = row.partitions.length;
   const shown = all > MAX_PARTITIONS ? [...row.partitions].sort((one, other) => other.lag - one.lag).slice(0, MAX_PARTITIONS) : row.partitions;
   return section("Partitions", offsets?.error ? trouble(offsets.error) : null, table("Partitions", columns, shown),
-    shown.length < all ? quiet(`${number(shown.length)} of ${number(all)} partitions, those farthest behind first. bin/tidegate status ${row.pipeline} shows all of them.`) : null);
+    shown.length < all ? quiet(typed(`${number(shown.length)} of ${number(all)} partitions, those farthest behind first. bin/tidegate status ${row.pipeline} shows all of them.`)) : null);
 }
 
 function tables({ pipeline: row, airflow }) {

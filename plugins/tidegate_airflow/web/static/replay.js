@@ -1,6 +1,6 @@
 // Replaying dead letters: a run of the pipeline's own DAG, so that Airflow decides who may, and remembers who did.
 import { finished, link, result, runPath, trigger } from "./airflow.js";
-import { ask, h, say } from "./dom.js";
+import { ask, h, say, typed } from "./dom.js";
 
 const TEXT = "Every record that waits is decoded again with the schema that the pipeline file has now. " +
   "What can be read comes into its table, never over a newer row; the rest stays here. It may be repeated.";
@@ -10,7 +10,7 @@ const paused = (dag) => (dag.paused ? { disabled: true, title: `The DAG ${dag.da
 
 /** The button, or a line that says why there is none; `dag` is the DAG of replays, if there is one. */
 export function replayButton(name, waiting, dag, may, after) {
-  if (!dag) return h("span", { class: "quiet" }, "The button is there with errors.tolerance: all. Without it: ", h("code", {}, `bin/tidegate dead-letters ${name} --replay`));
+  if (!dag) return h("span", { class: "quiet" }, "The button is there with errors.tolerance: all. Without it: ", h("code", {}, typed(`bin/tidegate dead-letters ${name} --replay`)));
   if (!may) return h("span", { class: "quiet" }, "Your role in Airflow may look, but not replay.");
   const button = h("button", { type: "button", class: "primary", "data-key": "replay", disabled: !waiting, ...paused(dag), click: () => replay(name, waiting, dag.dag_id, button, after) }, "Replay all …");
   return button;

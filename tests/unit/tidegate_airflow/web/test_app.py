@@ -131,6 +131,14 @@ def test_page_itself_holds_no_data_and_loads_nothing_from_elsewhere(client: Any)
     assert "unsafe" not in answer.headers["Content-Security-Policy"]
 
 
+@pytest.mark.parametrize(("is_installed", "name"), [(False, "bin/tidegate"), (True, "tidegate")])
+def test_page_names_the_command_as_it_can_be_typed(
+    client: Any, monkeypatch: pytest.MonkeyPatch, is_installed: bool, name: str
+) -> None:
+    monkeypatch.setattr("tidegate_airflow.web.app.is_checkout", lambda: not is_installed)
+    assert f'<meta name="tidegate-command" content="{name}">' in client.get("/pipelines/shop").text
+
+
 def test_pipeline_whose_dag_one_may_not_see_does_not_exist(
     client: Any, airflow: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,7 +357,7 @@ def test_publication_that_cannot_go_on_is_stuck_with_the_way_out(client: Any, ai
     [row] = client.get("/api/pipelines", headers=build_login(airflow, "viewer")).json()["publications"]
     assert row["state"] == "stuck"
     assert "was replaced by another" in row["reason"]
-    assert "bin/tidegate publish out --resynchronise" in row["reason"]
+    assert "run `tidegate publish out --resynchronise`" in row["reason"]
 
 
 def test_runbook_is_read_by_whoever_is_logged_in_and_nothing_else_is_read_through_it(client: Any, airflow: Any) -> None:
