@@ -144,6 +144,14 @@ def test_image_has_what_the_chart_calls_in_it_and_the_rest_is_switched_off() -> 
         assert VALUES[component]["logGroomerSidecar"] == {"enabled": False}, component
 
 
+def test_chart_that_is_named_knows_each_word_of_the_values() -> None:
+    """Helm refuses a word that the chart has not. `createUserJob.enabled` came after 1.18: apache/airflow#56057."""
+    text = (FOLDER / "airflow-values.yaml").read_text()
+    (version,) = re.findall(r"apache-airflow/airflow, (\d+)\.(\d+) or newer", text)
+    assert "enabled" in VALUES["createUserJob"]
+    assert tuple(map(int, version)) >= (1, 19)
+
+
 def test_airflow_logs_people_in_by_what_the_image_has() -> None:
     """The chart's default is FAB, with a user admin of the password admin; the image has no provider of that name."""
     assert "apache-airflow-providers-fab" not in (ROOT / "requirements.txt").read_text()
