@@ -144,6 +144,12 @@ def test_image_has_what_the_chart_calls_in_it_and_the_rest_is_switched_off() -> 
         assert VALUES[component]["logGroomerSidecar"] == {"enabled": False}, component
 
 
+def test_manual_makes_the_namespace_before_anything_is_put_into_it() -> None:
+    manual, namespace = (FOLDER / "README.md").read_text(), SET["namespace"]
+    made_at = manual.find(f"kubectl create namespace {namespace}")
+    assert 0 <= made_at < manual.find(f"-n {namespace}")
+
+
 def test_chart_that_is_named_knows_each_word_of_the_values() -> None:
     """Helm refuses a word that the chart has not. `createUserJob.enabled` came after 1.18: apache/airflow#56057."""
     text = (FOLDER / "airflow-values.yaml").read_text()
