@@ -90,7 +90,7 @@ def parse_request(
     ranges: Any, from_time: str | None, to_time: str | None, tables: tuple[str, ...] = ()
 ) -> BackfillRequest:
     """Read the user's words; `ranges` is JSON text or the object itself. ConfigurationError says what is wrong."""
-    times = (from_time, to_time)
+    times, tables = (from_time, to_time), tuple(dict.fromkeys(tables))
     if (ranges is None) == (times == (None, None)) or (ranges is None and None in times):
         raise ConfigurationError(
             f"name either ranges, like {RANGES_EXAMPLE}, or both from and to, like 2026-01-01T00:00:00Z"

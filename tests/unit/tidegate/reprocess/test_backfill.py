@@ -822,3 +822,15 @@ def test_range_is_cut_into_slices_as_often_for_forty_partitions_as_for_two(monke
         assert [result.staged for result in run(world, json.dumps(everything), pipeline)] == [partitions]
         numbers.append(len(cuts))
     assert numbers[0] == numbers[1] > 0
+
+
+def test_table_that_is_named_twice_is_applied_once(world: World) -> None:
+    """By `--table` or in a run's `conf`: it is the backfill of the same words with the table named once."""
+    damage(world)
+    twice, once = (parse_request(ALL, None, None, tables) for tables in ((NAME, NAME), (NAME,)))
+    proposal = propose_backfill(world.build_ports(PIPELINE), twice)
+    assert [table["table"] for table in proposal.to_dict()["tables"]] == [NAME]
+    assert proposal.backfill == propose_backfill(world.build_ports(PIPELINE), once).backfill
+    results: list[AppliedSlice] = []
+    apply_backfill(world.build_ports(PIPELINE), proposal.backfill, results.append)
+    assert [result.outcome for result in results] == [PublishOutcome.PUBLISHED] * 3
