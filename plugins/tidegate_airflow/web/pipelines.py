@@ -103,6 +103,8 @@ class PipelinesView:
     def _read_parts(self, readers: Mapping[str, Callable[[], Any]]) -> Data:
         futures: dict[str, Future[Any]] = {part: self._workers.submit(call) for part, call in readers.items()}
         wait(futures.values(), ANSWER_TIMEOUT_SECONDS)
+        for future in futures.values():
+            future.cancel()  # one that no thread has begun would be in the way of the next look
         return {part: _get_result(future) for part, future in futures.items()}
 
     def _get_ports(self, name: str) -> Ports:
@@ -153,7 +155,7 @@ def list_worst_partitions(row: PipelineRow) -> PipelineRow:
 
 
 def _get_result(future: "Future[Any]") -> Any:
-    if not future.done():
+    if future.cancelled() or not future.done():
         return {"error": f"no answer within {ANSWER_TIMEOUT_SECONDS:.0f} s: brokers or catalog are slow or gone"}
     problem = future.exception()
     return {"error": describe_problem(problem)} if problem is not None else future.result()
