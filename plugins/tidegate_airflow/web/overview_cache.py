@@ -61,6 +61,7 @@ class OverviewCache:
         self._due: dict[Group, float] = {}
         self._groups: dict[str, Group] = {}
         self._next, self._looked = 0.0, 0.0
+        self._is_opening = False  # connections are looked up, by a secrets backend that may hang
 
     def get_rows(self, patience: float = 3.0) -> dict[str, PipelineRow]:
         """What is known now; a new reading begins of each group whose last is old.
@@ -73,8 +74,8 @@ class OverviewCache:
             now = time.monotonic()
             wanted_seconds = now if now - self._looked > IDLE_SECONDS else 0.0
             self._looked = now
-            if now >= self._next:
-                self._next = now + FRESH_SECONDS
+            if now >= self._next and not self._is_opening:
+                self._next, self._is_opening = now + FRESH_SECONDS, True
                 threading.Thread(target=self._start_reading, args=(names,), daemon=True, name="tidegate-watch").start()
             self._changed.wait_for(
                 lambda: all(self._answered.get(name, -1.0) >= wanted_seconds for name in names), patience
@@ -101,6 +102,20 @@ class OverviewCache:
         return row
 
     def _start_reading(self, names: list[str]) -> None:
+        try:
+            groups = self._open_contexts(names)
+        finally:
+            with self._changed:
+                self._is_opening = False
+        with self._changed:
+            self._due = {group: due_seconds for group, due_seconds in self._due.items() if group in groups}
+            now = time.monotonic()
+            idle = {g: members for g, members in groups.items() if g not in self._busy and now >= self._due.get(g, 0.0)}
+            self._busy |= dict.fromkeys(idle, now)
+        for group, members in idle.items():
+            threading.Thread(target=self._read, args=(group, members), daemon=True, name="tidegate-reading").start()
+
+    def _open_contexts(self, names: list[str]) -> dict[Group, list[Ports]]:
         groups: dict[Group, list[Ports]] = defaultdict(list)
         for name in names:
             try:
@@ -111,13 +126,7 @@ class OverviewCache:
             groups[context.group].append(context.ports)
             self._groups[name] = context.group
             self._described[name] = context.ports.pipeline.describe_file()
-        with self._changed:
-            self._due = {group: due_seconds for group, due_seconds in self._due.items() if group in groups}
-            now = time.monotonic()
-            idle = {g: members for g, members in groups.items() if g not in self._busy and now >= self._due.get(g, 0.0)}
-            self._busy |= dict.fromkeys(idle, now)
-        for group, members in idle.items():
-            threading.Thread(target=self._read, args=(group, members), daemon=True, name="tidegate-reading").start()
+        return groups
 
     def _read(self, group: Group, members: list[Ports]) -> None:
         begin_seconds = time.monotonic()

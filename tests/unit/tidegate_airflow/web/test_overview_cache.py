@@ -222,3 +222,27 @@ def test_first_look_after_a_while_waits_for_new_numbers(world: World, broker: On
         "left": (2, 1600.0),
         "right": (2, 1600.0),
     }
+
+
+def test_connections_that_nobody_answers_for_are_asked_for_once_at_a_time(
+    world: World, broker: Onlooker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A secrets backend that hangs: each look would leave a thread more that waits for it."""
+    monkeypatch.setattr("tidegate_airflow.web.overview_cache.FRESH_SECONDS", 0.0)
+    gate, asked = threading.Event(), list[str]()
+    files = Files({"shop": PipelineContext((), build_ports(world, broker))})
+
+    def hang(name: str) -> PipelineContext:
+        asked.append(name)
+        assert gate.wait(60)
+        return files.found[name]  # type: ignore[return-value]
+
+    monkeypatch.setattr(files, "get_context", hang)
+    watch = OverviewCache(files)
+    for _ in range(5):
+        assert watch.get_rows(patience=0.02)["shop"]["error"] == "not read yet"
+    assert asked == ["shop"]
+    gate.set()
+    assert watch.get_rows(patience=60)["shop"]["error"] is None
+    while not (len(asked) > 1):
+        watch.get_rows(patience=0.02)
