@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from tidegate.errors import GiveUp
 from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
@@ -55,6 +55,7 @@ class OverviewCache:
         self._changed = threading.Condition()
         self._rows: dict[str, PipelineRow] = {}
         self._described: dict[str, FileDescription] = {}
+        self._intervals: dict[str, int] = {}
         self._recent: dict[str, tuple[object, float, RecentActivity]] = {}
         self._answered: dict[str, float] = {}
         self._busy: dict[Group, float] = {}
@@ -82,10 +83,14 @@ class OverviewCache:
             )
             return {name: self._get_row(name) for name in names}
 
+    def get_interval_seconds(self, name: str) -> int:
+        """The pause between two flushes, as the pipeline was last opened; 0 where there is none, or it is not known."""
+        return self._intervals.get(name, 0)
+
     def _forget_others(self, names: list[str]) -> None:
-        gone_names = self._rows.keys() | self._described.keys() | self._recent.keys() | self._answered.keys()
-        for name in (gone_names | self._groups.keys()) - set(names):
-            for known in (self._rows, self._described, self._recent, self._answered, self._groups):
+        by_name: tuple[dict[str, Any], ...] = (self._rows, self._described, self._intervals, self._recent)
+        for known in (*by_name, self._answered, self._groups):
+            for name in known.keys() - set(names):
                 known.pop(name, None)
 
     def _get_row(self, name: str) -> PipelineRow:
@@ -126,6 +131,7 @@ class OverviewCache:
             groups[context.group].append(context.ports)
             self._groups[name] = context.group
             self._described[name] = context.ports.pipeline.describe_file()
+            self._intervals[name] = max(0, context.ports.pipeline.merge.interval_seconds)
         return groups
 
     def _read(self, group: Group, members: list[Ports]) -> None:

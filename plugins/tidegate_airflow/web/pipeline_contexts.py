@@ -44,7 +44,8 @@ class PipelineContexts:
         self._include = include
         self._resolve = resolve
         self._files = PipelineFiles(include)
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # never held while a connection is looked up: every request of the page takes it
+        self._opening = threading.Lock()  # held by the one that looks up connections, of a backend that may hang
         self._cached_contexts: dict[str, CachedContext] = {}
         self._failed: set[str] = set()
         self._fleets: dict[str, tuple[Stamp, str | None]] = {}
@@ -59,7 +60,8 @@ class PipelineContexts:
                 self._cached_contexts.pop(name, None)
                 self._fleets.pop(name, None)
             self._failed &= set(names)
-            self._brokers = self._find_brokers_in_use()
+            if not self._opening.locked():  # what is being opened uses one that nobody used before
+                self._brokers = self._find_brokers_in_use()
         return names
 
     def _find_brokers_in_use(self) -> dict[Group, Broker]:
@@ -72,24 +74,29 @@ class PipelineContexts:
         """One pipeline's; raises what is wrong with its file, by itself or beside the others, its catalog or its
         connections.
         """
-        with self._lock:
-            entry = self._find_cached(name)
+        entry = self._find_cached(name)
         if entry is None:
-            stamp, load_result = self._read_stamp(name), self._load(name)  # without the lock: it may read all files
-            with self._lock:
-                self._failed.discard(name)
-                context = load_result if isinstance(load_result, TidegateError) else self._open_context(load_result)
-                entry = self._cached_contexts[name] = (stamp, time.monotonic(), context)
+            with self._opening:
+                entry = self._find_cached(name) or self._open_pipeline(name)
         if isinstance(entry[2], TidegateError):
             self.report_failure(name)
             raise entry[2].with_traceback(None)
         return entry[2]
 
+    def _open_pipeline(self, name: str) -> CachedContext:
+        stamp, load_result = self._read_stamp(name), self._load(name)
+        context = load_result if isinstance(load_result, TidegateError) else self._open_context(load_result)
+        with self._lock:
+            self._failed.discard(name)
+            entry = self._cached_contexts[name] = (stamp, time.monotonic(), context)
+        return entry
+
     def _find_cached(self, name: str) -> CachedContext | None:
-        entry, ttl = (
-            self._cached_contexts.get(name),
-            FAILED_TTL_SECONDS if name in self._failed else CONTEXT_TTL_SECONDS,
-        )
+        with self._lock:
+            entry, ttl = (
+                self._cached_contexts.get(name),
+                FAILED_TTL_SECONDS if name in self._failed else CONTEXT_TTL_SECONDS,
+            )
         is_fresh = entry is not None and entry[0] == self._read_stamp(name) and time.monotonic() - entry[1] <= ttl
         return entry if is_fresh else None
 
@@ -133,8 +140,9 @@ class PipelineContexts:
         except TidegateError as problem:
             return problem
         catalogs: Group = (self._read_stamp("")[0], *sorted({table.catalog for table in pipeline.entries}))
-        if cluster not in self._brokers:
-            self._brokers = {**self._find_brokers_in_use(), cluster: broker}
+        with self._lock:
+            if cluster not in self._brokers:
+                self._brokers = {**self._find_brokers_in_use(), cluster: broker}
         return PipelineContext((cluster, catalogs), ports)
 
 

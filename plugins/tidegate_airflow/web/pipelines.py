@@ -64,7 +64,7 @@ class PipelinesView:
 
     def _to_row(self, row: PipelineRow, dag: DagStatus | None) -> PipelineRow:
         state, reason = describe_pipeline_state(
-            row, to_schedule_state(dag), self._get_interval_seconds(row["pipeline"]), int(time.time() * 1000)
+            row, to_schedule_state(dag), self._watch.get_interval_seconds(row["pipeline"]), int(time.time() * 1000)
         )
         schedule = {**describe_dag(dag), "last_run": dag.last if dag else None}
         runbook = find_page_of_state(state, reason)
@@ -72,12 +72,6 @@ class PipelinesView:
         known = {"state": state, "reason": reason, "runbook": runbook, "fleet": fleet}
         counts = {"partition_count": len(row["partitions"])} if "partitions" in row else {}
         return cast("PipelineRow", {**row, **known, **counts, **schedule})
-
-    def _get_interval_seconds(self, name: str) -> int:
-        try:
-            return max(0, self.sources.get_context(name).ports.pipeline.merge.interval_seconds)
-        except Exception:  # what is wrong with the file is the row's error already
-            return 0
 
     def get_pipeline(self, name: str) -> Data | None:
         """Everything about one pipeline, None where its file has gone; a part that fails or takes too long says so in

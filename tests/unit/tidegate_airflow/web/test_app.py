@@ -7,6 +7,7 @@ from memory.
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -422,3 +423,16 @@ def test_parts_that_nobody_waits_for_any_more_are_not_read_later(desk: Any, monk
     monkeypatch.undo()
     assert desk._read_parts({"next": lambda: "well"}) == {"next": "well"}
     assert read == []
+
+
+def test_list_of_pipelines_waits_for_no_connection(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secrets backend that hangs: what was read before is shown, and no request opens a pipeline."""
+    assert desk.get_overview(["shop"])[0]["state"] == "current"
+    gate = threading.Event()
+    monkeypatch.setattr(desk.sources, "get_context", lambda name: gate.wait(60))
+    with ThreadPoolExecutor(1) as workers:
+        look = workers.submit(desk.get_overview, ["shop"])
+        try:
+            assert look.result(20)[0]["pipeline"] == "shop"
+        finally:
+            gate.set()

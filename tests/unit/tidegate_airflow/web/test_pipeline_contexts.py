@@ -1,5 +1,7 @@
 """What the page opens for its pipelines: shared where two pipelines mean the same thing, each one's own where not."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -209,3 +211,26 @@ def test_publication_whose_topic_another_one_has_says_so(tmp_path: Path) -> None
     assert view.get_ports("first").publication.name == "first"
     with pytest.raises(ConfigurationError, match=r"second\.yaml: publication first has topic=out too"):
         view.get_ports("second")
+
+
+def test_connection_that_nobody_answers_for_keeps_only_those_waiting_who_open_pipelines(tmp_path: Path) -> None:
+    """A secrets backend that hangs: each request of the page asks which pipelines there are."""
+    asked, gate, vault = threading.Event(), threading.Event(), Vault()
+
+    def hang(conn_id: str) -> Connection | None:
+        asked.set()
+        assert gate.wait(60)
+        return vault(conn_id)
+
+    contexts = build_contexts(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
+    contexts._resolve = hang
+    with ThreadPoolExecutor(3) as workers:
+        opened = [workers.submit(contexts.get_context, name) for name in ("one", "two")]
+        assert asked.wait(60)
+        try:
+            assert workers.submit(contexts.list_names).result(20) == ["one", "two"]
+        finally:
+            gate.set()
+        one, two = (context.result(60) for context in opened)
+    assert one.ports.broker is two.ports.broker
+    assert contexts.get_context("one") is one
