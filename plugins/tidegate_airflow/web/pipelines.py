@@ -23,10 +23,26 @@ from tidegate_airflow.web.overview_cache import OverviewCache
 from tidegate_airflow.web.pipeline_contexts import PipelineContexts
 
 ANSWER_TIMEOUT_SECONDS = 12.0  # seconds that the parts of one pipeline's page may take together
+MAX_PARTS_AT_ONCE = 16
 MAX_BATCHES, MAX_RUNS, MAX_ERRORS, MAX_RESULTS = 200, 20, 8, 200
 PAGE_SIZE, MAX_PAGES = 25, 40
 MAX_LISTED_PARTITIONS = 20  # of each pipeline in the list of all: every browser asks for it every few seconds
 Data = dict[str, Any]
+
+
+class PartReader:
+    """Reads the parts of a page beside each other, with so many threads for all who look."""
+
+    def __init__(self, threads: int) -> None:
+        self._workers = ThreadPoolExecutor(threads, thread_name_prefix="tidegate-page")
+
+    def read_parts(self, readers: Mapping[str, Callable[[], Any]]) -> Data:
+        """What each returns; `error` of one that fails, or that does not answer in time."""
+        futures: dict[str, Future[Any]] = {part: self._workers.submit(call) for part, call in readers.items()}
+        wait(futures.values(), ANSWER_TIMEOUT_SECONDS)
+        for future in futures.values():
+            future.cancel()  # one that no thread has begun would be in the way of the next look
+        return {part: _get_result(future) for part, future in futures.items()}
 
 
 class PipelinesView:
@@ -35,7 +51,7 @@ class PipelinesView:
     def __init__(self, sources: PipelineContexts, watch: OverviewCache) -> None:
         self.sources = sources
         self._watch = watch
-        self._workers = ThreadPoolExecutor(16, thread_name_prefix="tidegate-page")
+        self._parts = PartReader(MAX_PARTS_AT_ONCE)
 
     def get_overview(self, pipelines: list[str]) -> list[PipelineRow]:
         """A row for each of these pipelines, the worst first."""
@@ -90,16 +106,9 @@ class PipelinesView:
             "backfills": lambda: details.read_backfills(self._get_ports(name)),
             "airflow": lambda: self._read_airflow(name, [table["table"] for table in row.get("tables", ())]),
         }
-        parts = self._read_parts(readers)
+        parts = self._parts.read_parts(readers)
         parts["airflow"] |= {"offsets_expire": _compute_expiry(parts)}
         return {"pipeline": row, **parts}
-
-    def _read_parts(self, readers: Mapping[str, Callable[[], Any]]) -> Data:
-        futures: dict[str, Future[Any]] = {part: self._workers.submit(call) for part, call in readers.items()}
-        wait(futures.values(), ANSWER_TIMEOUT_SECONDS)
-        for future in futures.values():
-            future.cancel()  # one that no thread has begun would be in the way of the next look
-        return {part: _get_result(future) for part, future in futures.items()}
 
     def _get_ports(self, name: str) -> Ports:
         return self.sources.get_context(name).ports

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tidegate.connections import Resolve
-from tidegate.errors import GiveUp, TidegateError
+from tidegate.errors import GiveUp
 from tidegate.monitoring.health import WORST_FIRST
 from tidegate.monitoring.reports import PublicationRow
 from tidegate.monitoring.runbook import find_page_of_state
@@ -27,6 +27,7 @@ from tidegate_airflow.web import airflow_runs
 from tidegate_airflow.web.airflow_runs import DagStatus, describe_dag, to_schedule_state
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS, read_file_stamp
+from tidegate_airflow.web.pipelines import PartReader
 
 FRESH_SECONDS, PAUSE_FACTOR = 10.0, 5.0  # a reading that took long is rested from
 IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers
@@ -41,6 +42,7 @@ class PublicationsView:
         self._include, self._resolve, self._files = include, resolve, PublicationFiles(include)
         self._changed = threading.Condition()
         self._workers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="tidegate-publications")
+        self._parts = PartReader(READER_THREADS)
         self._readings: dict[str, PublicationReading] = {}
         self._answered: dict[str, float] = {}
         self._due: dict[str, float] = {}
@@ -124,17 +126,15 @@ class PublicationsView:
             "errors": airflow_runs.read_errors([dag], MAX_ERRORS),
             "assets": airflow_runs.read_asset_ids([row["table"]] if "table" in row else []),
         }
-        return {"publication": row, "snapshots": self._read_snapshots(name), "airflow": airflow}
+        parts = self._parts.read_parts({"snapshots": lambda: self._read_snapshots(name)})
+        return {"publication": row, **parts, "airflow": airflow}
 
-    def _read_snapshots(self, name: str) -> list[dict[str, Any]] | dict[str, Any]:
-        try:
-            ports = self.get_ports(name)
-            if ports.snapshots.read_table(ports.publication.table) is None:
-                return []
-            snapshots = ports.snapshots.list_ancestors(ports.publication.table, MAX_SNAPSHOTS)
-            return [{**vars(snapshot), "snapshot_id": _to_id_text(snapshot.snapshot_id)} for snapshot in snapshots]
-        except TidegateError as problem:
-            return {"error": describe_problem(problem)}
+    def _read_snapshots(self, name: str) -> list[dict[str, Any]]:
+        ports = self.get_ports(name)
+        if ports.snapshots.read_table(ports.publication.table) is None:
+            return []
+        snapshots = ports.snapshots.list_ancestors(ports.publication.table, MAX_SNAPSHOTS)
+        return [{**vars(snapshot), "snapshot_id": _to_id_text(snapshot.snapshot_id)} for snapshot in snapshots]
 
 
 def _to_id_text(number: int | None) -> str | None:

@@ -412,16 +412,18 @@ def test_failure_is_over_once_its_task_has_succeeded_though_another_run_waits_be
     assert not tidegate_shop.is_fixed
 
 
-def test_parts_that_nobody_waits_for_any_more_are_not_read_later(desk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_that_nobody_waits_for_any_more_are_not_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers that hang keep all threads; each look at the page would leave its parts in a queue that only grows."""
     monkeypatch.setattr("tidegate_airflow.web.pipelines.ANSWER_TIMEOUT_SECONDS", 0.05)
-    answer, read = threading.Event(), list[str]()
-    hanging_parts = desk._read_parts({f"part {number}": answer.wait for number in range(16)})
-    late_parts = desk._read_parts({"late": lambda: read.append("late")})
+    from tidegate_airflow.web.pipelines import PartReader
+
+    reader, answer, read = PartReader(16), threading.Event(), list[str]()
+    hanging_parts = reader.read_parts({f"part {number}": answer.wait for number in range(16)})
+    late_parts = reader.read_parts({"late": lambda: read.append("late")})
     assert all("no answer within" in part["error"] for part in (*hanging_parts.values(), *late_parts.values()))
     answer.set()
     monkeypatch.undo()
-    assert desk._read_parts({"next": lambda: "well"}) == {"next": "well"}
+    assert reader.read_parts({"next": lambda: "well"}) == {"next": "well"}
     assert read == []
 
 

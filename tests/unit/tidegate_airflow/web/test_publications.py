@@ -1,5 +1,7 @@
 """Readings of publications behind the page: new ones after a while without a look, the last ones where one fails."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +101,23 @@ def test_publications_that_are_opened_again_and_again_have_their_files_read_once
         assert [view.get_ports(name).publication.name for name in names] == names
         clock.seconds += CONTEXT_TTL_SECONDS + 1
     assert len(paths) == len(names)
+
+
+def test_catalog_that_hangs_keeps_no_request_of_a_publications_page(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a pipeline: what has not answered says so in its own place."""
+    gate = threading.Event()
+    monkeypatch.setattr("tidegate_airflow.web.pipelines.ANSWER_TIMEOUT_SECONDS", 0.05)
+    for reader in ("read_runs", "read_errors", "read_asset_ids"):
+        monkeypatch.setattr(f"tidegate_airflow.web.airflow_runs.{reader}", lambda *_: [])
+    monkeypatch.setattr(view, "get_overview", lambda names: [{"publication": name} for name in names])
+    monkeypatch.setattr(view, "get_ports", lambda name: gate.wait(60))
+    with ThreadPoolExecutor(1) as workers:
+        look = workers.submit(view.get_publication, "left")
+        try:
+            assert look.result(20)["snapshots"] == {
+                "error": "no answer within 0 s: brokers or catalog are slow or gone"
+            }
+        finally:
+            gate.set()
