@@ -32,7 +32,7 @@ def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> t
     """
     columns: dict[str, Column] = {}
     for version in (text, *older):
-        schema = json.loads(version)
+        schema = _parse_schema(version)
         properties = _find_properties(schema)
         if not properties and version is text:
             raise ConfigurationError("the JSON Schema has no properties; declare the columns in the pipeline file")
@@ -45,11 +45,20 @@ def to_columns(text: str, older: Iterable[str] = (), logical: bool = False) -> t
 def describe_logical_types(text: str) -> dict[str, dict[str, Any]]:
     """The properties that Connect's logical types stand behind: name and parameters, as in Connect's own schema, and
     the same of a list's `items`, a map's `values` and a struct's `fields`."""
-    schema = json.loads(text)
+    schema = _parse_schema(text)
     kinds_by_name = (
         (name, _describe_kinds(_Node(node, schema, (name,)))) for name, node in _find_properties(schema).items()
     )
     return {name: kinds for name, kinds in kinds_by_name if kinds}
+
+
+def _parse_schema(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise ConfigurationError(
+            "the JSON Schema cannot be read as JSON; correct it, or declare the columns in the pipeline file"
+        ) from None
 
 
 def _find_properties(schema: Any) -> dict[str, Any]:

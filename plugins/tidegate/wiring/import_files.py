@@ -35,9 +35,9 @@ def check_files(include: Path, name: str, pipeline: str, entry: str) -> tuple[li
                 (copy / file).write_bytes((include / file).read_bytes())
         with (copy / CATALOGS).open("a", encoding="utf-8") as catalogs:
             catalogs.write(f"\n{entry}")
-        for file in (include / "pipelines").glob("*.y*ml"):
-            if file.stem != name:
-                (copy / "pipelines" / file.name).symlink_to(file.absolute())
+        for other in (include / "pipelines").glob("*.y*ml"):
+            if other.stem != name:
+                (copy / "pipelines" / other.name).symlink_to(other.absolute())
         path = copy / "pipelines" / f"{name}.yaml"
         path.write_text(pipeline, encoding="utf-8")
         try:

@@ -118,7 +118,8 @@ class RegistryLookup:
     ) -> Registered:
         """The subject is not the topic's: record types are looked for, one for each id."""
         schema_texts = [registry.read_text(number) for number in ids]
-        names = sorted({get_full_name(parse_schema(text)) for kind, text in schema_texts if kind == "AVRO"})
+        schemas = [parse_schema(text) for kind, text in schema_texts if kind == "AVRO"]
+        names = sorted({get_full_name(schema) for schema in schemas if is_record(schema)})
         for strategy, prefix in (("RecordNameStrategy", ""), ("TopicRecordNameStrategy", f"{sample.topic}-")):
             if names and all(_has_subject(registry, prefix + name) for name in names):
                 options = {**base, "subject_name_strategy": strategy, "records": names}
@@ -179,6 +180,8 @@ def _find_format(kind: str, *, is_event: bool) -> RecordFormat:
     """The format of this kind of schema; change events where there is such a format, and they are asked for."""
     if kind == "JSON":
         return FORMATS["json"]
+    if kind.lower() not in list(SchemaKind):
+        raise GiveUp(f"the registry has a schema of type={kind}, which no format reads; write the file by hand")
     schema_formats = [
         record_format for record_format in FORMATS.values() if record_format.schema is SchemaKind(kind.lower())
     ]
@@ -191,7 +194,8 @@ def _find_format(kind: str, *, is_event: bool) -> RecordFormat:
 def _list_messages(recognised: Recognition, part: str) -> set[tuple[int, ...]]:
     """The messages that the records hold, each by its place in the schema."""
     parts = [record.value if part == "value" else record.key for record in recognised.records]
-    return {_read_indexes(data[HEADER_ID:]) for data in parts if data is not None}
+    messages = {_read_indexes(data[HEADER_ID:]) for data in parts if data is not None}
+    return messages - {()}  # of a record that ends before it says which
 
 
 def _choose_message(version: Version, messages: set[tuple[int, ...]]) -> dict[str, str]:
