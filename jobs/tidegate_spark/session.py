@@ -27,6 +27,7 @@ SESSION_CONF = {
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.variant.allowDuplicateKeys": "true",  # the last one counts, as in objects that are read as structs
     "spark.sql.caseSensitive": "false",
+    "spark.sql.variable.substitute": "false",  # keys stand in statements, and ${name} in one is a part of it
 }
 SECRET_PREFIX, CATALOG_PREFIX = "spark.tidegate.secret.", "spark.sql.catalog."
 SECRET_PATTERN = re.compile(CORE_REGEX)

@@ -66,6 +66,25 @@ def test_merge_that_names_its_keys_writes_what_one_that_does_not_would(workbench
     assert names == expected | {(key["id"], key["line"]): "new" for key in changed[1:]}
 
 
+def test_text_that_looks_like_a_variable_is_what_it_says_in_bounds_and_in_sql_of_the_file(workbench) -> None:
+    """Spark puts the value of a variable, or nothing, in the place of ${name} in any SQL, also within quotes."""
+    topic, names = workbench.topic(1), ("${nobody}", "${env:HOME}", "${spark.app.name}")
+    select = "SELECT id, name, CAST(concat('${nobody}', name) AS STRING) AS more FROM record"
+    workbench.pipeline(
+        "templates",
+        [topic],
+        key={"format": "string", "fields": ["id"], "schema": "id STRING"},
+        value={"schema": "name STRING"},
+        table={"when": "name <> '${nobody}'", "select": select},
+    )
+    for name in ("old", "new"):
+        for key in names:  # each alone: it is both ends of its batch
+            workbench.produce(topic, (key, {"name": name}), ("left out", {"name": "${nobody}"}))
+            workbench.flush("templates")
+    rows = workbench.read_rows("shop.templates")
+    assert rows == [{"id": key, "name": "new", "more": "${nobody}new"} for key in sorted(names)]
+
+
 def test_constants_of_any_year_are_what_spark_reads(spark) -> None:
     def render_constants(kind: PrimitiveType, values: list[int]) -> str:
         return ", ".join(KeyRange(("at",), kind, value, value, False).bound.ranges[0][0] for value in values)

@@ -21,6 +21,7 @@ FIXED_SETTINGS = {
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.variant.allowDuplicateKeys": "true",
     "spark.sql.caseSensitive": "false",
+    "spark.sql.variable.substitute": "false",
 }
 UNITS = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0 * 1024}
 

@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator as Results
 from pyspark.sql.connect.conf import RuntimeConf
 from pyspark.sql.connect.session import SparkSession
+from tidegate.diagnosis.spark import FIXED_SETTINGS
 from tidegate_spark import session as session_module
-from tidegate_spark.session import close, configure, open_session
+from tidegate_spark.session import SESSION_CONF, close, configure, open_session
 
 
 class Session:
@@ -179,3 +180,7 @@ def test_settings_of_a_session_are_one_request_however_many_they_are() -> None:
     configure(session, {"spark.sql.ansi.enabled": "true", "spark.sql.shuffle.partitions": "4"})
     configure(session, {})
     assert client.requests == [{"spark.sql.ansi.enabled": "true", "spark.sql.shuffle.partitions": "4"}]
+
+
+def test_doctor_knows_each_setting_that_the_statements_rely_on() -> None:
+    assert FIXED_SETTINGS == SESSION_CONF
