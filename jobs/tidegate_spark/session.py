@@ -113,7 +113,7 @@ def _send_conf(spark: SparkSession, conf: Mapping[str, str]) -> None:
     hidden_conf = {name.removeprefix("spark.") if name.startswith(SECRET_PREFIX) else name: conf[name] for name in conf}
     shared = spark.conf.get(CATALOG_CLASS, ICEBERG_CATALOG)
     catalogs = {name: shared for name, value in conf.items() if value == ICEBERG_CATALOG}
-    configure(spark, {**SESSION_CONF, **hidden_conf, **catalogs})
+    configure(spark, {**hidden_conf, **catalogs, **SESSION_CONF})
 
 
 def check_event_log(spark: SparkSession, conf: Mapping[str, str]) -> None:

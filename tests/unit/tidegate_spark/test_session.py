@@ -15,7 +15,7 @@ from pyspark.sql.connect.conf import RuntimeConf
 from pyspark.sql.connect.session import SparkSession
 from tidegate.diagnosis.spark import FIXED_SETTINGS
 from tidegate_spark import session as session_module
-from tidegate_spark.session import SESSION_CONF, close, configure, open_session
+from tidegate_spark.session import SESSION_CONF, close, configure, connect_session, open_session
 
 
 class Session:
@@ -180,6 +180,28 @@ def test_settings_of_a_session_are_one_request_however_many_they_are() -> None:
     configure(session, {"spark.sql.ansi.enabled": "true", "spark.sql.shuffle.partitions": "4"})
     configure(session, {})
     assert client.requests == [{"spark.sql.ansi.enabled": "true", "spark.sql.shuffle.partitions": "4"}]
+
+
+class Settings:
+    """A session's settings, of which the server has none."""
+
+    def __init__(self) -> None:
+        self.set_values: dict[str, str] = {}
+
+    def get(self, _: str, default: str) -> str:
+        return default
+
+    def _set_all(self, values: dict[str, str], silent: bool) -> None:
+        assert not silent
+        self.set_values |= values
+
+
+def test_settings_that_the_statements_rely_on_go_before_those_of_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A merge's bounds name times of UTC: read in Berlin's they would leave out rows of the batch's keys."""
+    spark = type("Session", (), {"conf": Settings()})()
+    monkeypatch.setattr(session_module, "open_session", lambda *_: spark)
+    connect_session(NOBODY, {"spark.sql.session.timeZone": "Europe/Berlin", "spark.x": "1"})
+    assert spark.conf.set_values == {**SESSION_CONF, "spark.x": "1"}
 
 
 def test_doctor_knows_each_setting_that_the_statements_rely_on() -> None:
