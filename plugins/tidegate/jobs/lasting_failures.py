@@ -8,7 +8,7 @@ or a record's NULL, can cause are taken for lasting there.
 import re
 from collections.abc import Collection
 
-from tidegate.errors import ConfigurationError, IncompatibleSchema, TidegateError
+from tidegate.errors import BadRecord, ConfigurationError, IncompatibleSchema, TidegateError
 
 LASTING_SQL_STATES = ("42", "22")  # beginnings: of the statement itself, and of the data that it computes with
 ACCESS_SQL_STATE = "42501"  # the right may be granted meanwhile
@@ -19,6 +19,9 @@ EXPRESSION_PATTERN = re.compile(
     r"[\w.]*\][^\n]*"
     r"|\[INVALID_PARAMETER_VALUE\.PATTERN\][^\n]*|java\.util\.regex\.PatternSyntaxException: [^\n]*"
 )
+# of Java itself: a record's milliseconds have no microseconds in 64 bits; what an expression overflows has a class
+FAR_TIME = "java.lang.ArithmeticException: long overflow"
+FIRST_FAR_MILLISECOND = 2**63 // 1000 + 1
 # of a task, of Spark's own memory for tasks, and of a container that was ended for what it took
 MEMORY_PATTERN = re.compile(
     r"\bOutOfMemoryError\b|\[UNABLE_TO_ACQUIRE_MEMORY\]|\bOOMKilled\b|exceeding (?:physical )?memory limits"
@@ -41,6 +44,13 @@ def find_lasting_failure(place: str, verbs: Collection[str], text: str) -> Tideg
             f"{place}: a record has NULL in a column that the table requires; nothing was published; declare it "
             "NOT NULL in value.schema or key.schema, so that such a record is bad and reported with its place, or make "
             "the table's column optional"
+        )
+    if "stage" in verbs and FAR_TIME in text:
+        return BadRecord(
+            f"{place}: a record has a timestamp that Spark's Kafka source cannot read, as of a producer that writes "
+            "nanoseconds where Kafka counts milliseconds; nothing was written; let Kafka find its partition and "
+            f"offset, `kafka-get-offsets.sh --bootstrap-server … --topic … --time {FIRST_FAR_MILLISECOND}`, and leave "
+            "it out: `flush --until` this offset, then `rebase --to` the next one"
         )
     expression = EXPRESSION_PATTERN.search(text) if "stage" in verbs else None
     if expression:

@@ -15,7 +15,7 @@ PAGE_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     for page, pattern in (
         ("publication-refused", r"(^|failed: )publication="),
         ("pipeline-file", r"(^|: )\S+\.yaml(:\d+)?: |(^|: )connection=\S+: not found"),
-        ("bad-record", r"cannot be decoded|records name no table|records do not add up"),
+        ("bad-record", r"cannot be decoded|records name no table|records do not add up|timestamp that Spark's Kafka"),
         ("rolled-back", r"was rolled back|rolled back or replaced|of its last published snapshot is gone"),
         ("table-replaced", r"replaced by another of the same name|no position, and this batch|its position is gone"),
         ("topic-missing", r"do(es)? not exist.*correct source\.topics"),

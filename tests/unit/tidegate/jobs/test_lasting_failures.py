@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.entry_points import get_verb
-from tidegate.errors import ConfigurationError, IncompatibleSchema, RetryLater
+from tidegate.errors import BadRecord, ConfigurationError, IncompatibleSchema, RetryLater
 from tidegate.jobs.job import Job
 from tidegate.jobs.lasting_failures import is_lasting_sql_state
 from tidegate.jobs.maintain_job import MaintainJob
@@ -30,6 +30,11 @@ PATTERN_IN_TASK = (
     "Job aborted due to stage failure: Task 0 in stage 0.0 failed 1 times (TID 0) (localhost executor driver): "
     "java.util.regex.PatternSyntaxException: Unknown inline modifier near index 6\n\\A(?:(?P<n>a))\\z\n      ^"
 )
+FAR_TIME = (
+    "Job aborted due to stage failure: Task 0 in stage 4.0 failed 1 times, most recent failure: Lost task 0.0 in stage "
+    "4.0 (TID 4) (localhost executor driver): java.lang.ArithmeticException: long overflow\n\tat java.base/java.lang."
+)
+OVERFLOW = "[ARITHMETIC_OVERFLOW] long overflow. Use 'try_multiply' to tolerate overflow. SQLSTATE: 22003"
 JOBS: dict[str, Job] = {
     "merge": MergeJob(pipeline="p", batch=7, statements=()),
     "stage": StageJob("p", 7, Ranges({}), "read_committed", ()),
@@ -40,6 +45,7 @@ LASTING = {
     "routine": ("stage", ROUTINE, ConfigurationError, "Cannot resolve routine `uper`"),
     "types": ("stage", TYPES, ConfigurationError, 'Cannot resolve "(id = array(1))" due to data type mismatch; '),
     "pattern": ("stage", PATTERN, ConfigurationError, "`regexp` in `regexp_like` is invalid"),
+    "time beyond Spark's": ("stage", FAR_TIME, BadRecord, "--time 9223372036854776"),
     "pattern in a task": ("stage", PATTERN_IN_TASK, ConfigurationError, "Unknown inline modifier near index 6; "),
 }
 
@@ -55,7 +61,16 @@ def test_failure_that_lasts_is_for_a_person(verb: str, text: str, kind: type, pa
         assert (type(error), part in str(error), str(error).startswith("pipeline=p batch=7")) == (kind, True, True)
 
 
-@pytest.mark.parametrize(("verb", "text"), [("merge", COLUMN), ("merge", "no space left"), ("stage", "no space left")])
+@pytest.mark.parametrize(
+    ("verb", "text"),
+    [
+        ("merge", COLUMN),
+        ("merge", FAR_TIME),
+        ("merge", "no space left"),
+        ("stage", "no space left"),
+        ("stage", OVERFLOW),
+    ],
+)
 def test_failure_that_may_pass_is_tried_again(verb: str, text: str) -> None:
     """A merge reads a table whose columns somebody may have changed meanwhile."""
     assert type(JobFailure.from_error(AnalysisException(text)).to_error(f"p: {verb}", verb)) is RetryLater
