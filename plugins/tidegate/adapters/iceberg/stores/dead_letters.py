@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any
 
+import pyarrow as pa
 from pyiceberg.expressions import (
     AlwaysFalse,
     And,
@@ -20,6 +20,7 @@ from pyiceberg.expressions import (
 from pyiceberg.expressions.literals import literal
 from pyiceberg.table import Table
 
+from tidegate.adapters.iceberg.stores.record_times import clamp_times
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import DISCARDED_STAGE, DeadLetter, DeadLetters, WaitingLetter
 
@@ -36,19 +37,17 @@ def read_newest_letters(table: Table, limit: int) -> DeadLetters:
     count the others.
     """
     waiting_letters = table.scan(row_filter=WAITING, selected_fields=("written_at",)).to_arrow()
-    rows: list[dict[str, Any]] = []
+    newest: tuple[DeadLetter, ...] = ()
     if limit and waiting_letters.num_rows:
         times: list[datetime] = sorted(waiting_letters["written_at"].to_pylist(), reverse=True)
         since = times[min(limit, len(times)) - 1]
         row_filter = And(WAITING, GreaterThanOrEqual(term="written_at", value=since.isoformat()))
         order = [("written_at", "descending"), *((name, "descending") for name in LETTER_ADDRESS)]
-        rows = table.scan(row_filter=row_filter).to_arrow().sort_by(order).slice(0, limit).to_pylist()
+        newest = tuple(_build_letters(table.scan(row_filter=row_filter).to_arrow().sort_by(order).slice(0, limit)))
     handled_count = table.scan(selected_fields=("stage",)).count() - waiting_letters.num_rows
     is_discarded = EqualTo(term="stage", value=DISCARDED_STAGE)
     discarded = table.scan(row_filter=is_discarded, selected_fields=("stage",)).count()
-    return DeadLetters(
-        waiting_letters.num_rows, handled_count - discarded, tuple(DeadLetter.from_row(row) for row in rows), discarded
-    )
+    return DeadLetters(waiting_letters.num_rows, handled_count - discarded, newest, discarded)
 
 
 def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:
@@ -74,7 +73,12 @@ def read_of_attempt(table: Table, destination: str, attempt: str) -> list[DeadLe
     """Those of a destination that this attempt left, ordered by their places."""
     row_filter = And(_filter_destination(destination), EqualTo(term="attempt", value=attempt))
     rows = table.scan(row_filter=row_filter).to_arrow().sort_by([(name, "ascending") for name in LETTER_ADDRESS])
-    return [DeadLetter.from_row(row) for row in rows.to_pylist()]
+    return _build_letters(rows)
+
+
+def _build_letters(rows: pa.Table) -> list[DeadLetter]:
+    """A record's own time that Python does not have becomes the nearest one that it has."""
+    return [DeadLetter.from_row(row) for row in clamp_times(rows, "timestamp").to_pylist()]
 
 
 def count_letters_of_others(table: Table, destination: str, attempt: str, ranges: Ranges) -> Counter[tuple[str, int]]:

@@ -19,6 +19,7 @@ from tidegate.adapters.iceberg.stores.dead_letters import (
 )
 from tidegate.model.offsets import Ranges
 from tidegate.model.table_state import DISCARDED_STAGE
+from tidegate.spec.time_text import EARLIEST, LATEST
 
 ORDERS, ITEMS = "lake.shop.orders", "lake.shop.it's"
 TIME_TYPE = pa.timestamp("us", tz="UTC")
@@ -149,3 +150,19 @@ def test_letters_that_replays_have_read_are_found_by_their_attempts(letters: Tab
     letters.append(pa.Table.from_pylist(rows, schema=letters.schema().as_arrow()))
     assert sorted(letter.offset for letter in list_replayed(letters, ITEMS, {"r-1", "r-3", "never was"})) == [1, 3]
     assert [letter.topic_id for letter in list_replayed(letters, ORDERS, {"r-1"})] == ["t-2"]
+
+
+def test_letters_of_times_that_python_does_not_have_are_read(letters: Table) -> None:
+    """A producer wrote microseconds for Kafka's milliseconds: such a record is bad where a column takes it."""
+    micros = (1_700_000_000_000_000_000, -62_135_596_800_000_001, 1_700_000_000_000_000, None)
+    columns = {name: pa.nulls(len(micros), kind) for name, kind in zip(COLUMNS.names, COLUMNS.types, strict=True)}
+    own = {name: [value] * len(micros) for name, value in (("table", ORDERS), ("attempt", "new"), ("topic", "a"))}
+    own |= {"partition": [0] * len(micros), "offset": [*range(len(micros))]}
+    columns |= {name: pa.array(values, COLUMNS.field(name).type) for name, values in own.items()}
+    columns |= {"timestamp": pa.array(micros, TIME_TYPE), "written_at": pa.array([0] * len(micros), TIME_TYPE)}
+    with letters.transaction() as change:  # Spark writes such times, and PyIceberg no bounds of them
+        change.set_properties({"write.metadata.metrics.column.timestamp": "none"})
+    letters.append(pa.table(columns, schema=COLUMNS))
+    times = [LATEST, EARLIEST, datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), None]
+    assert [letter.timestamp for letter in read_of_attempt(letters, ORDERS, "new")] == times
+    assert [letter.timestamp for letter in reversed(read_newest_letters(letters, 9).newest)] == times
