@@ -13,6 +13,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 from pyiceberg.types import NestedField, PrimitiveType
 
 from tidegate.adapters.iceberg.stores.batch_history import forget_snapshots
+from tidegate.adapters.iceberg.stores.record_times import clamp_times
 from tidegate.adapters.iceberg.table.commit import MAIN, commit
 from tidegate.model.ownership import KIND_PROPERTY, MEMORY_KINDS
 from tidegate.spec.time_text import EPOCH, to_utc_datetime
@@ -44,7 +45,7 @@ def forget_deletes(table: Table, before_ms: int) -> int:
     if current and any(task.file.record_count for task in (*wholly_old, *partly_old)):
         is_newer = GreaterThanOrEqual(term=field.name, value=before.isoformat())
         newer_rows = Or(is_newer, IsNull(term=field.name))
-        deleted_rows = _replace_files(table, current.snapshot_id, wholly_old, partly_old, newer_rows)
+        deleted_rows = _replace_files(table, current.snapshot_id, (wholly_old, partly_old), newer_rows, field.name)
     forget_snapshots(table.refresh())
     return deleted_rows
 
@@ -52,18 +53,22 @@ def forget_deletes(table: Table, before_ms: int) -> int:
 def _replace_files(
     table: Table,
     snapshot_id: int,
-    dropped_tasks: Sequence[FileScanTask],
-    rewritten_tasks: Sequence[FileScanTask],
+    tasks: tuple[Sequence[FileScanTask], Sequence[FileScanTask]],
     kept_rows: BooleanExpression,
+    time: str,
 ) -> int:
-    """In one commit onto the snapshot, drop files and write others anew with the kept rows; how many rows went."""
+    """In one commit onto the snapshot, drop files and write others anew with the kept rows; how many rows went.
+
+    `tasks` are those of both, in this order; `time` is the column of their records' times.
+    """
+    dropped_tasks, rewritten_tasks = tasks
     transaction, scan = table.transaction(), ArrowScan(table.metadata, table.io, table.schema(), kept_rows)
     removed_rows = sum(task.file.record_count for task in (*dropped_tasks, *rewritten_tasks))
     with transaction.update_snapshot().overwrite() as overwrite:
         for task in (*dropped_tasks, *rewritten_tasks):
             overwrite.delete_data_file(task.file)
         for task in rewritten_tasks:  # one after the other: a large one is not held in memory beside the next
-            rows = scan.to_table([task])
+            rows = clamp_times(scan.to_table([task]), time)
             removed_rows -= rows.num_rows
             for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
                 overwrite.append_data_file(file)

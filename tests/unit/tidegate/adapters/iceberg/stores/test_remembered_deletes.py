@@ -57,6 +57,19 @@ def test_row_of_the_very_time_stays(table: Table) -> None:
     assert (forget_deletes(table, 40), read_ids(table)) == (40, [40])
 
 
+def test_row_of_a_time_that_python_does_not_have_is_written_again_and_stays(table: Table) -> None:
+    """A producer wrote microseconds for Kafka's milliseconds; its record may be a delete like any other."""
+    name, metrics = table.schema().column_names[1], "write.metadata.metrics.column."
+    with table.transaction() as change:  # Spark writes such times, and PyIceberg no bounds of them
+        change.set_properties({f"{metrics}{name}": "none"})
+    times = pa.array([0, 1_700_000_000_000_000_000], COLUMNS.field(1).type)
+    table.append(pa.Table.from_arrays([pa.array([1, 2]), times], names=table.schema().column_names))
+    with table.transaction() as change:
+        change.remove_properties(f"{metrics}{name}")
+    assert (forget_deletes(table, 40), read_ids(table)) == (1, [2])
+    assert forget_deletes(table.refresh(), 1_700_000_000_000) == 0
+
+
 def test_large_file_is_written_again_once_half_of_its_time_is_over(table: Table) -> None:
     first, second = remember(table, {n: n for n in range(100)}), remember(table, {n: n + 50 for n in range(100, 150)})
     snapshots = len(table.metadata.snapshots)
