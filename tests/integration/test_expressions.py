@@ -84,6 +84,32 @@ def test_part_that_its_type_cannot_hold_makes_the_record_bad_and_no_null(spark) 
         assert made == list(cases.values()), each
 
 
+FAR, NEAR = "253402300800000", "1700000000000"  # milliseconds: the first of the year 10000, and one of 2023
+FAR_REASON = "select: x is outside of the years 1 to 9999"
+
+
+def test_time_beyond_the_years_that_readers_have_is_bad_whatever_select_makes_it_of(spark) -> None:
+    at = "timestamp_millis(CAST(v AS BIGINT))"
+    for each in (
+        f"CAST({at} AS TIMESTAMP)",
+        f"TRY_CAST({at} AS TIMESTAMP_NTZ)",
+        f"CAST(date_add({at}, 0) AS DATE)",
+        f"CAST(array(NULL, {at}) AS ARRAY<TIMESTAMP>)",
+        f"CAST(map('k', named_struct('at', {at}, 'n', NULL)) AS MAP<STRING, STRUCT<at: TIMESTAMP, n: DATE>>)",
+        f"CAST(map(coalesce({at}, TIMESTAMP'2026-01-01'), 1) AS MAP<TIMESTAMP, INT>)",
+    ):
+        stage = build_stage_table(f"SELECT id, {each} AS x FROM record")
+        sent = build_records(*(json.dumps({"v": millis}) for millis in (FAR, "-62135596800001", NEAR, None)), None)
+        results = decoding.decode(spark, stage, sent, "reason", "fate")
+        assert results == [*[(FAR_REASON, "bad")] * 2, *[(None, "staged")] * 3], each
+
+
+def test_far_time_of_a_record_is_bad_where_select_takes_it(spark) -> None:
+    stage, at = build_stage_table("SELECT id, timestamp AS x FROM record"), f"timestamp_millis({FAR} - offset)"
+    results = decoding.decode(spark, stage, build_records("{}", "{}", None), "reason", "fate", at=at)
+    assert results == [(FAR_REASON, "bad"), (None, "staged"), (None, "staged")]
+
+
 def test_star_takes_a_struct_whose_parts_must_be_there(spark) -> None:
     """Each flush failed, as Spark casts nothing to what is NOT NULL inside."""
     columns = (*ID, Column("s", "STRUCT<`a`: INT NOT NULL>"), Column("l", "ARRAY<STRUCT<`a`: INT NOT NULL>>"))

@@ -5,17 +5,18 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
-from tidegate.schema.data_types import DataType, Primitive, format_type, parse_type
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
 from tidegate.spec.projection import RECORD_FIELDS, Dimension, Projection, Selected
 from tidegate.sql.spark import quote, quote_name, render_literal
 
-from tidegate_spark.fields.lossless import render_lacks_required
+from tidegate_spark.fields.lossless import FIRST_DATE, LAST_DATES, LAST_TIMESTAMP, MOMENTS, render_lacks_required
 from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE
 from tidegate_spark.stage.value import FAILURE_TEXT, render_attempt
 
 RECORD, ROW, MATCH_COUNT, ROW_NUMBER = "_tidegate", "_tidegate_row", "_tidegate_matches", "_tidegate_number"
 FAILURE = "_tidegate_failed"
+FAR_TEXT = "is outside of the years 1 to 9999"
 
 
 def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
@@ -43,7 +44,8 @@ def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
         )
     rows = rows.withColumn(FAILURE, F.expr(f"CASE WHEN {ROW} THEN {render_failure(select.columns)} END"))
     struct = ", ".join(f"{render_selected_column(c)} AS {quote(c.name)}" for c in select.columns)
-    reasons = f"{several} {_render_unusable_case(select, table)} {render_misfit_cases(select.columns)}".strip()
+    misfits = render_misfit_cases(select.columns, f"{quote(select.alias)}.`timestamp`")
+    reasons = f"{several} {_render_unusable_case(select, table)} {misfits}".strip()
     reason = f"CASE {reasons} END" if reasons else "CAST(NULL AS STRING)"
     projected_rows = rows.selectExpr(
         f"{RECORD}.*",
@@ -113,8 +115,11 @@ def render_failure(columns: Iterable[Selected]) -> str:
     return f"CASE {when_clauses} END" if when_clauses else "CAST(NULL AS STRING)"
 
 
-def render_misfit_cases(columns: Iterable[Selected]) -> str:
-    """Cases, each with its reason, for values that are there and that their type, or that of a part, cannot hold."""
+def render_misfit_cases(columns: Iterable[Selected], record_time: str = "") -> str:
+    """Cases, each with its reason, for values that are there and that their type, or that of a part, cannot hold.
+
+    A value's own times were judged when it was decoded, what is computed and the `record_time` were not.
+    """
     cases = []
     for column in columns:
         kind = parse_type(column.type)
@@ -124,7 +129,36 @@ def render_misfit_cases(columns: Iterable[Selected]) -> str:
         if column.is_computed and (lacks := render_lacks_required(render_selected_column(column), kind)):
             reason = f"select: {column.name} lacks a part that is NOT NULL in {column.type.replace('`', '')}"
             cases.append(f"WHEN {lacks} THEN {render_literal(reason)}")
+        is_unjudged = column.is_computed or column.sql == record_time
+        if is_unjudged and (is_far := _render_is_far(render_selected_column(column), kind)):
+            cases.append(f"WHEN {is_far} THEN {render_literal(f'select: {column.name} {FAR_TEXT}')}")
     return " ".join(cases)
+
+
+def _render_is_far(value: str, kind: DataType, depth: int = 0) -> str | None:
+    """A condition: the value is, or holds, a time that no reader of tables has; None where there are no times in it."""
+    match kind:
+        case Primitive(name) if name in MOMENTS:
+            last = LAST_DATES.get(name, LAST_TIMESTAMP)
+            return f"coalesce({value} NOT BETWEEN {name}'{FIRST_DATE}' AND {name}'{last}', false)"
+        case Array(element):
+            return _render_has_far(value, element, depth)
+        case Map(key, inner):
+            sides = ((f"map_keys({value})", key), (f"map_values({value})", inner))
+            return _join_conditions(_render_has_far(elements, side, depth) for elements, side in sides)
+        case Struct(fields):
+            return _join_conditions(_render_is_far(f"{value}.{quote(name)}", inner, depth) for name, inner in fields)
+    return None
+
+
+def _render_has_far(elements: str, kind: DataType, depth: int) -> str | None:
+    each = f"_tidegate_{depth}"
+    inside = _render_is_far(each, kind, depth + 1)
+    return f"coalesce(exists({elements}, {each} -> {inside}), false)" if inside else None
+
+
+def _join_conditions(conditions: Iterable[str | None]) -> str | None:
+    return " OR ".join(condition for condition in conditions if condition) or None
 
 
 def _render_is_misfit(column: Selected, kind: DataType) -> str:
