@@ -52,6 +52,15 @@ def render_is_rounded(text: str, name: str) -> str:
     return f"({is_zero} OR {is_long} AND NOT ({is_kept}))"
 
 
+def render_decimal_places(text: str) -> str:
+    """How many places a number has behind its point, without zeros at the end; an exponent moves the point."""
+    mantissa, power = (f"split_part(upper({text}), 'E', {part})" for part in (1, 2))
+    plain, behind = f"length(rtrim('0', split_part({text}, '.', 2)))", f"length(split_part({mantissa}, '.', 2))"
+    zeros = f"length(regexp_extract(replace({mantissa}, '.'), '0*$', 0))"
+    moved = f"CASE WHEN {text} RLIKE '{NOT_ZERO_PATTERN}' THEN {behind} - {zeros} - try_cast({power} AS INT) ELSE 0 END"
+    return f"CASE WHEN upper({text}) LIKE '%E%' THEN {moved} ELSE {plain} END"
+
+
 def render_variable_scale(text: str, leaf: Primitive) -> str:
     """Debezium's VariableScaleDecimal, as a JSON object of scale and unscaled bytes; NULL for any other object."""
     scale = f"try_cast(get_json_object({text}, '$.scale') AS INT)"

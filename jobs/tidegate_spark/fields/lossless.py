@@ -22,7 +22,12 @@ from tidegate.schema.data_types import (
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.avro import render_timestamp
-from tidegate_spark.fields.decimals import NUMBER_PATTERN, render_lenient_number, render_variable_scale
+from tidegate_spark.fields.decimals import (
+    NUMBER_PATTERN,
+    render_decimal_places,
+    render_lenient_number,
+    render_variable_scale,
+)
 from tidegate_spark.fields.encodings import render_variant_bytes
 from tidegate_spark.fields.json.as_written import render_is_changed, render_is_quoted
 from tidegate_spark.fields.zone_names import render_ends_without_name, render_existing_time, render_with_seconds
@@ -262,20 +267,13 @@ def render_is_text_lossy(text: str, leaf: Primitive, unit: str | None, conversio
     if leaf.decimal:
         precision, scale = leaf.decimal
         is_number = f"{text} RLIKE {render_literal(NUMBER_PATTERN)}"  # Spark reads one with blanks around it, too
-        problem = f"NOT {is_number} OR ({value}) IS NULL OR {_render_decimal_places(text)} > {scale}"
+        problem = f"NOT {is_number} OR ({value}) IS NULL OR {render_decimal_places(text)} > {scale}"
         usual = render_literal(rf"^-?[0-9]{{1,{precision - scale}}}(?:\.[0-9]{{0,{scale}}})?\z")
         return f"NOT {text} RLIKE {usual} AND ({problem})" if precision > scale else f"({problem})"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
         finer = f" OR length({text}) > {SECONDS_TEXT_LENGTH} AND {text} RLIKE '{NANOS_PATTERN}'"
         return f"({value}) IS NULL{'' if leaf.is_truncated else finer}"
     return f"({value}) IS NULL"
-
-
-def _render_decimal_places(text: str) -> str:
-    """How many places a number has behind its point, without zeros at the end."""
-    digits = f"length(rtrim('0', split_part(split_part(upper({text}), 'E', 1), '.', 2)))"
-    power = f"try_cast(split_part(upper({text}), 'E', 2) AS INT)"
-    return f"{digits} - CASE WHEN upper({text}) LIKE '%E%' THEN {power} ELSE 0 END"
 
 
 def _is_variant(leaf: Primitive) -> bool:
