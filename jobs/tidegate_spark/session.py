@@ -27,6 +27,11 @@ SESSION_CONF = {
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.variant.allowDuplicateKeys": "true",  # the last one counts, as in objects that are read as structs
     "spark.sql.caseSensitive": "false",
+    # days before 1582, parts of a second and types as they are, on a server for Hive or for older jobs, too
+    "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.avro.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.variable.substitute": "false",  # keys stand in statements, and ${name} in one is a part of it
 }
 SECRET_PREFIX, CATALOG_PREFIX = "spark.tidegate.secret.", "spark.sql.catalog."

@@ -7,11 +7,13 @@ import random
 import re
 import struct
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import Any
 
 import decoding
 import pytest
+from fastavro import schemaless_reader
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.errors import ConfigurationError
 from tidegate.schema.avro_resolution import plan_decoding
@@ -22,6 +24,7 @@ from tidegate_spark.publish.encoders.avro import build_record_schema
 from tidegate_spark.publish.encoders.record_part import RecordPart, WrittenColumn
 from tidegate_spark.publish.encoders.registry import encode_part
 from tidegate_spark.publish.record_encoding import encode_rows
+from tidegate_spark.session import close, connect_session
 
 SEED, MADE = 5, 300
 SIGNS = ["a", '"', ",", "\0", "#", " ", "\n", "\r", "\\", "'", "\t", "é", "\ufeff", "😀", "\x7f", "\u2028"]
@@ -43,6 +46,38 @@ def encode_texts(spark: Any, rows: Any, word: str, options: dict[str, Any] | Non
 def list_texts() -> list[str]:
     chance = random.Random(SEED)
     return [*TEXTS, *("".join(chance.choices(SIGNS, k=chance.randint(1, 4))) for _ in range(MADE))]
+
+
+# settings of a server that works for Hive, or for jobs of Spark 2: days before 1582 in another calendar, other patterns
+OLD_SETTINGS = {
+    "spark.sql.avro.datetimeRebaseModeInRead": "LEGACY",
+    "spark.sql.avro.datetimeRebaseModeInWrite": "LEGACY",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+}
+
+
+def test_old_days_and_parts_of_a_second_are_written_and_read_on_a_server_of_other_settings(stack: Any) -> None:
+    session = connect_session(stack.spark_remote, OLD_SETTINGS)
+    day, at = "DATE'0001-01-01'", "TIMESTAMP'1500-03-01 00:00:00.123456'"
+    rows = session.sql(f"SELECT {day} AS day, {at} AS at, map({at}, {day}) AS m")
+    (text,) = encode_texts(session, rows, "json")
+    time = "1500-03-01T00:00:00.123456Z"
+    assert json.loads(text) == {"day": "0001-01-01", "at": time, "m": {time: "0001-01-01"}}
+    schema = build_record_schema("r", [(f.name, f.dataType) for f in rows.drop("m").schema])
+    (data,) = encode_texts(session, rows.drop("m"), "avro", {"schema": json.dumps(schema)})
+    assert schemaless_reader(io.BytesIO(data), schema) == {
+        "day": date(1, 1, 1),
+        "at": datetime(1500, 3, 1, microsecond=123456, tzinfo=UTC),
+    }
+    options = {"reader": plan_decoding(schema, {}).reader, "writers": {}}
+    stage = decoding.build_stage_table(
+        ValueFormat("avro", options=options), (Column("day", "DATE"), Column("at", "TIMESTAMP"))
+    )
+    texts = [f"CAST(value_struct.{name} AS STRING)" for name in ("day", "at")]
+    results = decoding.decode(session, stage, [(None, data)], "reason", *texts)
+    close(session)
+    assert results == [(None, "0001-01-01", "1500-03-01 00:00:00.123456")]
 
 
 def test_csv_keeps_every_character_of_a_text_and_is_read_as_it_was(spark: Any) -> None:
