@@ -30,6 +30,7 @@ SESSION_CONF = {
     # days before 1582, parts of a second and types as they are, on a server for Hive or for older jobs, too
     "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.avro.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.legacy.json.allowEmptyString.enabled": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.variable.substitute": "false",  # keys stand in statements, and ${name} in one is a part of it

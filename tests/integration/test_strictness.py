@@ -245,6 +245,17 @@ def test_files_for_bigquery_hold_what_was_read_on_a_server_that_writes_for_hive(
     assert "n.list.element" in [column.path for column in pq.ParquetFile(file).schema]
 
 
+def test_empty_text_is_no_value_of_another_type_on_a_server_that_takes_it_for_null(stack: Any) -> None:
+    """As Spark 2 did."""
+    session = connect_session(stack.spark_remote, {"spark.sql.legacy.json.allowEmptyString.enabled": "true"})
+    kinds = ("INT", "BOOLEAN", "ARRAY<INT>", "STRUCT<`a`: INT>", "MAP<STRING, INT>")
+    columns = tuple(Column(f"c{n}", kind) for n, kind in enumerate(kinds))
+    values = [f'{{"{column.name}": ""}}'.encode() for column in columns]
+    reasons = decoding.read_reasons(session, decoding.build_stage_table(ValueFormat("json"), columns), values)
+    close(session)
+    assert reasons == [f"the value does not fit value.schema, fields: {column.name}" for column in columns]
+
+
 def test_record_whose_time_or_sequence_bigquery_has_no_room_for_is_bad_there(spark) -> None:
     """A producer that writes microseconds for milliseconds; and a delete, which has a sequence and no row."""
     last = 253_402_300_799_999_999

@@ -23,6 +23,7 @@ FIXED_SETTINGS = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.avro.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.avro.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.legacy.json.allowEmptyString.enabled": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.variable.substitute": "false",
