@@ -150,9 +150,10 @@ class _Reader:
             key = self.read(shape["key"])
             if key is None:
                 raise self._build_error(shape, "has a key that is nil")
-            if key in keys:
+            own_key = None if key != key else key  # noqa: PLR0124 (NaN is one key, and not equal to itself)
+            if own_key in keys:
                 raise self._build_error(shape, "has a key twice")
-            keys.add(key)
+            keys.add(own_key)
             entries.append((key, self.read(shape["value"])))
         return entries
 

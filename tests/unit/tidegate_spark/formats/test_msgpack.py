@@ -28,6 +28,13 @@ def test_fields_are_found_by_their_names_and_others_are_passed_over() -> None:
     assert MapDecoder(build_shape(parse_type(ROW)), "value").decode(None) is None
 
 
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_key_that_is_no_number_is_one_key_however_it_is_written(kind: str) -> None:
+    nan, other_nan = b"\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00", b"\xca\xff\xc0\x00\x01"
+    twice = b"\x81\xa1m\x82" + nan + b"\x01" + other_nan + b"\x02"
+    assert read(f"STRUCT<m: MAP<{kind}, INT>>", twice) == (None, "the value field m has a key twice")
+
+
 REFUSED = {
     "no bytes": (b"", "the value is not MessagePack"),
     "a list": (encode_msgpack([1]), "the value is not a MessagePack map"),
