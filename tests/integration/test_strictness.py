@@ -245,6 +245,16 @@ def test_files_for_bigquery_hold_what_was_read_on_a_server_that_writes_for_hive(
     assert "n.list.element" in [column.path for column in pq.ParquetFile(file).schema]
 
 
+def test_part_of_a_struct_that_does_not_fit_is_told_with_the_structs_name(spark: Any) -> None:
+    """The parser keeps what it has read of a struct, so that the column is not empty."""
+    kinds = {"id": "INT", "a": "STRUCT<`n`: INT, `t`: STRING>", "b": "STRUCT<`s`: STRUCT<`n`: INT>>"}
+    stage = decoding.build_stage_table(ValueFormat("json"), tuple(Column(name, kind) for name, kind in kinds.items()))
+    values = [b'{"a": {"n": "x", "t": "y"}}', b'{"id": "x", "a": {"n": "x"}}', b'{"b": {"s": {"n": "x"}}, "a": null}']
+    begin = "the value does not fit value.schema, fields: "
+    reasons = decoding.read_reasons(spark, stage, values)
+    assert reasons == [f"{begin}a part of a or b", f"{begin}id", f"{begin}a part of a or b"]
+
+
 def test_empty_text_is_no_value_of_another_type_on_a_server_that_takes_it_for_null(stack: Any) -> None:
     """As Spark 2 did."""
     session = connect_session(stack.spark_remote, {"spark.sql.legacy.json.allowEmptyString.enabled": "true"})

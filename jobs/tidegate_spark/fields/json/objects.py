@@ -178,7 +178,11 @@ class Fields:
                 f"CASE WHEN {render_is_null(f'{struct}.{quote(column.name)}', data_type)} AND ({has_field}) "
                 f"THEN {render_literal(column.name)} END"
             )
-        return f"concat_ws(', ', {', '.join(cases)})"
+        empty = f"concat_ws(', ', {', '.join(cases)})"
+        structs = [column.name for column, data_type in self._list_types() if isinstance(data_type, Struct)]
+        # what the parser has read of a struct stays, so that it is not empty
+        part = render_literal(f"a part of {' or '.join(structs)}")
+        return f"coalesce(nullif({empty}, ''), {part})" if structs else empty
 
 
 def _render_is_there(text: str, path: str, column: Column) -> str:
