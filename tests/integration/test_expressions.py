@@ -104,6 +104,21 @@ def test_time_beyond_the_years_that_readers_have_is_bad_whatever_select_makes_it
         assert results == [*[(FAR_REASON, "bad")] * 2, *[(None, "staged")] * 3], each
 
 
+def test_text_that_is_no_utf8_is_bad_whatever_select_makes_it_of(spark) -> None:
+    """Readers of tables fail on it, or read other text."""
+    text = "CAST(unhex(v) AS STRING)"
+    for each in (
+        f"CAST({text} AS STRING)",
+        f"CAST(array({text}, NULL) AS ARRAY<STRING>)",
+        f"CAST(map('k', named_struct('n', NULL, 't', {text})) AS MAP<STRING, STRUCT<n: INT, t: STRING>>)",
+        f"CAST(map(coalesce({text}, 'k'), 1) AS MAP<STRING, INT>)",
+    ):
+        stage = build_stage_table(f"SELECT id, {each} AS x FROM record")
+        sent = build_records(*(json.dumps({"v": digits}) for digits in ("E4", "C3A4", "", None)), None)
+        results = decoding.decode(spark, stage, sent, "reason", "fate")
+        assert results == [("select: x is not valid UTF-8", "bad"), *[(None, "staged")] * 4], each
+
+
 def test_far_time_of_a_record_is_bad_where_select_takes_it(spark) -> None:
     stage, at = build_stage_table("SELECT id, timestamp AS x FROM record"), f"timestamp_millis({FAR} - offset)"
     results = decoding.decode(spark, stage, build_records("{}", "{}", None), "reason", "fate", at=at)

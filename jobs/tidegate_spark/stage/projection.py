@@ -1,6 +1,6 @@
 """The user's projection of decoded rows, with at most one row of each dimension table beside a record."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
@@ -11,12 +11,11 @@ from tidegate.sql.spark import quote, quote_name, render_literal
 
 from tidegate_spark.fields.lossless import FIRST_DATE, LAST_DATES, LAST_TIMESTAMP, MOMENTS, render_lacks_required
 from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN
-from tidegate_spark.formats.decoded import DELETE, NO_CHANGE
+from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, NO_REASON
 from tidegate_spark.stage.value import FAILURE_TEXT, render_attempt
 
 RECORD, ROW, MATCH_COUNT, ROW_NUMBER = "_tidegate", "_tidegate_row", "_tidegate_matches", "_tidegate_number"
 FAILURE = "_tidegate_failed"
-FAR_TEXT = "is outside of the years 1 to 9999"
 
 
 def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
@@ -44,16 +43,16 @@ def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
         )
     rows = rows.withColumn(FAILURE, F.expr(f"CASE WHEN {ROW} THEN {render_failure(select.columns)} END"))
     struct = ", ".join(f"{render_selected_column(c)} AS {quote(c.name)}" for c in select.columns)
-    misfits = render_misfit_cases(select.columns, f"{quote(select.alias)}.`timestamp`")
-    reasons = f"{several} {_render_unusable_case(select, table)} {misfits}".strip()
+    reasons = f"{several} {_render_unusable_case(select, table)} {render_misfit_cases(select.columns)}".strip()
     reason = f"CASE {reasons} END" if reasons else "CAST(NULL AS STRING)"
     projected_rows = rows.selectExpr(
         f"{RECORD}.*",
         f"CASE WHEN {FAILURE} IS NOT NULL THEN {FAILURE} WHEN {ROW} THEN {reason} END AS select_reason",
         f"CASE WHEN {ROW} AND {FAILURE} IS NULL THEN struct({struct}) END AS selected",
     )
+    faults = render_fault_reason(select.columns, "selected", f"{quote(select.alias)}.`timestamp`")
     return projected_rows.withColumns(
-        {"value_reason": F.expr("coalesce(value_reason, select_reason)"), "value_struct": F.expr("selected")}
+        {"value_reason": F.expr(f"coalesce(value_reason, select_reason, {faults})"), "value_struct": F.expr("selected")}
     )
 
 
@@ -115,11 +114,8 @@ def render_failure(columns: Iterable[Selected]) -> str:
     return f"CASE {when_clauses} END" if when_clauses else "CAST(NULL AS STRING)"
 
 
-def render_misfit_cases(columns: Iterable[Selected], record_time: str = "") -> str:
-    """Cases, each with its reason, for values that are there and that their type, or that of a part, cannot hold.
-
-    A value's own times were judged when it was decoded, what is computed and the `record_time` were not.
-    """
+def render_misfit_cases(columns: Iterable[Selected]) -> str:
+    """Cases, each with its reason, for values that are there and that their type, or that of a part, cannot hold."""
     cases = []
     for column in columns:
         kind = parse_type(column.type)
@@ -129,36 +125,55 @@ def render_misfit_cases(columns: Iterable[Selected], record_time: str = "") -> s
         if column.is_computed and (lacks := render_lacks_required(render_selected_column(column), kind)):
             reason = f"select: {column.name} lacks a part that is NOT NULL in {column.type.replace('`', '')}"
             cases.append(f"WHEN {lacks} THEN {render_literal(reason)}")
-        is_unjudged = column.is_computed or column.sql == record_time
-        if is_unjudged and (is_far := _render_is_far(render_selected_column(column), kind)):
-            cases.append(f"WHEN {is_far} THEN {render_literal(f'select: {column.name} {FAR_TEXT}')}")
     return " ".join(cases)
 
 
-def _render_is_far(value: str, kind: DataType, depth: int = 0) -> str | None:
-    """A condition: the value is, or holds, a time that no reader of tables has; None where there are no times in it."""
-    match kind:
-        case Primitive(name) if name in MOMENTS:
-            last = LAST_DATES.get(name, LAST_TIMESTAMP)
-            return f"coalesce({value} NOT BETWEEN {name}'{FIRST_DATE}' AND {name}'{last}', false)"
-        case Array(element):
-            return _render_has_far(value, element, depth)
-        case Map(key, inner):
-            sides = ((f"map_keys({value})", key), (f"map_values({value})", inner))
-            return _join_conditions(_render_has_far(elements, side, depth) for elements, side in sides)
-        case Struct(fields):
-            return _join_conditions(_render_is_far(f"{value}.{quote(name)}", inner, depth) for name, inner in fields)
-    return None
+def render_fault_reason(columns: Iterable[Selected], struct: str, record_time: str = "") -> str:
+    """SQL text: what readers of tables could not read of the computed columns in the `struct`, as a reason; or NULL.
+
+    A column's own times and texts were judged when the record was decoded; the `record_time` was not.
+    """
+    cases = []
+    for column in (column for column in columns if column.is_computed or column.sql == record_time):
+        value, kind = f"{struct}.{quote(column.name)}", parse_type(column.type)
+        far, no_text = (_render_any_leaf(value, kind, judge) for judge in (_render_is_far, _render_is_no_text))
+        far_reason = render_literal(f"select: {column.name} is outside of the years 1 to 9999")
+        text_reason = render_literal(f"select: {column.name} is not valid UTF-8")
+        faults = ((far, far_reason), (no_text, text_reason))
+        cases += [f"WHEN {fault} THEN {reason}" for fault, reason in faults if fault]
+    return f"CASE {' '.join(cases)} END" if cases else NO_REASON
 
 
-def _render_has_far(elements: str, kind: DataType, depth: int) -> str | None:
+def _render_is_far(value: str, leaf: Primitive) -> str | None:
+    """A condition: a time that no reader of tables has."""
+    if leaf.name not in MOMENTS:
+        return None
+    last = LAST_DATES.get(leaf.name, LAST_TIMESTAMP)
+    return f"coalesce({value} NOT BETWEEN {leaf.name}'{FIRST_DATE}' AND {leaf.name}'{last}', false)"
+
+
+def _render_is_no_text(value: str, leaf: Primitive) -> str | None:
+    return f"coalesce(NOT is_valid_utf8({value}), false)" if leaf.name == "STRING" else None
+
+
+def _render_any_leaf(
+    value: str, kind: DataType, judge: Callable[[str, Primitive], str | None], depth: int = 0
+) -> str | None:
+    """A condition: `judge` holds for the value, or for a leaf in it; None where it judges none."""
     each = f"_tidegate_{depth}"
-    inside = _render_is_far(each, kind, depth + 1)
-    return f"coalesce(exists({elements}, {each} -> {inside}), false)" if inside else None
-
-
-def _join_conditions(conditions: Iterable[str | None]) -> str | None:
-    return " OR ".join(condition for condition in conditions if condition) or None
+    match kind:
+        case Primitive():
+            return judge(value, kind)
+        case Struct(fields):
+            parts = [_render_any_leaf(f"{value}.{quote(name)}", inner, judge, depth) for name, inner in fields]
+            return " OR ".join(part for part in parts if part) or None
+        case Array(element):
+            sides = [(value, element)]
+        case Map(key, inner):
+            sides = [(f"map_keys({value})", key), (f"map_values({value})", inner)]
+    leaves = ((elements, _render_any_leaf(each, side, judge, depth + 1)) for elements, side in sides)
+    conditions = [f"coalesce(exists({elements}, {each} -> {leaf}), false)" for elements, leaf in leaves if leaf]
+    return " OR ".join(conditions) or None
 
 
 def _render_is_misfit(column: Selected, kind: DataType) -> str:

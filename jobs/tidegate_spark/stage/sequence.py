@@ -10,7 +10,14 @@ from tidegate.sql.spark import quote, render_literal, strip_alias
 from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, DecodedValue
 from tidegate_spark.formats.json import get_units
-from tidegate_spark.stage.projection import FAILURE, RECORD, render_failure, render_misfit_cases, render_selected_column
+from tidegate_spark.stage.projection import (
+    FAILURE,
+    RECORD,
+    render_failure,
+    render_fault_reason,
+    render_misfit_cases,
+    render_selected_column,
+)
 from tidegate_spark.stage.value import render_metadata
 
 SOURCES_COLUMN = "its_sources"
@@ -91,7 +98,8 @@ def _add_sequence_column(sourced: DataFrame, table: StageTable, has_sources: str
         f"CASE WHEN {FAILURE} IS NOT NULL THEN {FAILURE} WHEN _tidegate_usable THEN {reason} END AS sequence_reason",
         f"CASE WHEN _tidegate_usable AND {FAILURE} IS NULL THEN struct({parts}) END AS sequence",
     )
-    return ordered_records.withColumn("value_reason", F.expr("coalesce(value_reason, sequence_reason)"))
+    faults = render_fault_reason(derived_columns.values(), "sequence")
+    return ordered_records.withColumn("value_reason", F.expr(f"coalesce(value_reason, sequence_reason, {faults})"))
 
 
 def _require_version_time(ordered_records: DataFrame, table: StageTable) -> DataFrame:
