@@ -183,6 +183,20 @@ def test_binlog_with_a_number_that_text_does_not_order_is_bad_where_it_orders(sp
     assert decoding.decode(spark, renamed, keyed, "reason") == [(reason,) for reason, _ in ordered]
 
 
+def test_delete_whose_sequence_select_makes_of_a_time_beyond_the_year_9999_is_bad(spark) -> None:
+    """It would be remembered, in a file that is not written anew without its bounds."""
+    columns = (ID, Column("ms", "BIGINT"))
+    events = [
+        f'{{"op": "d", "before": {{"id": 1, "ms": {ms}}}, "after": null}}'.encode()
+        for ms in (253_402_300_799_999, 253_402_300_800_000)
+    ]
+    at = Selected("at", "timestamp_millis(record.`ms`)", "TIMESTAMP", is_computed=True, reads=("ms",))
+    select = Projection("SELECT id, …", "record", (Selected("id", "record.`id`", ID.type), at), (("id", "id"),))
+    stage = decoding.build_stage_table(ValueFormat("debezium-json"), columns, (ID,), select=select, sequence=("at",))
+    results = decoding.decode(spark, stage, [(b'{"id": 1}', event) for event in events], "reason", "op")
+    assert results == [(None, "d"), ("select: at is outside of the years 1 to 9999", "d")]
+
+
 def test_update_of_spanner_without_its_other_columns_is_bad_unless_updates_are_partial(spark) -> None:
     """What such an update leaves out is NULL in it, and would empty the row."""
     capture_types = ("NEW_VALUES", "OLD_AND_NEW_VALUES", "NEW_ROW", "NEW_ROW_AND_OLD_VALUES", None)
