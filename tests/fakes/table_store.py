@@ -134,6 +134,9 @@ class MemoryTableStore(Lake):
             self.add_snapshot(deletes, "main", recent_rows, {})
         return len(rows) - len(recent_rows)
 
+    def has_files(self, table: str) -> bool:
+        return table in self.tables
+
     def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
         """Every snapshot of a table that added rows is one small file; compaction makes them one."""
         memory_table = self.tables.get(table)

@@ -78,6 +78,9 @@ class RoutedTables(_Routed[TableStore]):
     def list_pipelines(self, table: str) -> tuple[str, ...]:
         return self._route(table).list_pipelines(table)
 
+    def has_files(self, table: str) -> bool:
+        return self._route(table).has_files(table)
+
     def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
         return self._route(table).read_files(table, exact)
 

@@ -45,6 +45,10 @@ class TableStore(Protocol):
         """Every pipeline that may have published into what is written of the table, this one among them."""
         ...
 
+    def has_files(self, table: str) -> bool:
+        """Whether there is a table of this name whose files somebody has to look after. Measures nothing."""
+        ...
+
     def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
         """What the table consists of, from its metadata; None where there is no table.
 

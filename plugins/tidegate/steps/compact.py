@@ -9,18 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.planning.worn_files import DELETED_SHARE, MIN_SMALL_FILES, has_many_manifests, is_worn
 from tidegate.ports.context import Ports, TableFiles
 from tidegate.spec.runtime import Maintenance
-from tidegate.steps.maintain import (
-    DELETED_SHARE,
-    MIN_SMALL_FILES,
-    MaintenanceReport,
-    build_renderer,
-    has_many_manifests,
-    is_rewritten,
-    is_worn,
-    rewrite_table,
-)
+from tidegate.steps.maintain import MaintenanceReport, build_renderer, is_rewritten, rewrite_table
 
 log = logging.getLogger(__name__)
 # Delete files for which a large file is rewritten: so many that only the share of its deletes is a reason.

@@ -10,17 +10,19 @@ from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
 from tidegate.jobs.maintain_job import ORPHANS, MaintainJob, MaintenanceOutcome, ProcedureOutcome
 from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
 from tidegate.model import resource_names
-from tidegate.model.ownership import KIND_PROPERTY
+from tidegate.model.ownership import KIND_PROPERTY, TableKind
+from tidegate.planning.worn_files import (
+    DELETE_FILES,
+    DELETED_SHARE,
+    MIN_SMALL_FILES,
+    has_many_manifests,
+    needs_compaction,
+)
 from tidegate.ports.context import Ports, TableFiles
 from tidegate.spec.runtime import Maintenance, UseWhen
 from tidegate.tables.templated_tables import expand_template
 
 log = logging.getLogger(__name__)
-# Iceberg's rewrite takes fewer small files of a partition for not worth it.
-MIN_SMALL_FILES = 5
-# From so many delete files on one data file, or deletes for such a share of its rows, reading pays for rewriting it.
-DELETE_FILES, DELETED_SHARE = 10, 0.1
-MIN_MANIFESTS = 50
 # Snapshots that this very run, and others beside it, may put onto main before expiry looks at it.
 EXPECTED_COMMITS_MEANWHILE = 20
 # How far the clocks of two writers may differ: Iceberg refuses a snapshot that is older than that.
@@ -65,21 +67,20 @@ def list_maintained_tables(ports: Ports) -> list[str]:
     """
     pipeline = expand_template(ports).pipeline
     destinations = [table.name for table in pipeline.tables]
-    candidate_names = [resource_names.name_intermediate_table(pipeline, table) for table in pipeline.tables]
-    candidate_names += [resource_names.name_memory_table(table) for table in pipeline.tables if table.remembers]
-    candidate_names += [resource_names.name_dead_letter_table(pipeline), resource_names.name_control_table(pipeline)]
-    product_tables = [
-        name
-        for name in dict.fromkeys(candidate_names)
-        if _finds_table(ports, ports.tables.read_property, name, KIND_PROPERTY)
+    candidates = [resource_names.name_intermediate_table(pipeline, table) for table in pipeline.tables]
+    candidates += [resource_names.name_memory_table(table) for table in pipeline.tables if table.remembers]
+    candidates += [resource_names.name_dead_letter_table(pipeline), resource_names.name_control_table(pipeline)]
+    tables = ports.tables
+    return [
+        *(name for name in destinations if _finds_table(ports, tables.has_files, name)),
+        *(name for name in dict.fromkeys(candidates) if _finds_table(ports, tables.read_property, name, KIND_PROPERTY)),
     ]
-    return [name for name in (*destinations, *product_tables) if _finds_table(ports, ports.tables.read_files, name)]
 
 
 def _finds_table(ports: Ports, look: Callable[..., object], *arguments: str) -> bool:
     """Whether a look at a table finds something; where it cannot be read, that is not known, and so true."""
     try:
-        return look(*arguments) is not None
+        return look(*arguments) not in (None, False)
     except (RetryLater, GiveUp) as failure:
         log.warning("pipeline=%s: %s", ports.pipeline.name, failure)
         return True
@@ -154,10 +155,7 @@ def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str
     orphans = {ORPHANS: render(ORPHANS, older_than=older_than, prefix_listing=not files.is_local)}
     if not _may_remove_orphans(ports, table, files):
         orphans = {}
-    if table in {
-        resource_names.name_intermediate_table(ports.pipeline, table)
-        for table in expand_template(ports).pipeline.tables
-    }:
+    if _is_intermediate(ports, table):
         return orphans
     # Expiry must not cut a branch off from a tagged snapshot: that could not be told from a rollback any more. Nor from
     # the position that it carries since a rollback, which could not be gone back to any more. How many snapshots others
@@ -170,6 +168,17 @@ def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str
     )
     rewrites = _render_rewrites(render, settings, files) if is_rewritten(ports, table) else {}
     return {**rewrites, **({"expire": expire} if _may_expire(ports, table, files) else {}), **orphans}
+
+
+def _is_intermediate(ports: Ports, table: str) -> bool:
+    """Whether batches are staged in it. Where records name the tables its mark tells: to look for all of them costs a
+    look at each, and each has a maintenance of its own.
+    """
+    pipeline = ports.pipeline
+    if table in {resource_names.name_intermediate_table(pipeline, destination) for destination in pipeline.tables}:
+        return True
+    is_templated = pipeline.template is not None
+    return is_templated and ports.tables.read_property(table, KIND_PROPERTY) == TableKind.INTERMEDIATE
 
 
 def _may_expire(ports: Ports, table: str, files: TableFiles) -> bool:
@@ -235,23 +244,6 @@ def _render_rewrites(render: Callable[..., str], settings: Maintenance, files: T
     if settings.compact != UseWhen.NEVER and has_many_manifests(files):
         statements["manifests"] = render("manifests")
     return statements
-
-
-def needs_compaction(settings: Maintenance, files: TableFiles) -> bool:
-    """Whether data files are rewritten: as configured, or where enough small files or deletes are measured."""
-    if settings.compact != UseWhen.AUTO:
-        return settings.compact == UseWhen.ALWAYS
-    return is_worn(files) or files.delete_files >= DELETE_FILES
-
-
-def is_worn(files: TableFiles) -> bool:
-    """Whether a partition has enough small files, or the table enough deleted rows, that rewriting them pays."""
-    return files.max_small_files_per_partition >= MIN_SMALL_FILES or files.deleted_rows > DELETED_SHARE * files.rows
-
-
-def has_many_manifests(files: TableFiles) -> bool:
-    """Whether enough manifests are small that rewriting all of them pays; full ones would be written as they are."""
-    return files.manifests - files.full_manifests >= max(MIN_MANIFESTS, files.full_manifests)
 
 
 def _raise_failures(job: MaintainJob, steps: Mapping[str, ProcedureOutcome]) -> None:

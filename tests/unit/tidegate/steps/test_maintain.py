@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline
+from fakes.counted import Calls
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.jobs.maintain_job import MaintainJob
+from tidegate.planning.worn_files import needs_compaction
 from tidegate.ports.context import TableFiles
 from tidegate.spec.runtime import Maintenance
 from tidegate.steps.flush import flush
-from tidegate.steps.maintain import EXPECTED_COMMITS_MEANWHILE, list_maintained_tables, maintain, needs_compaction
+from tidegate.steps.maintain import EXPECTED_COMMITS_MEANWHILE, list_maintained_tables, maintain
 
 NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 PIPELINE = build_pipeline(maintenance=Maintenance(keep_snapshots=1))
@@ -41,6 +43,13 @@ def list_statements(world: World, table: str = NAME, pipeline=PIPELINE) -> dict[
 def test_every_table_of_a_pipeline_that_exists_is_maintained(world: World) -> None:
     assert list_maintained_tables(world.build_ports(PIPELINE)) == [NAME, INTERMEDIATE]
     assert list_maintained_tables(World().build_ports(PIPELINE)) == []
+
+
+def test_list_of_what_is_maintained_measures_no_table(world: World) -> None:
+    """A measurement opens hundreds of manifests; each table is measured when its turn comes."""
+    calls = Calls()
+    list_maintained_tables(world.build_ports(PIPELINE, calls.count_call))
+    assert calls.by_step["flush"]["tables.read_files"] == 0
 
 
 def test_table_that_does_not_exist_is_told() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from examples import choose_calls
 from fakes import Crash, CrashAt, FailsToMerge, LosesARecord, World, build_pipeline, build_table
+from fakes.counted import Calls
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, SomeTablesDelayed, SomeTablesFailed
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess import rebase
@@ -17,7 +18,7 @@ from tidegate.reprocess.skip import propose_skips, skip_record
 from tidegate.schema.column import Column
 from tidegate.spec.table_template import TableTemplate
 from tidegate.steps.flush import flush
-from tidegate.steps.maintain import list_maintained_tables
+from tidegate.steps.maintain import list_maintained_tables, maintain
 from tidegate.steps.merge_queue import group_by_table, merge_queue
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
@@ -244,6 +245,20 @@ def test_maintenance_sees_tables_that_records_named(world: World) -> None:
     produce(world, "1", "order")
     flush(world.build_ports(build_template()))
     assert "lake.shop.order" in list_maintained_tables(world.build_ports(build_template()))
+
+
+@pytest.mark.parametrize("table", ["lake.shop.order", "lake.shop.order_shop_tmp"])
+def test_maintenance_of_one_table_reads_none_of_the_others_that_records_named(world: World, table: str) -> None:
+    """Each table has a task: if each of them looked at all tables, thousands would cost millions of looks."""
+    counts = []
+    for kinds in (["order"], ["line", "part", "item"]):
+        for kind in kinds:
+            produce(world, kind, kind)
+        flush(world.build_ports(build_template()))
+        calls = Calls()
+        maintain(world.build_ports(build_template(), calls.count_call), table)
+        counts.append(calls.totals)
+    assert counts[0] == counts[1]
 
 
 def test_backfill_and_replay_are_refused(world: World) -> None:

@@ -134,6 +134,11 @@ class BigQueryTables(BigQueryPort):
         )
 
     @translate_bigquery_errors
+    def has_files(self, table: str) -> bool:
+        """See the port: BigQuery maintains its files itself."""
+        return False
+
+    @translate_bigquery_errors
     def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
         """See the port: BigQuery maintains its files itself."""
         return None

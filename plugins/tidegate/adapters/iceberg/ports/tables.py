@@ -100,6 +100,11 @@ class IcebergTables(IcebergPort):
         return () if loaded_table is None else branch_writers.list_branch_pipelines(loaded_table, self._branch(table))
 
     @translate_iceberg_errors
+    def has_files(self, table: str) -> bool:
+        """See the port."""
+        return self.catalogs.table(table) is not None
+
+    @translate_iceberg_errors
     def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
         """See the port."""
         loaded_table = self.catalogs.table(table)
