@@ -14,7 +14,9 @@ from tidegate.ports.context import Ports
 
 log = logging.getLogger(__name__)
 HISTORY_MIN_BACKLOG_RECORDS = 100_000  # fewer are read in a moment: their number needs no history
-HISTORY_BATCHES, HISTORY_MAX_ROWS = 5, 50  # newest batches that are looked at; a row of history is one table's
+# Newest batches that are looked at. A row of history is one table's: of many tables fewer batches are read, and two at
+# least, as the oldest is seldom read whole.
+HISTORY_BATCHES, HISTORY_MAX_ROWS, MIN_READ_BATCHES = 5, 50, 2
 # In smaller and faster batches the fixed cost of a batch hides the cost of its records.
 MEASURED_MIN_RECORDS, MEASURED_MIN_SECONDS = 10_000, 10.0
 MIN_BATCH_RECORDS = 1000
@@ -107,7 +109,7 @@ def measure_throughput(ports: Ports) -> MeasuredThroughput:
     Counts batches of 10,000 records and more; for the rate, those that took 10 s and more. Backfills do not count.
     Never raises: if history cannot be read, both are None.
     """
-    limit = min(HISTORY_BATCHES * len(ports.pipeline.tables), HISTORY_MAX_ROWS)
+    limit = _compute_history_limit(len(ports.pipeline.tables))
     try:
         rows = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
     except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
@@ -115,10 +117,17 @@ def measure_throughput(ports: Ports) -> MeasuredThroughput:
         log.warning("history cannot be read, so batches have the cap of the pipeline file: %s: %s", place, error)
         log.info("history cannot be read: %s", place, exc_info=error)
         return MeasuredThroughput()
+    if len(rows) == limit:  # of the oldest batch, and of those before it, rows of some tables were not read
+        rows = [row for row in rows if row["batch"] > rows[-1]["batch"]]
     batches = _sum_by_batch(rows)[:HISTORY_BATCHES]
     rates = [batch["read"] / batch["seconds"] for batch in batches if batch["seconds"] >= MEASURED_MIN_SECONDS]
     sizes = [batch["bytes"] / batch["read"] for batch in batches if batch["bytes"]]
     return MeasuredThroughput(max(rates, default=None), max(sizes, default=None))
+
+
+def _compute_history_limit(tables: int) -> int:
+    """How many rows of history are read: those of whole batches, and one of the batch before them."""
+    return 1 + min(HISTORY_BATCHES * tables, max(HISTORY_MAX_ROWS, MIN_READ_BATCHES * tables))
 
 
 def _sum_by_batch(rows: Iterable[HistoryRow]) -> list[dict[str, float]]:

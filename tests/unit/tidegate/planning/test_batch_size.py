@@ -91,6 +91,36 @@ def test_tables_share_a_batchs_read_and_its_merges_add_up(world: World) -> None:
     assert measure_throughput(world.build_ports(build_pipeline())) == MeasuredThroughput(250.0, 300.0)
 
 
+def remember_tables(world: World, tables: int, batches: int, seconds: float) -> Pipeline:
+    """The history of a pipeline of so many tables, whose merges took so long each."""
+    names = [f"lake.shop.t{number}" for number in range(tables)]
+    remember(
+        world,
+        *(
+            build_history_row(batch, 50_000, 100.0, seconds, table=name, published_at_ms=1000 * batch + number)
+            for batch in range(1, batches + 1)
+            for number, name in enumerate(names)
+        ),
+    )
+    return build_pipeline(*(build_table(name) for name in names))
+
+
+@pytest.mark.parametrize("tables", [1, 2, 10, 12, 40, 100])
+def test_batch_of_which_only_some_tables_rows_are_read_tells_no_rate(world: World, tables: int) -> None:
+    """The merges of the others would not count, and the next batch would take a multiple of `merge.batch_time`."""
+    pipeline = remember_tables(world, tables, batches=9, seconds=10.0)
+    rate = measure_throughput(world.build_ports(pipeline)).records_per_second
+    assert rate == pytest.approx(50_000 / (100 + 10 * tables))
+
+
+def test_table_that_catches_up_alone_makes_no_earlier_batch_look_fast(world: World) -> None:
+    pipeline = remember_tables(world, 12, batches=9, seconds=10.0)
+    for row in world.destination.control[CONTROL]:
+        row["published_at_ms"] += 100_000 if row["table"] == "lake.shop.t0" else 0
+    rate = measure_throughput(world.build_ports(pipeline)).records_per_second
+    assert rate == pytest.approx(50_000 / (100 + 10 * 12))
+
+
 def test_the_fastest_batch_tells_the_rate_and_the_widest_one_the_bytes(world: World) -> None:
     remember(
         world,
