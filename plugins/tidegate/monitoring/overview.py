@@ -24,7 +24,7 @@ from tidegate.ports.context import Ports
 from tidegate.progress.pipeline_progress import PipelineProgress, TableProgress
 
 log = logging.getLogger(__name__)
-RECENT_BATCHES = 10
+RECENT_ROWS = 10  # of slices and of other batches, beside those of the last flush
 
 
 def find_unpublished(progress: PipelineProgress) -> set[tuple[str, int, int]]:
@@ -95,7 +95,8 @@ def read_recent(ports: Ports) -> RecentActivity:
 
 def _read_last_flush(ports: Ports) -> FlushSummary | None:
     try:
-        history = ports.history.read_history(resource_names.name_control_table(ports.pipeline), RECENT_BATCHES)
+        limit = RECENT_ROWS + len(ports.pipeline.tables)  # a batch has a row for each of its tables
+        history = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
     except (GiveUp, RetryLater) as reason:
         log.warning("pipeline=%s: no history: %s", ports.pipeline.name, reason)
         return None

@@ -97,6 +97,13 @@ def test_last_flush_sums_the_tables_of_the_newest_batch(world: World) -> None:
     assert (flush_of["batch"], flush_of["inserted"], flush_of["updated"], flush_of["deleted"]) == (1, 2, 0, 0)
 
 
+def test_last_flush_sums_all_tables_however_many_there_are(world: World) -> None:
+    tables = tuple(build_table(f"lake.shop.t{number}", topics=("left",)) for number in range(25))
+    ports = world.build_ports(build_pipeline(*tables))
+    flush(ports)
+    assert read_recent(ports)["last_flush"]["inserted"] == 25
+
+
 def test_bytes_of_the_last_flush_are_known_if_those_of_all_its_tables_are(world: World) -> None:
     ports = world.build_ports(build_pipeline(*TWO))
     flush(ports)
