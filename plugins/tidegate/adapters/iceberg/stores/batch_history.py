@@ -1,15 +1,20 @@
 """The control table in Iceberg: one row per published batch."""
 
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
+from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
-from pyiceberg.expressions import AlwaysTrue, GreaterThan
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
-from pyiceberg.table import Table
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+from pyiceberg.types import LongType
 
 from tidegate.adapters.iceberg.stores.ownership import claim
 from tidegate.adapters.iceberg.table.catalogs import format_name
@@ -30,7 +35,8 @@ PROPERTIES = {
     "write.metadata.previous-versions-max": "3",
     "commit.manifest-merge.enabled": "true",
 }
-BATCH_PROPERTY = "tidegate.batch"
+BATCH_PROPERTY = "tidegate.batch"  # the newest batch, by which an earlier version finds its rows
+TIME_COLUMN = "published_at_ms"
 MAX_SNAPSHOTS, KEPT_SNAPSHOTS = 50, 10
 MAX_COMMIT_ATTEMPTS = 5
 MAX_GATHERED_ROWS = 1000  # a file with so many rows is left alone
@@ -135,11 +141,34 @@ def _create_namespace(catalog: Catalog, namespace: str) -> None:
 
 def read_newest_batches(table: Table, limit: int) -> list[HistoryRow]:
     """The newest rows, newest first."""
-    current = table.current_snapshot()
-    highest = int(read_summary(current).get(BATCH_PROPERTY, "0")) if current else 0
-    newest = table.scan(row_filter=GreaterThan(term="batch", value=highest - limit)).to_arrow()
-    rows = newest.sort_by([("published_at_ms", "descending")])
+    tasks = _choose_newest_files(table, list(table.scan().plan_files()), limit)
+    newest = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(tasks)
+    rows = newest.sort_by([(TIME_COLUMN, "descending")])
     return list(rows.slice(0, limit).to_pylist())
+
+
+def _choose_newest_files(table: Table, tasks: Sequence[FileScanTask], limit: int) -> list[FileScanTask]:
+    """The files in which the newest `limit` rows lie, by the times that each tells of its rows.
+
+    Their number does not grow with the batches that were ever published, nor with the tables that a batch has rows of.
+    """
+    spans = {task.file.file_path: _read_times(table, task.file) for task in tasks}
+    begin, rows = inf, 0
+    for task in sorted(tasks, key=lambda task: spans[task.file.file_path], reverse=True):
+        if rows >= limit and spans[task.file.file_path][0] < begin:
+            break
+        begin = min(begin, spans[task.file.file_path][1])
+        rows += 0 if task.delete_files else task.file.record_count
+    return [task for task in tasks if spans[task.file.file_path][0] >= begin]
+
+
+def _read_times(table: Table, file: DataFile) -> tuple[float, float]:
+    """When the newest of a file's rows was published, and when the oldest; all time where its writer did not say."""
+    number = table.schema().find_field(TIME_COLUMN).field_id
+    newest, oldest = ((ends or {}).get(number) for ends in (file.upper_bounds, file.lower_bounds))
+    if newest is None or oldest is None:
+        return inf, -inf
+    return from_bytes(LongType(), newest), from_bytes(LongType(), oldest)
 
 
 def _add_missing_columns(table: Table) -> Table:

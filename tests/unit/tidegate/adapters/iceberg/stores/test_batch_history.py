@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from tidegate.adapters.iceberg.stores import batch_history
@@ -95,3 +96,33 @@ def test_snapshots_that_others_have_tagged_stay_and_no_others_with_them(catalog:
     assert read_batches(catalog) == [*range(1, 20)]
     assert len(table.metadata.snapshots) <= 8
     assert [table.scan(snapshot_id=i).to_arrow()["batch"].to_pylist() for i in tagged] == [[1], [2, 1]]
+
+
+def test_newest_rows_are_read_from_the_files_that_may_hold_them(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch of hundreds of tables has a row for each: as many batches as rows are wanted would be a thousand times
+    as many rows.
+    """
+    batch_history.append_row(catalog, CONTROL, build_row(0))
+    table, read_rows = catalog.load_table(CONTROL), list[int]()
+    for batch in range(1, 16):
+        rows = [build_row(batch) | {"table": f"t{n}", "published_at_ms": 100 * batch + n} for n in range(4)]
+        newest_batch = {batch_history.BATCH_PROPERTY: str(batch)}
+        table.append(pa.Table.from_pylist(rows, schema=batch_history.COLUMNS), snapshot_properties=newest_batch)
+    read = batch_history.ArrowScan.to_table
+
+    def count_rows(scan: Any, tasks: Any) -> Any:
+        rows = read(scan, tasks)
+        read_rows.append(rows.num_rows)
+        return rows
+
+    monkeypatch.setattr("pyiceberg.io.pyarrow.ArrowScan.to_table", count_rows)
+    rows = batch_history.read_newest_batches(table, 12)
+    assert [(row["batch"], row["table"]) for row in rows] == [
+        (batch, f"t{number}") for batch in (15, 14, 13) for number in (3, 2, 1, 0)
+    ]
+    assert read_rows == [12]
+    assert len(batch_history.read_newest_batches(table, 100)) == 61
+    catalog.drop_table(CONTROL)
+    assert batch_history.read_newest_batches(batch_history._open_table(catalog, CONTROL), 9) == []
