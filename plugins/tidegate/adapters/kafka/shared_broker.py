@@ -20,6 +20,7 @@ T = TypeVar("T")
 AGES_TIMEOUT_SECONDS = 3.0  # seconds for the timestamps of all partitions together
 MAX_CACHED_AGES = 50_000
 MAX_CACHED_CUTS = 1_000
+KEPT_READINGS = 1_000  # for which a topic is read that nobody asks for: pipelines of a slow catalog look seldom
 EMPTY_LOG = Log("", {}, {}, {})
 
 
@@ -38,7 +39,8 @@ class SharedBroker:
         self._lock = threading.RLock()
         self._ages: dict[RecordAddress, int] = {}
         self._cuts: dict[str, Offsets] = {}
-        self._requested_topics: dict[str, set[str]] = {}
+        self._requested_topics: dict[str, dict[str, int]] = {}  # with the number of the last reading that did
+        self._reading = 0
         self._failure: RetryLater | None = None
         self.forget()
 
@@ -47,7 +49,11 @@ class SharedBroker:
         with self._lock:
             if self._failure is not None:  # a client that nobody waits for would go on knocking
                 self._broker = KafkaBroker(self._settings, self._place)
-            self._is_connected = False
+            self._is_connected, self._reading = False, self._reading + 1
+            self._requested_topics = {
+                isolation: {t: reading for t, reading in topics.items() if reading >= self._reading - KEPT_READINGS}
+                for isolation, topics in self._requested_topics.items()
+            }
             self._names: tuple[str, ...] | None = None
             self._logs: dict[str, Log] = {}
             self._unavailable: dict[str, TopicsUnavailable] = {}
@@ -61,7 +67,7 @@ class SharedBroker:
             )
 
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
-        """See the port. All topics that anybody asked for before are read together."""
+        """See the port. All topics that anybody has asked for lately are read together."""
         with self._lock:
             return self._call_unless_failed(lambda: self._read_log(topics, isolation))
 
@@ -88,11 +94,11 @@ class SharedBroker:
         missing = sorted(set(topics) - set(self._list_all_topics()))
         if missing:
             raise PositionLost(f"topics={format_names(missing)} do not exist: create them, or correct source.topics")
-        requested_topics = self._requested_topics.setdefault(isolation, set())
-        requested_topics |= set(topics)
+        requested_topics = self._requested_topics.setdefault(isolation, {})
+        requested_topics.update(dict.fromkeys(topics, self._reading))
         if isolation not in self._logs:
             self._logs[isolation] = self._try_read_log(
-                tuple(sorted(requested_topics & set(self._list_all_topics()))), isolation
+                tuple(sorted(requested_topics.keys() & set(self._list_all_topics()))), isolation
             )
         self._raise_unavailable(topics)
         log = self._logs[isolation]

@@ -143,6 +143,22 @@ def test_topic_without_a_leader_is_waited_for_once_and_hides_no_other(monkeypatc
         ahead.read_log(("users",), "read_committed")
 
 
+def test_topic_that_nobody_asks_for_any_more_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that may not be read makes each reading ask for every topic by itself, also when its pipeline is gone."""
+    monkeypatch.setattr("tidegate.adapters.kafka.shared_broker.KEPT_READINGS", 3)
+    monkeypatch.setattr("tidegate.adapters.kafka.shared_broker.require_server", lambda _: None)
+    asked_broker = Asked(monkeypatch, "others", error=GiveUp)
+    shared = SharedBroker({"bootstrap.servers": "b:1"})
+    with pytest.raises(GiveUp):
+        shared.read_log(("others",), "read_committed")
+    for _ in range(5):
+        shared.forget()
+        asked_broker.logs.clear()
+        for topic in ("orders", "users"):
+            shared.read_log((topic,), "read_committed")
+    assert asked_broker.logs == [("orders", "users")]
+
+
 def test_where_a_log_was_cut_is_asked_once_for_a_position(monkeypatch: pytest.MonkeyPatch) -> None:
     requests, shared = [], SharedBroker({"bootstrap.servers": "b:1"})
 
