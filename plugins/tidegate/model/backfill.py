@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from tidegate.model.offsets import Offsets, Ranges, cap_ranges, get_offset
@@ -55,17 +56,28 @@ class Backfill:
         return replace(draft, id=hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS])
 
     def list_slices(self, table: str) -> list[Ranges]:
-        """One table's slices; number 1 is the first."""
-        return cut_into_slices(self.get_ranges(table), self.max_records)
+        """One table's slices; number 1 is the first. They are cut once: that takes a second for a thousand of them."""
+        if table not in self._slices_by_table:
+            self._slices_by_table[table] = cut_into_slices(self.get_ranges(table), self.max_records)
+        return self._slices_by_table[table]
+
+    @cached_property
+    def _slices_by_table(self) -> dict[str, list[Ranges]]:
+        return {}
 
     def get_ranges(self, table: str) -> Ranges:
         """One table's ranges."""
         return next(t.ranges for t in self.tables if t.table == table)
 
     @property
+    def slice_count(self) -> int:
+        """How many slices the longest table has. They are not cut for that: a wide range makes millions."""
+        return max(-(-table.ranges.span // self.max_records) for table in self.tables)
+
+    @property
     def numbers(self) -> list[int]:
         """The numbers of all slices, newest first: what is read for one decides for those before it."""
-        return list(range(max(len(self.list_slices(t.table)) for t in self.tables), 0, -1))
+        return list(range(self.slice_count, 0, -1))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""

@@ -152,9 +152,9 @@ def _check_tables(pipeline: Pipeline, backfill: Backfill, positions: Mapping[str
 
 
 def _check_size(pipeline: Pipeline, backfill: Backfill) -> None:
-    if len(backfill.numbers) > MAX_SLICES:
+    if backfill.slice_count > MAX_SLICES:
         raise ConfigurationError(
-            f"pipeline={pipeline.name}: the range makes {len(backfill.numbers)} batches of merge.max_records="
+            f"pipeline={pipeline.name}: the range makes {backfill.slice_count} batches of merge.max_records="
             f"{pipeline.merge.max_records}, at most {MAX_SLICES} are possible; raise merge.max_records or name less"
         )
 

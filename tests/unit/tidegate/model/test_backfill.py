@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tidegate.model.backfill import Backfill, TableBackfill, cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.offsets import Ranges
+from tidegate.reprocess.backfill_plan import ProposedBackfill
 
 RANGES = st.dictionaries(st.integers(0, 4), st.tuples(st.integers(0, 50), st.integers(0, 80)), min_size=1).map(
     lambda parts: Ranges({"t": {p: (start, start + length) for p, (start, length) in parts.items()}})
@@ -21,6 +22,19 @@ def test_slices_follow_each_other_and_make_up_the_whole_range(ranges: Ranges, si
         assert slice.start == following
         following = slice.end
     assert following == ranges.end or not slices
+
+
+@given(RANGES, st.integers(1, 40))
+def test_slices_are_counted_without_being_cut(ranges: Ranges, size: int) -> None:
+    tables = (TableBackfill("lake.shop.orders", ranges),)
+    backfill = Backfill.build("shop", asked="", max_records=size, tables=tables, cluster_id="c", topic_ids={})
+    assert backfill.slice_count == len(cut_into_slices(ranges, size))
+
+
+def test_slices_of_a_range_that_makes_billions_are_counted_at_once() -> None:
+    tables = (TableBackfill("lake.shop.orders", Ranges({"orders": {0: (0, 10**15)}})),)
+    backfill = Backfill.build("shop", asked="", max_records=1000, tables=tables, cluster_id="c", topic_ids={})
+    assert backfill.slice_count == 10**12
 
 
 @given(RANGES, st.integers(1, 40), st.data())
@@ -71,3 +85,19 @@ def test_numbers_run_from_the_newest_slice_of_the_longest_table_to_the_first() -
 def test_another_content_is_another_backfill(changes: dict) -> None:
     assert build_backfill().id == build_backfill().id
     assert build_backfill(**changes).id != build_backfill().id
+
+
+def test_slices_are_cut_once_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand slices of a hundred partitions take seconds: for each slice again it would be a quarter of an hour."""
+    cuts = list[Ranges]()
+
+    def cut(ranges: Ranges, max_records: int) -> list[Ranges]:
+        cuts.append(ranges)
+        return cut_into_slices(ranges, max_records)
+
+    monkeypatch.setattr("tidegate.model.backfill.cut_into_slices", cut)
+    ranges = Ranges({"orders": {0: (0, 300), 1: (0, 200)}})
+    tables = tuple(TableBackfill(name, ranges) for name in ("lake.shop.orders", "lake.shop.copy"))
+    backfill = Backfill.build("shop", asked="", max_records=10, tables=tables, cluster_id="c", topic_ids={})
+    assert len(ProposedBackfill(backfill, (), False).to_batches()) == len(backfill.numbers) == 50
+    assert len(cuts) == 2
