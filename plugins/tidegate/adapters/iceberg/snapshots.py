@@ -1,7 +1,8 @@
 """What a table's snapshots say to a publication: which there are, which files two of them differ in, and pins."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 
 from pyiceberg.avro.file import AvroFile
@@ -22,7 +23,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.commit import FOREVER_MS
-from tidegate.adapters.iceberg.table.data_files import find_referenced_file
+from tidegate.adapters.iceberg.table.data_files import find_whole_path
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.table.lineage import Lineage, count_changed_rows, has_changed_row_counts
 from tidegate.adapters.iceberg.table.type_mapping import refuse_unreadable
@@ -103,19 +104,27 @@ class IcebergSnapshots:
         """See the port.
 
         A data file that both snapshots have holds the same rows in both, unless deletes that only one of them has may
-        apply to it: a delete file, or one of the deletion vectors in a file.
+        apply to it: a delete file, or one of the deletion vectors in a file. In a manifest that both have nothing
+        differs: it is read only where a delete does not say which one file it applies to.
         """
         table = self._load_table(name)
-        before, after = _read_live_files(table, old), _read_live_files(table, new)
+        old_manifests, new_manifests = _list_manifests(table, old), _list_manifests(table, new)
+        shared = old_manifests.keys() & new_manifests.keys()
+        before, after = (
+            _read_live_files(table, (m for path, m in manifests.items() if path not in shared))
+            for manifests in (old_manifests, new_manifests)
+        )
         changed_places = before.keys() ^ after.keys()
-        delete_files = [
+        delete_scope = _DeleteScope.from_deletes(
             file for place, file in (before | after).items() if place in changed_places and _is_delete(file)
-        ]
-        data = {path for (path, _), file in (before | after).items() if not _is_delete(file)}
-        delete_scopes = [_DeleteScope(file, data) for file in delete_files]
+        )
+        if delete_scope.is_uncertain:
+            shared_files = _read_live_files(table, (m for path, m in old_manifests.items() if path in shared))
+            before, after = before | shared_files, after | shared_files
+        elsewhere = delete_scope.paths - {path for path, _ in before | after}
         touched_files = TouchedFiles(
-            old=_list_touched(before, after, delete_scopes),
-            new=_list_touched(after, before, delete_scopes),
+            old=_list_touched(before, after, delete_scope, elsewhere),
+            new=_list_touched(after, before, delete_scope, elsewhere),
         )
         return None if len(touched_files.old) + len(touched_files.new) > MAX_LISTED_FILES else touched_files
 
@@ -175,31 +184,47 @@ def _find_rollback_times(table: Table, old: int | None, new: int) -> list[int]:
     return [entry.timestamp_ms for entry in entries or [entry for entry in log if entry.snapshot_id == new][-1:]]
 
 
+@dataclass(frozen=True)
 class _DeleteScope:
-    """Which data files a delete file may apply to."""
+    """Which data files some delete files may apply to: these, those in these partitions, or all."""
 
-    def __init__(self, delete: DataFile, data_paths: set[str]) -> None:
-        self._place = _get_content_place(delete)
-        self._everywhere = delete.content == DataFileContent.EQUALITY_DELETES
-        referenced_path = delete[REFERENCED]  # by a deletion vector
-        self._only = referenced_path if referenced_path in data_paths else find_referenced_file(delete, data_paths)
+    paths: frozenset[str]
+    places: frozenset[str]
+    everywhere: bool
+
+    @classmethod
+    def from_deletes(cls, deletes: Iterable[DataFile]) -> "_DeleteScope":
+        paths, places, everywhere = set[str](), set[str](), False
+        for delete in deletes:
+            if delete.content == DataFileContent.EQUALITY_DELETES:
+                everywhere = True
+            elif (path := delete[REFERENCED] or find_whole_path(delete)) is not None:
+                paths.add(path)
+            else:
+                places.add(_get_content_place(delete))
+        return cls(frozenset(paths), frozenset(places), everywhere)
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether some delete does not say which one file it applies to."""
+        return self.everywhere or bool(self.places)
 
     def covers(self, data: DataFile) -> bool:
-        if self._everywhere:
-            return True
-        return data.file_path == self._only if self._only is not None else _get_content_place(data) == self._place
+        return self.everywhere or data.file_path in self.paths or _get_content_place(data) in self.places
 
 
-def _list_touched(files: Files, other_files: Files, delete_scopes: Sequence[_DeleteScope]) -> tuple[str, ...]:
-    """The data files that the other snapshot lacks, or to whose rows a delete may apply in one of the two alone."""
+def _list_touched(
+    files: Files, other_files: Files, delete_scope: _DeleteScope, elsewhere: Iterable[str]
+) -> tuple[str, ...]:
+    """The data files that the other snapshot lacks, or to whose rows a delete may apply in one of the two alone.
+
+    `elsewhere` are those of the deletes that were not read: both snapshots have them, or neither.
+    """
     data_files = ((place, file) for place, file in files.items() if not _is_delete(file))
-    return tuple(
-        sorted(
-            file.file_path
-            for place, file in data_files
-            if place not in other_files or any(delete_scope.covers(file) for delete_scope in delete_scopes)
-        )
+    touched_files = (
+        file.file_path for place, file in data_files if place not in other_files or delete_scope.covers(file)
     )
+    return tuple(sorted({*touched_files, *elsewhere}))
 
 
 def _get_content_place(file: DataFile) -> str:
@@ -210,17 +235,18 @@ def _is_delete(file: DataFile) -> bool:
     return file.content != DataFileContent.DATA
 
 
-def _read_live_files(table: Table, snapshot_id: int) -> Files:
-    """The snapshot's files, deletes included, by path and beginning of their content: one may hold many vectors."""
-    return {(file.file_path, file[CONTENT_OFFSET]): file for file in _list_files(table, snapshot_id)}
+def _read_live_files(table: Table, manifests: Iterable[ManifestFile]) -> Files:
+    """Their files, deletes included, by path and beginning of their content: one may hold many vectors."""
+    files = (file for manifest in manifests for file in _read_manifest_files(manifest, table.io))
+    return {(file.file_path, file[CONTENT_OFFSET]): file for file in files}
 
 
-def _list_files(table: Table, snapshot_id: int) -> Iterator[DataFile]:
+def _list_manifests(table: Table, snapshot_id: int) -> dict[str, ManifestFile]:
+    """The snapshot's manifests by their paths."""
     snapshot = table.metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         raise GiveUp(f"snapshot={snapshot_id} has expired; see docs/publications.md on expired snapshots")
-    for manifest in snapshot.manifests(table.io):
-        yield from _read_manifest_files(manifest, table.io)
+    return {manifest.manifest_path: manifest for manifest in snapshot.manifests(table.io)}
 
 
 def _read_manifest_files(manifest: ManifestFile, io: FileIO) -> Iterator[DataFile]:

@@ -17,6 +17,7 @@ from tidegate.adapters.iceberg.table.catalogs import format_name, is_rest
 log = logging.getLogger(__name__)
 
 FILE_PATH_FIELD_ID = 2147483546  # the field id of a position delete's file_path, as the format fixes it
+DATA_FILE_ENDS = (".parquet", ".orc", ".avro")  # of a path that was not cut short
 
 DATA_FILE_FIELD_ID, EQUALITY_IDS_FIELD_ID, EQUALITY_ID_FIELD_ID = 2, 135, 136  # of a manifest's entries, likewise
 
@@ -53,11 +54,21 @@ def _narrow_ids(field: NestedField) -> NestedField:
 
 def find_referenced_file(delete: DataFile, data_paths: Collection[str]) -> str | None:
     """The one of `data_paths` that all positions of a delete file lie in; None where that is not certain."""
+    name = _find_only_path(delete)
+    return name if name in data_paths else None
+
+
+def find_whole_path(delete: DataFile) -> str | None:
+    """The one data file, of this or another snapshot, that all positions of a delete file lie in; None if uncertain."""
+    name = _find_only_path(delete)
+    return name if name is not None and name.endswith(DATA_FILE_ENDS) else None
+
+
+def _find_only_path(delete: DataFile) -> str | None:
+    """Equal bounds name one file, unless a writer cut them short."""
     lower = (delete.lower_bounds or {}).get(FILE_PATH_FIELD_ID)
     upper = (delete.upper_bounds or {}).get(FILE_PATH_FIELD_ID)
-    # equal bounds name one file, unless a writer cut them short
-    name = lower.decode(errors="replace") if lower is not None and lower == upper else None
-    return name if name in data_paths else None
+    return lower.decode(errors="replace") if lower is not None and lower == upper else None
 
 
 def list_snapshot_files(table: Table, snapshots: Iterable[Snapshot], live_only: bool = False) -> set[str]:

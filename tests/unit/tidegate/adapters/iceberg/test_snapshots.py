@@ -23,11 +23,14 @@ from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
+from tidegate.adapters.iceberg import snapshots
 from tidegate.adapters.iceberg.ports.tables import IcebergTables
 from tidegate.adapters.iceberg.snapshots import IcebergSnapshots
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.commit import FOREVER_MS
+from tidegate.adapters.iceberg.table.data_files import FILE_PATH_FIELD_ID
 from tidegate.errors import GiveUp, RetryLater
+from tidegate.jobs.publish_job import TouchedFiles
 
 NAME, REGIONS = "lake.shop.orders", ("de", "fr", "it", "pl")
 SETTINGS = MANIFEST_ENTRY_SCHEMAS[3]
@@ -58,10 +61,10 @@ def build_path(table: Table, region: str) -> str:
     return f"{table.location()}/data/{region}.parquet"
 
 
-def build_file(table: Table, region: str) -> DataFile:
+def build_file(table: Table, region: str, partition: Record | None = None) -> DataFile:
     return DataFile.from_args(
         content=DataFileContent.DATA, file_path=build_path(table, region), file_format=FileFormat.PARQUET,
-        partition=Record(region), record_count=10, file_size_in_bytes=1,
+        partition=Record(region) if partition is None else partition, record_count=10, file_size_in_bytes=1,
     )  # fmt: skip
 
 
@@ -170,3 +173,73 @@ def test_snapshot_that_goes_before_it_is_pinned_is_looked_for_again(catalogs: Ca
     ):
         IcebergSnapshots(catalogs).pin(NAME, old, "tidegate-publication-out-1")
     assert set(table.refresh().metadata.refs) == {"main"}
+
+
+def append_file(table: Table, region: str) -> None:
+    table.refresh()
+    with table.transaction() as change, change.update_snapshot().fast_append() as files:
+        files.append_data_file(build_file(table, region))
+
+
+def note_read_manifests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The manifests that are opened from now on."""
+    read_paths, read = list[str](), snapshots._read_manifest_files
+
+    def note(manifest: ManifestFile, io: Any) -> Any:
+        read_paths.append(manifest.manifest_path)
+        return read(manifest, io)
+
+    monkeypatch.setattr(snapshots, "_read_manifest_files", note)
+    return read_paths
+
+
+def test_manifests_that_both_snapshots_have_are_not_opened(
+    catalogs: Catalogs, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run publishes what one batch has changed: it must not cost more with each batch that the table ever had."""
+    for region in ("a", "b", "c"):
+        append_file(table, region)
+    *_, old, new = (snapshot.snapshot_id for snapshot in table.refresh().metadata.snapshots)
+    add_deletes(table, monkeypatch, {new: [("all.puffin", "de", 4)]})
+    read_paths = note_read_manifests(monkeypatch)
+    touched_files = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new)
+    assert touched_files == TouchedFiles((build_path(table, "de"),), (build_path(table, "c"), build_path(table, "de")))
+    assert len(read_paths) == 2
+
+
+@pytest.mark.parametrize(
+    ("upper", "touched"),
+    [("de.parquet", {"de"}), ("fr.parquet", {"de", "fr"}), ("d", {"de", "fr"})],
+    ids=["one file", "several", "cut short"],
+)
+def test_deletes_whose_one_data_file_is_not_certain_touch_all_of_their_partition(
+    catalogs: Catalogs, monkeypatch: pytest.MonkeyPatch, upper: str, touched: set[str]
+) -> None:
+    catalog = catalogs.catalog("lake")
+    catalog.create_namespace("shop")
+    table = catalog.create_table("shop.orders", Schema(NestedField(1, "id", LongType())))
+    for name in ("de", "fr", "it"):
+        with table.transaction() as change, change.update_snapshot().fast_append() as files:
+            files.append_data_file(build_file(table, name, Record()))
+    (*_, old), new = (snapshot.snapshot_id for snapshot in table.metadata.snapshots[:2]), table.current_snapshot()
+    assert new is not None
+    low = f"{table.location()}/data/{'d' if upper == 'd' else 'de.parquet'}"
+    bounds = {FILE_PATH_FIELD_ID: low.encode()}, {FILE_PATH_FIELD_ID: f"{table.location()}/data/{upper}".encode()}
+    delete = DataFile.from_args(
+        _table_format_version=3,
+        content=DataFileContent.POSITION_DELETES, file_path="d.parquet", file_format=FileFormat.PARQUET,
+        partition=Record(), record_count=1, file_size_in_bytes=1, lower_bounds=bounds[0], upper_bounds=bounds[1],
+    )  # fmt: skip
+    read = snapshots._read_manifest_files
+
+    def read_with_delete(manifest: ManifestFile, io: Any) -> Any:
+        yield from read(manifest, io)
+        if manifest.added_snapshot_id == new.snapshot_id:
+            delete.spec_id = manifest.partition_spec_id
+            yield delete
+
+    monkeypatch.setattr(snapshots, "_read_manifest_files", read_with_delete)
+    found = IcebergSnapshots(catalogs).find_touched_files(NAME, old, new.snapshot_id)
+    assert found is not None
+    assert {name for name in REGIONS if build_path(table, name) in found.old} == touched
+    assert {name for name in REGIONS if build_path(table, name) in found.new} == touched | {"it"}
