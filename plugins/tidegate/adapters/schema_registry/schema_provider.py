@@ -8,6 +8,7 @@ from typing import Any
 from tidegate.adapters.schema_registry import protobuf_descriptors
 from tidegate.adapters.schema_registry.apicurio import ApicurioRegistry, is_apicurio
 from tidegate.adapters.schema_registry.client import Registry, Version, resolve_registry_settings
+from tidegate.adapters.schema_registry.declared_columns import choose_columns
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
 from tidegate.formats.record_format import SchemaKind
@@ -15,7 +16,6 @@ from tidegate.formats.registry import get_format
 from tidegate.schema import json_schema
 from tidegate.schema.avro import (
     END_FIELD,
-    MAX_PRECISION,
     Names,
     collect_named_types,
     inline_references,
@@ -31,14 +31,13 @@ from tidegate.schema.avro import (
 from tidegate.schema.avro_resolution import find_missing_key_field, plan_decoding
 from tidegate.schema.avro_versions import join_records
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Primitive, format_type, parse_type
 from tidegate.schema.protobuf import to_column_type
 from tidegate.schema.wire_format import KEYLESS, OTHER_IDS, WIRE, lay_out
+from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
 
 REGISTRY_OPTION = "registry"
-# without loss; a time without a zone is one of UTC, as the session's is
-LOSSLESS_WIDENINGS = {("INT", "BIGINT"), ("FLOAT", "DOUBLE"), ("INT", "DOUBLE"), ("TIMESTAMP_NTZ", "TIMESTAMP")}
+RecordParts = tuple[KeyFormat, ValueFormat]
 
 MISSING_ID_REASONS = {
     "confluent-header": "the registry has no GUIDs of its schemas; Confluent's from version 8 on do",
@@ -57,6 +56,7 @@ class RegistrySchemas:
         self._resolve, self._folder = resolve, folder
         self._registries: dict[tuple[str, str | None], Registry | ApicurioRegistry] = {}
         self._tables: dict[str, Table] = {}
+        self._described_parts: dict[tuple[str, ...], list[tuple[RecordParts, RecordParts]]] = {}  # by topics
 
     def describe_table(self, table: Table) -> Table:
         """See the port."""
@@ -66,14 +66,27 @@ class RegistrySchemas:
         ):
             return table
         if table.name not in self._tables:
-            self._tables[table.name] = self._describe_key(self._describe_value(table))
+            self._tables[table.name] = self._describe_once(table)
         return self._tables[table.name]
+
+    def _describe_once(self, table: Table) -> Table:
+        """The table as another one that reads the same, if there is one.
+
+        To plan the decoding of many versions takes a part of a second, and records may name thousands of tables.
+        """
+        known = self._described_parts.setdefault(table.topics, [])
+        parts = next((parts for given, parts in known if given == (table.key, table.value)), None)
+        if parts is None:
+            described_table = self._describe_key(self._describe_value(table))
+            parts = described_table.key, described_table.value
+            known.append(((table.key, table.value), parts))
+        return replace(table, key=parts[0], value=parts[1])
 
     def _describe_value(self, table: Table) -> Table:
         value, value_format = table.value, get_format(table.value.format)
         if value_format.schema is SchemaKind.PROTOBUF:
             options = self._read_protobuf_options(value.options, table, "value")
-            columns = _choose_columns(table, "value", value.columns, _to_message_columns(options))
+            columns = choose_columns(table, "value", value.columns, _to_message_columns(options))
             return replace(table, value=replace(value, columns=columns, options=options))
         if value_format.schema is None and REGISTRY_OPTION in value.options:
             options, schema_columns = self._read_json_options(value.options, table, "value", value.columns is None)
@@ -89,7 +102,7 @@ class RegistrySchemas:
             raise ConfigurationError(
                 f"table={table.name}: the schema of its values is no record; use value.format: raw"
             )
-        columns = _choose_columns(table, "value", value.columns, schema_columns, find_number_fields(row, names))
+        columns = choose_columns(table, "value", value.columns, schema_columns, find_number_fields(row, names))
         options |= {name: word for name, word in value.options.items() if name == "truncate"}
         _check_names(names)
         return replace(table, value=replace(value, columns=columns, options=options))
@@ -119,7 +132,7 @@ class RegistrySchemas:
                 f"table={table.name}: key.fields={missing or list(key.fields)} are not in the key's schema, which has "
                 f"{', '.join(sorted(declared_columns))}; correct key.fields"
             )
-        columns = _choose_columns(table, "key", key.columns, schema_columns, numbers)
+        columns = choose_columns(table, "key", key.columns, schema_columns, numbers)
         return replace(table, key=replace(key, columns=columns, options=options))
 
     def _read_avro_options(self, settings: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
@@ -259,41 +272,3 @@ def _check_names(names: dict[str, Any]) -> None:
     for node in names.values():
         if any(field["name"] == END_FIELD for field in node.get("fields", ())):
             raise ConfigurationError(f"an Avro field is called {END_FIELD}, which the product needs; rename the field")
-
-
-def _choose_columns(
-    table: Table,
-    part: str,
-    declared_columns: tuple[Column, ...] | None,
-    schema_columns: tuple[Column, ...],
-    numbers: Collection[str] = (),
-) -> tuple[Column, ...]:
-    """The columns that were declared, as far as the schema can give them without loss; all of it if none were.
-
-    `numbers` are the fields that may also be a DECIMAL or the number's text.
-    """
-    if declared_columns is None:
-        return schema_columns
-    by_name = {c.name: c.type for c in schema_columns}
-    for column in declared_columns:
-        source = by_name.get(column.name)
-        if column.name in numbers and column.type.startswith(("DECIMAL", "STRING")):
-            continue
-        if source is None or not (source == column.type or _can_widen(source, column.type)):
-            raise ConfigurationError(
-                f"table={table.name}: {part}.schema has {column.name} {column.type}, and the registered schema "
-                f"{f'has it as {source}' if source else 'has no such field'}; correct it, or leave {part}.schema out"
-            )
-    return declared_columns
-
-
-def _can_widen(source: str, target: str) -> bool:
-    old, new = parse_type(source), parse_type(target)
-    # a declared part may be NOT NULL where the schema has it optional: a record with NULL there is bad
-    if format_type(old) == format_type(new) or (source, target) in LOSSLESS_WIDENINGS:
-        return True
-    if not (isinstance(old, Primitive) and isinstance(new, Primitive) and old.decimal and new.decimal):
-        return False
-    (p, s), (wider, scale) = old.decimal, new.decimal
-    # a registered precision that is the highest says nothing: each number is held to the declared one
-    return scale >= s and (p == MAX_PRECISION or wider - scale >= p - s)
