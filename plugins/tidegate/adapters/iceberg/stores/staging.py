@@ -177,14 +177,17 @@ def remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
     Attempts that were killed leave files that no snapshot knows; those of batches that are published may go as well:
     no merge of such a batch can be published, so a late commit that names them is never read. Of later batches go the
     attempts that are never merged; their rows too, unless another attempt has written over them. So do unfinished ones
-    that another has written over; a job that was only slow finds its rows gone, and stages again.
+    that another has written over; a job that was only slow finds its rows gone, and stages again. So does what another
+    tool's compaction has made, once a newer snapshot is there: a merge reads the snapshot that its batch was staged in.
     """
     check_removable(table, STAGING_KINDS)
     last = {parse_batch(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
     dead = [s for s in table.metadata.snapshots if _is_dead(table, s) and not _is_bare(table, s)]
     dead += [s for s in table.metadata.snapshots if _is_unfinished(table, s) and last[parse_batch(s)] is not s]
     numbers = [batch for s in dead if (batch := parse_batch(s)) and batch > up_to_batch and last[batch] is s]
-    old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch) or s in dead]
+    named_ids = {reference.snapshot_id for reference in table.metadata.refs.values()}
+    foreign = [s for s in table.metadata.snapshots if _is_foreign(s) and s.snapshot_id not in named_ids]
+    old = [s for s in table.metadata.snapshots if _is_spent(s, up_to_batch) or s in dead or s in foreign]
     current = table.metadata.current_snapshot_id
     nothing_new = [s.snapshot_id for s in old] == [current] and _is_empty(old[0])
     counts = _find_obsolete_counts(table, old)
@@ -236,6 +239,11 @@ def _is_empty(snapshot: Snapshot) -> bool:
 def _is_spent(snapshot: Snapshot, up_to_batch: int) -> bool:
     batch = parse_batch(snapshot)
     return "tidegate.clean-up" in read_summary(snapshot) or (batch is not None and batch <= up_to_batch)
+
+
+def _is_foreign(snapshot: Snapshot) -> bool:
+    """Whether somebody else made it: each of the product's own says what it is."""
+    return not any(name.startswith("tidegate.") for name in read_summary(snapshot))
 
 
 def _find_stray_files(table: Table, up_to_batch: int, live_files: set[str]) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import STAGED, TABLE, render_outcome
-from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO, _dataframe_to_data_files
 from tidegate.adapters.iceberg.ports.staging import MAX_COMMITS
 from tidegate.adapters.iceberg.stores import folders, staging
 from tidegate.adapters.iceberg.table import commit as iceberg_commit
@@ -144,6 +144,47 @@ def test_attempt_is_completed_behind_commits_of_others_unless_they_never_end(
         kit.port.staging.complete_attempt(STAGED, 4, "counted", {})
     staged = [(s.batch, s.attempt) for s in kit.port.staging.list_staged(STAGED, TABLE)]
     assert staged == [(1, "a2"), (2, "b"), (3, "c"), *([(4, "counted")] if completes else [])]
+
+
+def compact_by_another_tool(kit: Kit) -> None:
+    """One snapshot that says nothing of batches: the same rows in a file of its own for each of them."""
+    table = kit.load(STAGED)
+    tasks, rows = list(table.scan().plan_files()), table.scan().to_arrow()
+    transaction = table.transaction()
+    with transaction.update_snapshot().overwrite() as overwrite:
+        for task in tasks:
+            overwrite.delete_data_file(task.file)
+        for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
+            overwrite.append_data_file(file)
+    transaction.commit_transaction()
+
+
+def test_snapshots_of_another_tools_compactions_go_with_their_files(kit: Kit) -> None:
+    """It should leave these tables alone. Where it does not, a batch's bytes would stay for each of its nights."""
+    snapshot_counts, file_counts = list[int](), list[int]()
+    for batch in range(4, 16):
+        kit.stage(batch, f"of-{batch}", 3)
+        compact_by_another_tool(kit)
+        kit.port.staging.clean_up(STAGED, batch - 1)
+        waiting = kit.port.staging.list_staged(STAGED, TABLE)
+        assert [(staged.batch, staged.attempt) for staged in waiting] == [(batch, f"of-{batch}")]
+        pinned = kit.load(STAGED).scan(f"batch_number = {batch}", snapshot_id=waiting[0].snapshot_id)
+        assert pinned.to_arrow().num_rows == kit.load(STAGED).scan(f"batch_number = {batch}").to_arrow().num_rows == 3
+        snapshot_counts.append(len(kit.load(STAGED).metadata.snapshots))
+        file_counts.append(len(kit.bytes_on_disk(STAGED)))
+    assert (max(snapshot_counts[6:]), max(file_counts[6:])) <= (max(snapshot_counts[:6]), max(file_counts[:6]))
+    assert max(snapshot_counts) <= 4
+
+
+def test_snapshot_of_another_tool_that_somebody_has_tagged_stays(kit: Kit) -> None:
+    compact_by_another_tool(kit)
+    table = kit.load(STAGED)
+    table.manage_snapshots().create_tag(table.current_snapshot().snapshot_id, "mine").commit()
+    for batch in (4, 5):
+        kit.stage(batch, f"of-{batch}", 3)
+        kit.port.staging.clean_up(STAGED, batch)
+    tagged = kit.load(STAGED).metadata.refs["mine"].snapshot_id
+    assert kit.load(STAGED).scan(snapshot_id=tagged).to_arrow().num_rows == 8
 
 
 def test_mark_is_of_one_pipeline_and_one_table(kit: Kit) -> None:
