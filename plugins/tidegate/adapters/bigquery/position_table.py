@@ -11,8 +11,9 @@ from dataclasses import astuple, dataclass, replace
 from itertools import count
 from typing import Any
 
-from tidegate.adapters.bigquery.client.client import Warehouse, name_job
+from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.errors import JobFailed, translate_job_error
+from tidegate.adapters.bigquery.client.named_jobs import name_job
 from tidegate.adapters.bigquery.publish_script import (
     AUDIT_FAILED,
     MISSING_ROWS_TEXT,

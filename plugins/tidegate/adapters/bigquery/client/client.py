@@ -1,10 +1,9 @@
 """The client of one BigQuery project: named jobs, tables, and a time limit for each request."""
 
-import hashlib
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -157,9 +156,13 @@ class Warehouse:
 
     def query_rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Run one query and return its rows, by column name."""
+        return list(self.iterate_rows(sql, parameters))
+
+    def iterate_rows(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[dict[str, Any]]:
+        """The same, some rows at a time."""
         job = self.run_statement(sql, parameters)
         with translate_client_errors("query"):
-            return [dict(row) for row in job.result(**self._limits)]
+            yield from map(dict, job.result(**self._limits))
 
     def run_script_once(self, place: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> Any:
         """Run a script as a named job, at most once, and return the finished job. The script may contain its job's id.
@@ -291,9 +294,3 @@ class Warehouse:
 def to_labels(values: Mapping[str, str]) -> dict[str, str]:
     """Labels as BigQuery takes them: lower case letters, digits, dashes, underscores, 63 at most."""
     return {name: re.sub(r"[^a-z0-9_-]", "_", value.casefold())[:63] for name, value in values.items()}
-
-
-def name_job(*parts: object) -> str:
-    """A job's name from what it is for: the same for the same, and nothing in it that BigQuery refuses."""
-    text = "/".join(str(part) for part in parts)
-    return f"tidegate_{hashlib.sha256(text.encode()).hexdigest()[:40]}"

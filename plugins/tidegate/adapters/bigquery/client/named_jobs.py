@@ -1,5 +1,6 @@
 """Named jobs of BigQuery, for those who show them or wait for them elsewhere."""
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -33,6 +34,12 @@ class NamedJob:
             return f"{endpoint}/bigquery/v2/projects/{self.project}/jobs/{self.job_id}"
         place = f"project={self.project}&j=bq:{self.location}:{self.job_id}"
         return f"https://console.cloud.google.com/bigquery?{place}&page=queryresults"
+
+
+def name_job(*parts: object) -> str:
+    """A job's name from what it is for: the same for the same, and nothing in it that BigQuery refuses."""
+    text = "/".join(str(part) for part in parts)
+    return f"tidegate_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
 
 
 def find_newest_number(has_job: Callable[[int], bool], known_number: int) -> int:

@@ -3,6 +3,7 @@
 import io
 from collections import Counter
 from collections.abc import Collection
+from itertools import count, islice
 from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
@@ -58,13 +59,20 @@ def _list_places(warehouse: Warehouse, name: str, destination: str, condition: s
 
 
 def copy_waiting(warehouse: Warehouse, name: str, destination: str, path: str) -> str:
-    """Copy a destination's waiting dead letters to Parquet files below `path`, replacing others; return the folder."""
+    """Copy a destination's waiting dead letters to Parquet files below `path`, replacing others; return the folder.
+
+    A file's letters are in memory at a time, with their values: millions may wait.
+    """
     columns = "topic, `partition`, `offset`, `timestamp`, key, value, headers, `table`, replayed_at, topic_id"
     where_clause = f"WHERE replayed_at IS NULL AND `table` = {render_literal(destination)}"
-    rows = warehouse.query_rows(f"SELECT {columns} FROM {quote_name(warehouse.to_reference(name))} {where_clause}")
+    rows = warehouse.iterate_rows(f"SELECT {columns} FROM {quote_name(warehouse.to_reference(name))} {where_clause}")
     warehouse.folder.delete(path)
-    for number, begin in enumerate(range(0, max(1, len(rows)), ROWS_PER_FILE)):
-        warehouse.folder.write(f"{path}/part-{number}.parquet", _to_parquet(rows[begin : begin + ROWS_PER_FILE]))
+    for number in count():
+        letters = list(islice(rows, ROWS_PER_FILE))
+        if letters or not number:
+            warehouse.folder.write(f"{path}/part-{number}.parquet", _to_parquet(letters))
+        if len(letters) < ROWS_PER_FILE:
+            break
     return warehouse.folder.to_uri(path)
 
 

@@ -12,9 +12,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.bigquery.client.client import Warehouse, name_job
+from tidegate.adapters.bigquery.client.client import Warehouse
 from tidegate.adapters.bigquery.client.errors import JobFailed
 from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_job
+from tidegate.adapters.bigquery.client.named_jobs import name_job
 from tidegate.adapters.bigquery.stores.collations import find_collated_texts
 from tidegate.adapters.bigquery.stores.ownership import check_removable
 from tidegate.errors import GiveUp, RetryLater

@@ -1,11 +1,13 @@
 """The statements that stand in the adapters and not in a template, read by GoogleSQL's own analyzer too."""
 
+from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from fakes import build_pipeline
 from googlesql import Analyzer
@@ -136,6 +138,34 @@ def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads(tmp_pa
     for memory in (DELETES, CHANGES):
         build_bigquery_destination({"dwh": warehouse}, SQL).tables.forget_deletes(memory, 5)
     assert len(warehouse.asked) == 8
+
+
+@pytest.mark.parametrize(("letters", "rows_by_file"), [(0, [0]), (9, [9]), (10, [10]), (25, [10, 10, 5])])
+def test_letters_are_copied_file_by_file_as_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, letters: int, rows_by_file: list[int]
+) -> None:
+    """Millions may wait, each with its bytes: a worker has no room for all of them."""
+    monkeypatch.setattr(dead_letters, "ROWS_PER_FILE", 10)
+    warehouse, fetched, fetched_at_write = Judged(LETTERS), list[int](), list[int]()
+    empty = dict.fromkeys((*TEXTS, "partition", "timestamp", "replayed_at", "key", "value", "headers"))
+
+    def fetch() -> Iterator[dict[str, Any]]:
+        for offset in range(letters):
+            fetched.append(offset)
+            yield {**empty, "offset": offset}
+
+    class Folder(LocalFolder):
+        def write(self, path: str, content: bytes) -> None:
+            fetched_at_write.append(len(fetched))
+            super().write(path, content)
+
+    warehouse.folder = Folder(tmp_path)
+    monkeypatch.setattr(warehouse, "run_statement", lambda *_: SimpleNamespace(result=lambda **_: fetch()))
+    dead_letters.copy_waiting(warehouse, LETTERS, "dwh.shop.o", "copy")
+    files = [tmp_path / "copy" / f"part-{number}.parquet" for number in range(len(rows_by_file))]
+    assert [pq.read_table(file).num_rows for file in files] == rows_by_file
+    assert sorted((tmp_path / "copy").iterdir()) == files
+    assert fetched_at_write == [sum(rows_by_file[: number + 1]) for number in range(len(files))]
 
 
 def test_letters_in_many_ranges_are_counted_by_a_short_statement(monkeypatch: pytest.MonkeyPatch) -> None:

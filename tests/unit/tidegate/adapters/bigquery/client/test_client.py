@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from tidegate.adapters.bigquery.client import credentials as bigquery_credentials
-from tidegate.adapters.bigquery.client.client import Warehouse, name_job, to_labels
+from tidegate.adapters.bigquery.client.client import Warehouse, to_labels
 from tidegate.adapters.bigquery.client.credentials import build_credentials
 from tidegate.adapters.bigquery.client.errors import JobFailed, translate_client_errors, translate_job_error
+from tidegate.adapters.bigquery.client.named_jobs import name_job
 from tidegate.adapters.bigquery.client.staging_files import open_folder
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, RetryLater
