@@ -67,10 +67,7 @@ class BigQueryTables(BigQueryPort):
         state = replace(state, kind=ownership.get_kind(loaded_table) or "")
         row = position_table.read_position_row(self._get_warehouse(table), table, state.uuid, pipeline)
         if row is None or not row.is_current:
-            return replace(
-                state,
-                is_position_lost=table_marks.is_written_by(loaded_table, pipeline) and bool(loaded_table.num_rows),
-            )
+            return replace(state, is_position_lost=self._has_lost_position(table, loaded_table, pipeline))
         position = Position.from_properties(pipeline, row.properties)
         return replace(
             state,
@@ -85,6 +82,16 @@ class BigQueryTables(BigQueryPort):
                 if k.startswith(resource_names.name_pipeline_property(pipeline, ""))
             },
         )
+
+    def _has_lost_position(self, table: str, loaded_table: Any, pipeline: str) -> bool:
+        """Whether the pipeline, which has no position, has written rows that are there. Of one without a label of its
+        own that is taken for true where no pipeline has a position any more.
+        """
+        if not loaded_table.num_rows:
+            return False
+        if table_marks.is_written_by(loaded_table, pipeline):
+            return True
+        return table_marks.is_written_by_many(loaded_table) and not self.list_pipelines(table)
 
     @translate_bigquery_errors
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:

@@ -6,10 +6,13 @@ from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse, to_labels
 from tidegate.adapters.bigquery.stores.staging import get_uuid
+from tidegate.errors import GiveUp
 from tidegate.model import resource_names
 
 log = logging.getLogger(__name__)
 LABEL_PREFIX = "tidegate_position_"
+SHARED_LABEL = "tidegate_positions"  # for all pipelines that the table has no room for a label of
+MAX_LABELS = 64  # of a table, its owner's among them
 MAX_LABEL_LETTERS = 63
 DIGEST_LETTERS = 12
 
@@ -19,11 +22,33 @@ def is_written_by(table: Any, pipeline: str) -> bool:
     return bool((table.labels or {}).get(_build_label(pipeline)) == get_uuid(table))
 
 
+def is_written_by_many(table: Any) -> bool:
+    """Whether pipelines have published into this very table whose labels had no room."""
+    return bool((table.labels or {}).get(SHARED_LABEL) == get_uuid(table))
+
+
 def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> None:
-    """Mark the table as one that the pipeline has a position for, before its first rows are written."""
-    if not is_written_by(table, pipeline):
+    """Mark the table as one that the pipeline has a position for, before its first rows are written.
+
+    A table has few labels. If they are used up, those go that are of a former table of this name. Then the pipelines
+    that come last share one, which tells of their positions as long as there is not one in the table of positions.
+    """
+    if is_written_by(table, pipeline):
+        return
+    uuid, labels = get_uuid(table), dict(table.labels or {})
+    own_label, is_ours = _build_label(pipeline), (LABEL_PREFIX, SHARED_LABEL)
+    if own_label not in labels and len(labels) >= MAX_LABELS - 1:
+        labels = {label: text for label, text in labels.items() if not label.startswith(is_ours) or text == uuid}
+    is_full = own_label not in labels and len(labels) >= MAX_LABELS - (SHARED_LABEL not in labels)
+    if is_full and len(labels) >= MAX_LABELS and SHARED_LABEL not in labels:
+        raise GiveUp(
+            f"table={name}: it has labels={len(labels)}, and BigQuery takes no more: there is no room for the label by "
+            f"which pipeline={pipeline} marks it; nothing was changed; remove one of the table's labels"
+        )
+    labels[SHARED_LABEL if is_full else own_label] = uuid
+    if labels != table.labels:
         remove_expiration(warehouse, resource_names.name_positions_table(name))  # an earlier version may have left it
-        table.labels = {**(table.labels or {}), _build_label(pipeline): get_uuid(table)}
+        table.labels = labels
         warehouse.update_table(table, "labels")
 
 

@@ -1,5 +1,6 @@
 """The mark by which a BigQuery table tells that a pipeline has written it: a missing position is a lost one then."""
 
+import json
 import re
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -73,6 +74,53 @@ def test_users_labels_stay_and_a_table_is_marked_once() -> None:
         table_marks.mark_table(warehouse, TABLE, warehouse.found, "shop")
     assert warehouse.found.labels == {"team": "a", "tidegate_position_shop": get_uuid(warehouse.found)}
     assert warehouse.updates == [("labels",)]
+
+
+def mark_by_many(warehouse: OneTable, pipelines: int) -> list[str]:
+    names = [f"shop{number}" for number in range(pipelines)]
+    for name in names:
+        table_marks.mark_table(warehouse, TABLE, warehouse.found, name)
+    return names
+
+
+def test_table_of_more_pipelines_than_it_has_room_for_labels_keeps_a_mark_of_each() -> None:
+    """BigQuery refuses a 65th label, and with it each publish of that pipeline."""
+    warehouse = OneTable(5)
+    names = mark_by_many(warehouse, 100)
+    assert len(warehouse.found.labels) <= 64
+    assert warehouse.found.labels["team"] == "a"
+    assert all(map(warehouse.is_lost, names))
+    updates = len(warehouse.updates)
+    mark_by_many(warehouse, 100)
+    assert len(warehouse.updates) == updates
+
+
+def test_pipeline_that_begins_in_a_table_of_very_many_is_not_taken_for_one_that_has_lost_its_position(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    warehouse = OneTable(5)
+    mark_by_many(warehouse, 100)
+    properties = json.dumps({"table": get_uuid(warehouse.found)})
+    monkeypatch.setattr(warehouse, "list_rows", lambda *_: [{"pipeline": "shop1", "properties": properties}])
+    assert (warehouse.is_lost("new"), warehouse.is_lost("shop2")) == (False, True)
+
+
+def test_labels_of_a_former_table_make_room_for_new_ones() -> None:
+    warehouse = OneTable(5)
+    mark_by_many(warehouse, 100)
+    warehouse.found.created = datetime(2026, 1, 2, tzinfo=UTC)
+    table_marks.mark_table(warehouse, TABLE, warehouse.found, "new")
+    assert warehouse.found.labels == {"team": "a", "tidegate_position_new": get_uuid(warehouse.found)}
+
+
+def test_table_whose_labels_are_all_its_owners_is_refused_with_what_to_do() -> None:
+    warehouse = OneTable(5)
+    warehouse.found.labels = {f"team{number}": "a" for number in range(64)}
+    with pytest.raises(GiveUp, match=rf"table={TABLE}: it has labels=64, .*remove one of the table's labels"):
+        table_marks.mark_table(warehouse, TABLE, warehouse.found, "shop")
+    del warehouse.found.labels["team0"]
+    table_marks.mark_table(warehouse, TABLE, warehouse.found, "shop")
+    assert (len(warehouse.found.labels), warehouse.is_lost()) == (64, True)
 
 
 def test_mark_of_another_table_of_that_name_is_none() -> None:
