@@ -34,12 +34,7 @@ from tidegate.planning.key_deduplication import (
 )
 from tidegate.planning.stop_offsets import cap_at
 from tidegate.ports.context import Ports
-from tidegate.progress.batch_queue import (
-    combine_batches,
-    count_mergeable,
-    describe_full_queue,
-    publishes_without_rows,
-)
+from tidegate.progress.batch_queue import combine_batches, count_mergeable, describe_full_queue, publishes_without_rows
 from tidegate.progress.position_checks import check_truncates_are_ordered
 from tidegate.progress.start_offsets import resolve_batch_start
 from tidegate.progress.table_progress import ObservedTable, TableWithLog, attach_log, observe_tables
@@ -60,13 +55,15 @@ class _NewBatches:
 
     `find_staged`: for each table, returns the highest batch number that was staged; read at the first call, so never if
     no table gets a new batch. `find_number`: returns the next number, one more than was ever used. `reached_offsets`:
-    how far all tables inside the low watermark have come; None if there is none.
+    how far all tables inside the low watermark have come; None if there is none. `list_tables`: lists a namespace, once
+    for all tables.
     """
 
     sizer: BatchSizer
     find_staged: Mapping[str, Callable[[], int]]
     find_number: Callable[[], int]
     reached_offsets: Offsets | None
+    list_tables: Callable[[str], list[str]]
     sampled_shares: dict[str, float | None] = field(default_factory=dict)
 
     def sample_superseded_share(self, ports: Ports, ranges: Ranges) -> float | None:
@@ -159,7 +156,8 @@ def _collect_batches(
     published = [observed.state.highest_batch for observed in tables if observed.state]
     find_number = cache(lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
     inside = [t.end.offsets for t in tables if t.position and t.end and not t.end.outside]
-    new = _NewBatches(sizer, find_staged, find_number, find_lowest(*inside) if inside else None)
+    reached_offsets, list_tables = find_lowest(*inside) if inside else None, cache(ports.tables.list_tables)
+    new = _NewBatches(sizer, find_staged, find_number, reached_offsets, list_tables)
     batches, refused = list[PlannedBatch](), list[Delay]()
     for logged_table in tables:
         fresh, error = None, logged_table.error
@@ -190,7 +188,7 @@ def _explain_refusal(
 def _check_suffix(ports: Ports, observed: TableWithLog, new: _NewBatches) -> None:
     """`GiveUp` if batches wait under a former suffix. Checked only for a table without batches under this suffix."""
     if not observed.table.discovers_names and not new.find_staged[observed.table.name]():
-        check_no_former_batches(ports, observed.table, observed.state)
+        check_no_former_batches(ports, observed.table, observed.state, new.list_tables)
 
 
 def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:

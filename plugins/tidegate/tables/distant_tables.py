@@ -18,6 +18,7 @@ from tidegate.ports.context import Ports, TableState
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 
+ListTables = Callable[[str], list[str]]
 log = logging.getLogger(__name__)
 MAX_NAMESPACES = 50  # of those that the file does not name; each costs some requests
 MAX_ROWS = 100  # of a history elsewhere, to see whose it is
@@ -127,28 +128,34 @@ def _describe_distant_batches(ports: Ports, name: str, base: str, table: Table |
     ]
 
 
-def check_no_former_batches(ports: Ports, table: Table, state: TableState | None) -> None:
+def check_no_former_batches(
+    ports: Ports, table: Table, state: TableState | None, list_tables: ListTables | None = None
+) -> None:
     """`GiveUp` where batches wait under a former `merge.intermediate_suffix`: new ones would let them be forgotten."""
-    for name, batches in list_former_batches(ports, table, state).items():
+    for name, batches in list_former_batches(ports, table, state, list_tables).items():
         raise GiveUp(_describe_former_batches(ports.pipeline, table, name, batches))
 
 
-def list_former_batches(ports: Ports, table: Table, state: TableState | None) -> dict[str, list[StagedBatch]]:
+def list_former_batches(
+    ports: Ports, table: Table, state: TableState | None, list_tables: ListTables | None = None
+) -> dict[str, list[StagedBatch]]:
     """By the name of each former intermediate table: the batches in it that are not published, oldest first."""
-    batches_by_name = {
-        name: _list_waiting(ports, name, table.name, state) for name in list_former_intermediates(ports, table)
-    }
+    names = list_former_intermediates(ports, table, list_tables)
+    batches_by_name = {name: _list_waiting(ports, name, table.name, state) for name in names}
     return {name: batches for name, batches in batches_by_name.items() if batches}
 
 
-def list_former_intermediates(ports: Ports, table: Table) -> list[str]:
-    """Full names of the intermediate tables that the table has from another `merge.intermediate_suffix`."""
+def list_former_intermediates(ports: Ports, table: Table, list_tables: ListTables | None = None) -> list[str]:
+    """Full names of the intermediate tables that the table has from another `merge.intermediate_suffix`.
+
+    `list_tables` is the port's own, or one that lists each namespace once for all tables of a pipeline.
+    """
     pipeline, (namespace, _, bare_name) = ports.pipeline, table.name.rpartition(".")
     begin = f"{bare_name}_{pipeline.name}".casefold()
     backfills = resource_names.get_backfill_prefix(pipeline.name, bare_name).casefold()
     current = f"{bare_name}{resource_names.get_intermediate_suffix(pipeline)}".casefold()
     try:
-        listed = ports.tables.list_tables(namespace)
+        listed = (list_tables or ports.tables.list_tables)(namespace)
     except GiveUp as reason:  # no flush needs the right to list them
         log.debug("pipeline=%s namespace=%s: its tables are not told: %s", pipeline.name, namespace, reason)
         return []

@@ -95,3 +95,10 @@ def test_flush_without_a_template_lists_nothing_but_before_a_table_is_staged_fir
         produce(world, str(number))
         listings.append(count_listings(count_flush_calls(world, build_pipeline())))
     assert listings == [{"plan": 1, "heartbeat": 1}, {}, {}]
+
+
+def test_namespace_is_listed_once_for_all_tables_that_were_never_staged(world: World) -> None:
+    """As those that are merged directly: for a thousand tables each flush would list thousands of names each time."""
+    produce(world, "1")
+    pipeline = build_pipeline(*(build_table(name) for name in TABLES))
+    assert count_listings(count_flush_calls(world, pipeline))["plan"] == 1
