@@ -1,5 +1,6 @@
 """What the page's endpoints answer: readings of the pipelines and what Airflow knows of them, put together."""
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -28,21 +29,40 @@ MAX_BATCHES, MAX_RUNS, MAX_ERRORS, MAX_RESULTS = 200, 20, 8, 200
 PAGE_SIZE, MAX_PAGES = 25, 40
 MAX_LISTED_PARTITIONS = 20  # of each pipeline in the list of all: every browser asks for it every few seconds
 Data = dict[str, Any]
+PartName = tuple[str, str]  # whose page it is, and the part of it
 
 
 class PartReader:
-    """Reads the parts of a page beside each other, with so many threads for all who look."""
+    """Reads the parts of pages beside each other, each once at a time, with so many threads for all who look."""
 
     def __init__(self, threads: int) -> None:
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix="tidegate-page")
+        self._lock = threading.RLock()
+        self._readings: dict[PartName, Future[Any]] = {}
 
-    def read_parts(self, readers: Mapping[str, Callable[[], Any]]) -> Data:
-        """What each returns; `error` of one that fails, or that does not answer in time."""
-        futures: dict[str, Future[Any]] = {part: self._workers.submit(call) for part, call in readers.items()}
+    def read_parts(self, name: str, readers: Mapping[str, Callable[[], Any]]) -> Data:
+        """What each returns; `error` of one that fails, or that does not answer in time. `name` is that of the page."""
+        futures = {part: self._begin_reading((name, part), read) for part, read in readers.items()}
         wait(futures.values(), ANSWER_TIMEOUT_SECONDS)
         for future in futures.values():
             future.cancel()  # one that no thread has begun would be in the way of the next look
         return {part: _get_result(future) for part, future in futures.items()}
+
+    def _begin_reading(self, part: PartName, read: Callable[[], Any]) -> "Future[Any]":
+        """The reading of a part that is under way, or a new one.
+
+        Whoever looks asks again every few seconds: what is slow would take all workers.
+        """
+        with self._lock:
+            if part not in self._readings:
+                future = self._readings[part] = self._workers.submit(read)
+                future.add_done_callback(lambda _: self._end_reading(part))
+                return future
+            return self._readings[part]
+
+    def _end_reading(self, part: PartName) -> None:
+        with self._lock:
+            self._readings.pop(part, None)
 
 
 class PipelinesView:
@@ -106,7 +126,7 @@ class PipelinesView:
             "backfills": lambda: details.read_backfills(self._get_ports(name)),
             "airflow": lambda: self._read_airflow(name, [table["table"] for table in row.get("tables", ())]),
         }
-        parts = self._parts.read_parts(readers)
+        parts = self._parts.read_parts(name, readers)
         parts["airflow"] |= {"offsets_expire": _compute_expiry(parts)}
         return {"pipeline": row, **parts}
 

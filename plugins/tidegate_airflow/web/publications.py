@@ -126,7 +126,7 @@ class PublicationsView:
             "errors": airflow_runs.read_errors([dag], MAX_ERRORS),
             "assets": airflow_runs.read_asset_ids([row["table"]] if "table" in row else []),
         }
-        parts = self._parts.read_parts({"snapshots": lambda: self._read_snapshots(name)})
+        parts = self._parts.read_parts(name, {"snapshots": lambda: self._read_snapshots(name)})
         return {"publication": row, **parts, "airflow": airflow}
 
     def _read_snapshots(self, name: str) -> list[dict[str, Any]]:

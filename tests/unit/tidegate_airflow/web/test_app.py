@@ -418,12 +418,12 @@ def test_parts_that_nobody_waits_for_any_more_are_not_read_later(monkeypatch: py
     from tidegate_airflow.web.pipelines import PartReader
 
     reader, answer, read = PartReader(16), threading.Event(), list[str]()
-    hanging_parts = reader.read_parts({f"part {number}": answer.wait for number in range(16)})
-    late_parts = reader.read_parts({"late": lambda: read.append("late")})
+    hanging_parts = reader.read_parts("shop", {f"part {number}": answer.wait for number in range(16)})
+    late_parts = reader.read_parts("shop", {"late": lambda: read.append("late")})
     assert all("no answer within" in part["error"] for part in (*hanging_parts.values(), *late_parts.values()))
     answer.set()
     monkeypatch.undo()
-    assert reader.read_parts({"next": lambda: "well"}) == {"next": "well"}
+    assert reader.read_parts("shop", {"next": lambda: "well"}) == {"next": "well"}
     assert read == []
 
 
