@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 
 from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
 from tidegate.merge.compare_and_swap import retry_commits
@@ -74,12 +74,26 @@ def _raise_failures(ports: Ports, slices: list[Slice], failures: list[TidegateEr
 
 
 def read_open_backfills(ports: Ports) -> dict[str, Backfill]:
-    """Backfills that have intermediate tables, by id: under way, stopped, or given up."""
+    """Backfills that have intermediate tables, by id: under way, stopped, or given up.
+
+    A namespace is listed once for all tables: the page asks every few seconds, and most tables have no backfill.
+    """
+    name, list_names = ports.pipeline.name, cache(ports.tables.list_tables)
     notes = [
-        n for table in ports.pipeline.tables for n in ports.history.list_backfills(table.name, ports.pipeline.name)
+        note
+        for table in ports.pipeline.tables
+        if _has_backfills(name, table, list_names)
+        for note in ports.history.list_backfills(table.name, name)
     ]
     backfills = [Backfill.from_dict(json.loads(note)) for note in notes]
     return {backfill.id: backfill for backfill in backfills}
+
+
+def _has_backfills(pipeline: str, table: Table, list_names: Callable[[str], list[str]]) -> bool:
+    """Whether some backfill may have an intermediate table for this one, by its name."""
+    namespace, _, bare_name = table.name.rpartition(".")
+    prefix = resource_names.get_backfill_prefix(pipeline, bare_name)
+    return any(listed.startswith(prefix) for listed in list_names(namespace))
 
 
 def read_applied_slices(ports: Ports, planned: Backfill) -> dict[str, list[int]]:

@@ -112,7 +112,7 @@ def test_status_shows_what_is_known_and_names_what_is_not(world: World) -> None:
     assert [part["published"] for part in status["partitions"]] == [1, 1]
     assert (status["batches"], status["dead_letters"]) == ([], None)
     silent = [warning.rpartition(" ")[2] for warning in status["warnings"]]
-    assert silent == ["read_property", "read_history", "list_backfills", "read_dead_letters"]
+    assert silent == ["read_property", "read_history", "read_dead_letters"]
     assert read_recent(build_ports(world, history)) == {"last_flush": None, "dead_letters": None}
 
 

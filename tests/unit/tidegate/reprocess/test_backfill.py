@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from examples import choose_calls
 from fakes import Crash, CrashAt, PauseAt, World, build_pipeline, build_table
+from fakes.counted import Calls
 from tidegate.errors import (
     CommitRefused,
     ConfigurationError,
@@ -834,3 +835,13 @@ def test_table_that_is_named_twice_is_applied_once(world: World) -> None:
     results: list[AppliedSlice] = []
     apply_backfill(world.build_ports(PIPELINE), proposal.backfill, results.append)
     assert [result.outcome for result in results] == [PublishOutcome.PUBLISHED] * 3
+
+
+def test_open_backfills_of_many_tables_are_looked_for_in_one_listing(world: World) -> None:
+    """Each table's were looked for in a listing of its own: thousands of listings for each look at the page."""
+    pipeline = build_pipeline(build_table(), *(build_table(f"lake.shop.t{number}") for number in range(9)))
+    backfill = propose_backfill(world.build_ports(PIPELINE), parse_request(ALL, None, None)).backfill
+    apply_slice(world.build_ports(PIPELINE), backfill, 1)
+    calls = Calls()
+    assert read_open_backfills(world.build_ports(pipeline, calls.count_call)) == {backfill.id: backfill}
+    assert calls.by_step["flush"] == {"tables.list_tables": 1, "history.list_backfills": 1}
