@@ -168,7 +168,7 @@ def _read_times(table: Table, file: DataFile) -> tuple[float, float]:
     newest, oldest = ((ends or {}).get(number) for ends in (file.upper_bounds, file.lower_bounds))
     if newest is None or oldest is None:
         return inf, -inf
-    return from_bytes(LongType(), newest), from_bytes(LongType(), oldest)
+    return int(from_bytes(LongType(), newest)), int(from_bytes(LongType(), oldest))
 
 
 def _add_missing_columns(table: Table) -> Table:
