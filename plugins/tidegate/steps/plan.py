@@ -134,8 +134,7 @@ def plan_observed(
 
 def _describe_full_queues(ports: Ports, tables: Sequence[TableWithLog]) -> str:
     """Which queue is full, so that no table gets a new batch; empty if none is."""
-    usable = (observed for observed in tables if observed.error is None)
-    full = (observed for observed in usable if count_mergeable(observed.queue) >= observed.table.max_pending)
+    full = (t for t in tables if t.error is None and count_mergeable(t.queue) >= t.table.max_pending)
     return "; ".join(describe_full_queue(ports, observed.table, observed.queue) for observed in full)
 
 
@@ -156,8 +155,13 @@ def _collect_batches(
     published = [observed.state.highest_batch for observed in tables if observed.state]
     find_number = cache(lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
     inside = [t.end.offsets for t in tables if t.position and t.end and not t.end.outside]
-    reached_offsets, list_tables = find_lowest(*inside) if inside else None, cache(ports.tables.list_tables)
-    new = _NewBatches(sizer, find_staged, find_number, reached_offsets, list_tables)
+    new = _NewBatches(
+        sizer=sizer,
+        find_staged=find_staged,
+        find_number=find_number,
+        reached_offsets=find_lowest(*inside) if inside else None,
+        list_tables=cache(ports.tables.list_tables),
+    )
     batches, refused = list[PlannedBatch](), list[Delay]()
     for logged_table in tables:
         fresh, error = None, logged_table.error
@@ -246,13 +250,11 @@ def _plan_new_batch(ports: Ports, observed: TableWithLog, new: _NewBatches) -> P
         _check_suffix(ports, observed, new)
     if not ranges.span:
         return None
-    published = observed.state.highest_batch if observed.state else 0
-    highest = max([published, *(staged.batch for staged in observed.queue)])
+    highest = max([observed.state.highest_batch if observed.state else 0, *(batch.batch for batch in observed.queue)])
     number, ranges = find_unfinished_batch(ports, table, start, log.end, highest) or (0, ranges)
     if ports.pipeline.has_several:
         # a missing schema fails this table here; later it would fail the tables that share its read too
         ports.schemas.describe_table(table)
-    follows = observed.queue[-1].attempt if observed.queue else ""
     may_leave_out = can_keep_last_per_key(ports.pipeline, table)
     is_sampled = may_leave_out and table.last_per_key == UseWhen.AUTO
     share = new.sample_superseded_share(ports, ranges) if is_sampled else None
@@ -260,7 +262,7 @@ def _plan_new_batch(ports: Ports, observed: TableWithLog, new: _NewBatches) -> P
         table=table.name,
         batch=number or new.find_number(),
         ranges=ranges,
-        follows=follows,
+        follows=observed.queue[-1].attempt if observed.queue else "",
         watermark=_classify_watermark(observed, new.reached_offsets, ranges),
         last_per_key=may_leave_out and is_deduplication_worth_it(share),
         superseded_share=share,
