@@ -1,5 +1,6 @@
 """A pipeline in one line: what the operator's page, its metrics and its alerts are made of."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -137,6 +138,28 @@ def test_history_tells_when_each_partition_last_moved(world: World) -> None:
         world.destination.read_history(resource_names.name_control_table(ports.pipeline), 100)
     )
     assert advances["left", 0] <= first < advances["right", 0]
+
+
+def build_history(*batches: dict[str, dict[str, list[int]]], table: str = "t") -> list[dict[str, Any]]:
+    """Rows of batches with these ranges, newest first; the newest is of the hundredth millisecond."""
+    texts = map(json.dumps, batches)
+    return [
+        {"table": table, "backfill": None, "ranges": text, "published_at_ms": 100 - number}
+        for number, text in enumerate(texts)
+    ]
+
+
+def test_newest_batch_that_moved_a_partition_tells_when_and_older_ones_are_not_looked_into() -> None:
+    """Of a topic of thousands of partitions each row names all: hundreds of rows took seconds, every few seconds."""
+    rows = build_history(
+        {"a": {"0": [5, 9], "1": [3, 3]}}, {"a": {"0": [4, 5], "1": [3, 3]}}, {"a": {"0": [1, 4], "1": [2, 3]}}
+    )
+    older = build_history({"b": {"0": [7, 8]}}, {"b": {"0": [6, 7]}}, table="u")
+    broken = [{**row, "ranges": "not read"} for row in (*build_history({}), *build_history({}, table="u"))]
+    replayed = [{**row, "backfill": "x 1/1"} for row in build_history({"a": {"1": [0, 9]}})]
+    assert find_last_advances([*replayed, *rows, *older[:1], *broken]) == {("a", 0): 100, ("a", 1): 98, ("b", 0): 100}
+    assert find_last_advances(rows[:2]) == {("a", 0): 100}
+    assert find_last_advances([]) == {}
 
 
 def test_pipeline_without_lag_is_current(world: World) -> None:
