@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -237,3 +238,10 @@ def test_backlog_has_its_watchers_in_every_place_because_airflow_takes_those_of_
     mentions = find_mentions(serialized, f"tidegate_{pipeline}_backlog")
     assert len(mentions) >= 3, "the schedule, and the tasks that keep what they tell later runs"
     assert [len(mention.get("watchers", [])) for mention in mentions] == [watchers] * len(mentions)
+
+
+def test_janitor_has_time_for_a_lake_of_tens_of_thousands_of_tables() -> None:
+    """It opens each table, which takes a part of a second where the table has thousands of snapshots."""
+    from tidegate_airflow.dags.janitor import build_janitor_dag
+
+    assert build_janitor_dag().get_task("leftovers").execution_timeout >= timedelta(hours=2)
