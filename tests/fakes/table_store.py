@@ -65,6 +65,7 @@ class MemoryTableStore(Lake):
             is_rolled_back=rolled_back,
             recorded_position=recorded_position,
             snapshot_ms=tagged.ms if tagged else 0,
+            snapshots_since_publish=ancestors.index(tagged) if tagged in ancestors else 0,
             marks={
                 k: v
                 for k, v in memory_table.properties.items()

@@ -17,7 +17,7 @@ def renew_position(ports: Ports, table: str, older_than_ms: int) -> bool:
 
     Expiry keeps all snapshots from the tag on, as without them a rollback could not be told. So this is for a tag on a
     snapshot of before `older_than_ms` above which others have written. A table that was rolled back keeps what it has:
-    a person has yet to answer. A failure is logged alone: the next maintenance tries again.
+    a person has yet to answer. A failure is logged alone: the next heartbeat tries again.
     """
     place = f"pipeline={ports.pipeline.name} table={table}"
     try:
@@ -25,9 +25,7 @@ def renew_position(ports: Ports, table: str, older_than_ms: int) -> bool:
             return False
         return retry_commits(ports, place, partial(_renew_once, ports, table, older_than_ms))
     except TidegateError as error:
-        log.warning(
-            "the position was not renewed, so older snapshots stay: %s; the next maintenance tries again", error
-        )
+        log.warning("the position was not renewed, so older snapshots stay: %s; the next heartbeat tries again", error)
         return False
 
 
@@ -37,8 +35,7 @@ def _renew_once(ports: Ports, table: str, older_than_ms: int) -> bool:
     position = state.recorded_position if state else None
     if state is None or position is None or state.is_rolled_back or state.snapshot_ms >= older_than_ms:
         return False
-    last = ports.commits.read_head(table, resource_names.name_tag(name))
-    if last is None or last.snapshot_id == state.snapshot_id:
+    if not state.snapshots_since_publish:
         return False
     properties, place = position.to_properties(name), f"pipeline={name} table={table}"
     swap = Swap(
@@ -54,7 +51,7 @@ def _renew_once(ports: Ports, table: str, older_than_ms: int) -> bool:
         tag=resource_names.name_tag(name),
     )
     head = publish_head(swap, write_on_branch(swap, state.highest_batch))
-    log.info("position renewed: %s snapshot=%s, before in snapshot=%s", place, head.snapshot_id, last.snapshot_id)
+    log.info("position renewed: %s snapshot=%s", place, head.snapshot_id)
     return True
 
 

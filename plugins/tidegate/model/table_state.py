@@ -39,8 +39,8 @@ class TableState:
     - `has_maps`: False where the destination has no maps, and a column holds their entries.
     - `kind`: of a table of the product's own, which is no destination; empty for others.
     - `total_records`: the rows in its data files, deleted ones included; None where unknown.
-    - `rewrites_files`: a merge replaces whole files.
-    - `dropped_partition`: a partition of its files whose column was dropped.
+    - `rewrites_files`: a merge replaces whole files. `dropped_partition`: a partition of them whose column was dropped.
+    - `snapshots_since_publish`: how many snapshots of others lie above the last published one.
     - `reserved_columns`: names, without case, that no column may have in a table that is merged into.
     """
 
@@ -53,6 +53,7 @@ class TableState:
     is_rolled_back: bool = False
     recorded_position: Position | None = None
     snapshot_ms: int = 0
+    snapshots_since_publish: int = 0
     marks: dict[str, str] = field(default_factory=dict)
     is_untraceable: bool = False
     is_untagged: bool = False

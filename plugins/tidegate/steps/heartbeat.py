@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.errors import GiveUp, TidegateError
+from tidegate.merge.position_renewal import renew_position
 from tidegate.model.offsets import Offsets, merge_offsets
 from tidegate.ports.context import Ports
 from tidegate.progress.heartbeat_records import HeartbeatRecord, build_heartbeat_records, encode_records
@@ -57,7 +58,9 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
        (`offsets.retention.minutes`), so quiet partitions are committed too. For a topic that no table has read yet, the
        start of `start: latest` or `group` is committed. An empty topic gets its end, unless an offset is committed.
     3. If the interval is over, begin the next one, even if the rest fails.
-    4. Look for risks, and send heartbeat records if `heartbeat.produce` is set. A failure here is only a warning.
+    4. If a table's tag keeps old snapshots, because only others have written the table for long, publish the position
+       there once more.
+    5. Look for risks, and send heartbeat records if `heartbeat.produce` is set. A failure here is only a warning.
 
     A repeat call commits the same again; within the interval it reports nothing. If no table can be read, raises the
     error of the first. If the hook asks for offsets that are not published, they are not used, and `GiveUp` is raised
@@ -70,6 +73,7 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
     beat = HeartbeatResult(group_report.offsets)
     if any(offsets.values()) and _is_due(ports, group_report.beat_ms):
         commit_to_group(ports, group_report.offsets, ports.now_ms())
+        _renew_positions(ports, tables)
         beat = _report_tables(ports, tables, group_report.offsets)
     if refusal is not None:
         raise refusal
@@ -80,6 +84,18 @@ def _is_due(ports: Ports, before_ms: int | None) -> bool:
     interval_ms = ports.pipeline.heartbeat.interval_seconds * 1000
     # a time in the future was stored before the clock was set back
     return interval_ms > 0 and (before_ms is None or not 0 <= ports.now_ms() - before_ms < interval_ms)
+
+
+def _renew_positions(ports: Ports, tables: Sequence[ObservedTable]) -> None:
+    """Of tables from which more snapshots could expire, and none does, as a rollback would not be noticed any more."""
+    maintenance = ports.pipeline.maintenance
+    expired_ms = ports.now_ms() - maintenance.keep_snapshots_for_seconds * 1000
+    for observed in tables:
+        state = observed.state
+        if state is None or state.snapshots_since_publish <= maintenance.keep_snapshots:
+            continue
+        if state.snapshot_ms < expired_ms:
+            renew_position(ports, observed.table.name, expired_ms)
 
 
 def _compute_offsets(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Offsets, GiveUp | None]:

@@ -9,7 +9,6 @@ from typing import Any
 from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
 from tidegate.jobs.maintain_job import ORPHANS, MaintainJob, MaintenanceOutcome, ProcedureOutcome
 from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
-from tidegate.merge.position_renewal import renew_position
 from tidegate.model import resource_names
 from tidegate.model.ownership import KIND_PROPERTY, TableKind
 from tidegate.planning.worn_files import (
@@ -105,13 +104,11 @@ def maintain_all(ports: Ports, tables: Iterable[str], report: Callable[[Maintena
 def maintain(ports: Ports, table: str) -> MaintenanceReport:
     """Maintain one table and return what changed, with its files before and after.
 
-    1. If the pipeline's own tag keeps old snapshots, because only others have written since, publish its position once
-       more.
-    2. Compact small files and apply delete files, where enough of them are measured.
-    3. Rewrite delete files and manifests, where there are many.
-    4. Expire old snapshots: never tagged ones, never the heads of branches, never those between main and a tag, or by
+    1. Compact small files and apply delete files, where enough of them are measured.
+    2. Rewrite delete files and manifests, where there are many.
+    3. Expire old snapshots: never tagged ones, never the heads of branches, never those between main and a tag, or by
        which a rollback can still be answered.
-    5. Remove files that nothing refers to, when they are old enough that no running merge can still commit them.
+    4. Remove files that nothing refers to, when they are old enough that no running merge can still commit them.
 
     Of an intermediate table only the last: its batches are clean_up's. A flush that meets the compaction finds main
     moved, and merges again. A repeat call finds less to do, and returns a report of its own. Raises RetryLater when a
@@ -123,16 +120,7 @@ def maintain(ports: Ports, table: str) -> MaintenanceReport:
         raise GiveUp(
             f"pipeline={ports.pipeline.name} table={table}: no such table, so there is nothing to maintain; flush first"
         )
-    expire_before_ms = ports.now_ms() - ports.pipeline.maintenance.keep_snapshots_for_seconds * 1000
-    if _are_old_ones_kept(ports, files, expire_before_ms) and renew_position(ports, table, expire_before_ms):
-        files = ports.tables.read_files(table, exact=True) or files
     return rewrite_table(ports, table, files, _render_maintenance(ports, table, files))
-
-
-def _are_old_ones_kept(ports: Ports, files: TableFiles, expire_before_ms: int) -> bool:
-    """Whether a pipeline's tag keeps snapshots that would expire otherwise."""
-    is_far = files.snapshots_since_tag > ports.pipeline.maintenance.keep_snapshots
-    return is_far and files.oldest_tagged_ms is not None and files.oldest_tagged_ms < expire_before_ms
 
 
 def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> MaintenanceReport:

@@ -11,7 +11,7 @@ from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.planning.worn_files import needs_compaction
 from tidegate.ports.context import TableFiles
-from tidegate.spec.runtime import Maintenance, UseWhen
+from tidegate.spec.runtime import Maintenance
 from tidegate.steps.flush import flush
 from tidegate.steps.maintain import EXPECTED_COMMITS_MEANWHILE, list_maintained_tables, maintain
 
@@ -126,7 +126,7 @@ def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_
     publish_one_more(world)
     for _ in range(5):
         world.destination.append_foreign_rows(NAME)
-    world.clock.ms += 30 * 86_400_000  # a pipeline that has been quiet for long, and that another one cannot renew
+    world.clock.ms += 30 * 86_400_000  # a pipeline that has been quiet for long
     before, maintained = world.destination.read_state(NAME, "shop"), world.engine._maintain
 
     def slowly(name: str, statement: dict) -> dict:
@@ -138,7 +138,7 @@ def test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_
 
     world.engine._maintain = slowly
     snapshots = len(world.destination.tables[NAME].snapshots)
-    assert maintain(world.build_ports(replace(PIPELINE, name="other")), NAME).compacted
+    assert maintain(world.build_ports(PIPELINE), NAME).compacted
     after = world.destination.read_state(NAME, "shop")
     assert (after.position, after.is_rolled_back) == (before.position, False)
     assert (
@@ -165,48 +165,6 @@ def test_each_way_out_of_a_rollback_is_left_until_somebody_takes_one(world: Worl
     after, rollback = world.destination.read_state(NAME, "shop"), world.destination.find_rollback(NAME, "shop")
     assert (after.position, after.is_untraceable) == (before[0].position, False)
     assert rollback.returning_snapshots == before[1].returning_snapshots
-
-
-@pytest.mark.parametrize("names", [("shop",), ("shop", "other")])
-def test_snapshots_of_another_writer_expire_while_a_pipeline_has_nothing_to_publish(
-    world: World, names: tuple[str, ...]
-) -> None:
-    """Its tag would keep all of them for as long as its topic is quiet: each commit writes their list again."""
-    pipelines = [replace(PIPELINE, name=name) for name in names]
-    for pipeline in pipelines[1:]:
-        flush(world.build_ports(pipeline))
-    before = [world.destination.read_state(NAME, name).recorded_position for name in names]
-    counts = list[int]()
-    for _ in range(60):
-        for _ in range(20):
-            world.destination.append_foreign_rows(NAME)
-        world.clock.ms += 86_400_000
-        for pipeline in pipelines:
-            maintain(world.build_ports(pipeline), NAME)
-        counts.append(len(world.destination.tables[NAME].snapshots))
-    assert max(counts[30:]) <= max(counts[:30]) < 20 * 7
-    states = [world.destination.read_state(NAME, name) for name in names]
-    positions = [(state.recorded_position, state.is_rolled_back) for state in states]
-    assert positions == [(position, False) for position in before]
-    publish_one_more(world)
-    assert world.destination.read_state(NAME, "shop").position.offsets["orders"][0] == 7
-
-
-def test_position_is_published_again_only_where_it_keeps_snapshots_that_are_old(world: World) -> None:
-    def maintain_after(days: int, foreign_snapshots: int) -> int:
-        for _ in range(foreign_snapshots):
-            world.destination.append_foreign_rows(NAME)
-        world.clock.ms += days * 86_400_000
-        tag = world.destination.tables[NAME].refs["tidegate_shop"]
-        maintain(world.build_ports(replace(PIPELINE, maintenance=Maintenance(compact=UseWhen.NEVER))), NAME)
-        return world.destination.tables[NAME].refs["tidegate_shop"] - tag
-
-    assert maintain_after(days=30, foreign_snapshots=0) == 0, "it is the newest"
-    assert maintain_after(days=30, foreign_snapshots=5) == 0, "so few are kept anyway"
-    publish_one_more(world)
-    assert maintain_after(days=4, foreign_snapshots=30) == 0, "nothing may expire yet"
-    assert maintain_after(days=2, foreign_snapshots=0) > 0
-    assert maintain_after(days=2, foreign_snapshots=0) == 0
 
 
 @pytest.mark.parametrize(("age_days", "expires"), [(29, False), (31, True), (None, True)])

@@ -54,6 +54,7 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
         recorded_position=recorded,
         marks=_list_marks(table, pipeline),
         snapshot_ms=tagged.timestamp_ms if tagged else 0,
+        snapshots_since_publish=len(newer) - 1 if tagged and not rolled_back else 0,
         is_untraceable=rolled_back and _is_cut_off(newer, tagged),
         is_untagged=rolled_back and tagged is None,
         cherry_picked_batch=picked_batch,
