@@ -87,6 +87,8 @@ def test_a_member_that_fails_keeps_its_reason_and_takes_no_other_down(world: Wor
         def read_state(self, *_: object) -> None:
             raise RetryLater("catalog=lake is away")
 
+        list_tables = read_state
+
     flush(world.build_ports(build_reading_pipeline("carts")))
     world.broker.create("carts", 2)  # made anew: it is another topic
     failing_ports = replace(world.build_ports(build_reading_pipeline("users")), tables=Gone())  # type: ignore[arg-type]
