@@ -92,8 +92,8 @@ def read_open_backfills(ports: Ports) -> dict[str, Backfill]:
 def _has_backfills(pipeline: str, table: Table, list_names: Callable[[str], list[str]]) -> bool:
     """Whether some backfill may have an intermediate table for this one, by its name."""
     namespace, _, bare_name = table.name.rpartition(".")
-    prefix = resource_names.get_backfill_prefix(pipeline, bare_name)
-    return any(listed.startswith(prefix) for listed in list_names(namespace))
+    prefix = resource_names.get_backfill_prefix(pipeline, bare_name).casefold()  # some catalogs keep names so
+    return any(listed.casefold().startswith(prefix) for listed in list_names(namespace))
 
 
 def read_applied_slices(ports: Ports, planned: Backfill) -> dict[str, list[int]]:

@@ -91,7 +91,10 @@ def read_newest_staging(table: Table, destination: str) -> Staging | None:
 
 
 def read_backfill_notes(catalog: Catalog, prefix: str, owner: Ownership) -> list[str]:
-    """What is noted in the backfills' tables whose names begin with `prefix`, and that carry this mark or none."""
+    """What is noted in the backfills' tables whose names begin with `prefix`, and that carry this mark or none.
+
+    Case does not count: some catalogs keep names in lower case.
+    """
     namespace, _, begin = prefix.rpartition(".")
     try:
         identifiers = catalog.list_tables(namespace)
@@ -99,7 +102,7 @@ def read_backfill_notes(catalog: Catalog, prefix: str, owner: Ownership) -> list
         return []
     notes = []
     for identifier in sorted(identifiers):
-        if identifier[-1].startswith(begin):
+        if identifier[-1].casefold().startswith(begin.casefold()):
             with suppress(NoSuchTableError):
                 properties = catalog.load_table(identifier).metadata.properties
                 if not properties.get(KIND_PROPERTY) or owner.properties.items() <= properties.items():

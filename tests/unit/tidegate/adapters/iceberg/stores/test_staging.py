@@ -9,10 +9,12 @@ import pytest
 from contract.test_destination import Kit, build_iceberg_kit
 from contract_words import STAGED, TABLE, render_outcome
 from pyiceberg.io.pyarrow import PyArrowFileIO, _dataframe_to_data_files
+from pyiceberg.schema import Schema
 from tidegate.adapters.iceberg.ports.staging import MAX_COMMITS
 from tidegate.adapters.iceberg.stores import folders, staging
 from tidegate.adapters.iceberg.table import commit as iceberg_commit
 from tidegate.errors import CommitRefused, RetryLater
+from tidegate.model import resource_names
 from tidegate.model.ownership import Ownership, TableKind
 
 
@@ -195,3 +197,11 @@ def test_mark_is_of_one_pipeline_and_one_table(kit: Kit) -> None:
     assert not kit.port.tables.has_mark(STAGED, replace(own, pipeline="shop_x"))
     assert not kit.port.tables.has_mark(STAGED, replace(own, table="shop.copy"))
     assert not kit.port.tables.has_mark(f"{STAGED}_missing", own)
+
+
+def test_note_of_a_backfill_is_read_where_the_catalog_keeps_names_in_lower_case(kit: Kit) -> None:
+    catalog = kit.port.tables.catalogs.catalog("lake")
+    properties = {resource_names.BACKFILL_PROPERTY: "of orders"}
+    catalog.create_table("shop.orders_shop_backfill_1", Schema(), properties=properties)
+    owner = Ownership(TableKind.INTERMEDIATE, "shop", "shop.Orders")
+    assert staging.read_backfill_notes(catalog, "shop.Orders_shop_backfill_", owner) == ["of orders"]
