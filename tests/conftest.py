@@ -20,6 +20,7 @@ import shared_servers
 import yaml
 from hypothesis import HealthCheck, settings
 from long_tests import find_unknown, is_long
+from mutations.guards import GUARDS
 from unique_names import make_unique_name
 
 # The machine is shared: an example may be slow, and a build must not depend on which examples chance picks.
@@ -596,8 +597,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Parts of a run take whole files, and all files that need one of `SERVERS_OF_ONE_PART`.
     """
-    if not any("::" in word for word in config.args) and (unknown := find_unknown({item.nodeid for item in items})):
-        raise pytest.UsageError(f"tests/long_tests.py lists what is not there: {unknown}")
+    if not any("::" in word for word in config.args):
+        nodes = {item.nodeid for item in items}
+        if unknown := find_unknown(nodes) + find_unknown(nodes, (guard.test for guard in GUARDS)):
+            raise pytest.UsageError(
+                f"tests/long_tests.py or tests/mutations/guards.py lists what is not there: {unknown}"
+            )
     for item in items:
         if item.get_closest_marker("long"):
             raise pytest.UsageError(f"{item.nodeid} is marked as long: list it in tests/long_tests.py instead")

@@ -5,6 +5,8 @@ fault: a long one repeats it with more points, types, ways or time. `tests/unit/
 with the files, and `tests/conftest.py` with the collected parameters.
 """
 
+from collections.abc import Iterable
+
 
 def _pick(test: str, *ids: str) -> list[str]:
     """The test for some of its parameters."""
@@ -938,8 +940,7 @@ def is_long(node: str) -> bool:
     return node in LONG or node.partition("[")[0] in LONG
 
 
-def find_unknown(nodes: set[str]) -> list[str]:
+def find_unknown(nodes: set[str], listed: Iterable[str] = (*LONG, *LONG.values())) -> list[str]:
     """What is listed of the tests that were collected, all with all of their parameters, and is not among them."""
     tests = {node.partition("[")[0] for node in nodes}
-    listed = {*LONG, *LONG.values()}
-    return sorted(name for name in listed - nodes - tests if name.partition("[")[0] in tests)
+    return sorted(name for name in {*listed} - nodes - tests if name.partition("[")[0] in tests)

@@ -68,6 +68,7 @@ class Trial:
         environment = self.dwh.bench.build_environment()
         outcome = self.runners.run(environment, "flush", self.name, at=Point.parse(point), kind=kind)
         assert outcome.fault_happened, f"{point} was not reached: {outcome.output}"
+        print(f"{number}: {kind} at {point}", flush=True)
         self._check()
 
     def _produce(self, number: int) -> None:
@@ -81,8 +82,9 @@ class Trial:
     def _check(self) -> None:
         bench = self.dwh.bench
         bench.drain(self.name)
-        assert self._read_pairs("last") == sorted(self.last.items())
-        assert self._read_pairs("every") == sorted(self.all)
+        for table, rows in (("last", self.last.items()), ("every", self.all)):
+            found, expected = self._read_pairs(table), sorted(rows)
+            assert found == expected, f"table={table}: found={found} expected={expected}"
         for table in ("last", "every"):
             assert self.dwh.read_rows(f"{table}_{self.name}_tmp") == []
         assert self.dwh.list_staging_files() == []

@@ -477,7 +477,7 @@ GUARDS = [
         "    if rows != written_rows:\n",
         "    if False:\n",
         "tests/unit/tidegate/adapters/bigquery/stores/test_staging.py::"
-        "test_attempt_whose_loads_bring_in_other_rows_than_were_written_is_not_staged[loaded0]",
+        "test_attempt_whose_loads_bring_in_other_rows_than_were_written_is_not_staged[row_counts0]",
     ),
     Guard(
         "BigQuery: a row without its partition column does not limit the partitions",
