@@ -94,6 +94,17 @@ def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: Bi
     assert read_ids(hands) == ["m1"]
 
 
+def test_publish_that_is_tried_again_when_its_job_has_just_ended_appends_its_rows_once(hands: BigQueryHands) -> None:
+    """Its answer was lost. The job commits behind the look that found the position as it was, before the second try."""
+    hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
+    table_commit = merge_rows(hands, source=StagedSource(STAGED, 1, "a1"))
+    hands.port.commits.publish(table_commit)
+    with suppress(CommitRefused):
+        hands.port.commits.publish(table_commit)
+    assert hands.port.tables.read_state(TABLE, PIPELINE).position == FIRST
+    assert read_ids(hands) == ["m1"]
+
+
 def test_trigger_wakes_the_task_when_the_job_it_waits_for_has_ended(
     hands: BigQueryHands, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,8 +137,14 @@ def commit_rows_and_position(warehouse: Warehouse, sql: Sql, table_commit: Table
     read.
 
     Each try at this batch gives the job the same name. So a job whose answer was lost is found, and does not run twice.
+    Once it has moved the position, the name would be another one, and `CommitRefused` is raised.
     """
     row = read_position_row(warehouse, table_commit.table, table_commit.uuid, table_commit.pipeline)
+    if row is not None and table_commit.source is not None and row.version != table_commit.cut:
+        raise CommitRefused(
+            f"table={table_commit.table} pipeline={table_commit.pipeline}: the position has version={row.version}, and "
+            f"this publish moves version={table_commit.cut}"
+        )
     properties = row.properties if row else {}
     name = name_publish_job(table_commit, table_commit.source, row) if row and table_commit.source else ""
     run_table_commit(warehouse, sql, replace(table_commit, properties={**properties, **table_commit.properties}), name)
