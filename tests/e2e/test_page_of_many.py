@@ -6,6 +6,7 @@ So many real ones would take hours to fill; what the page reads of real ones is 
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from airflow_users import make_token, run_auth_manager
 from e2e.browser import keep
 from fakes import World, build_pipeline, build_table
 from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 from tidegate.errors import RetryLater
 from tidegate.model.resource_names import name_control_table
 from tidegate.steps.flush import flush
@@ -278,12 +280,19 @@ def test_narrow_window_scrolls_nothing_sideways_and_no_date_is_broken(opened: Ca
 def require_room(page: Page, *, is_scrolled: bool) -> None:
     """No fact is cut off and no date is broken; nothing is wider than its frame, unless that may be scrolled."""
     cut = "[...document.querySelectorAll('.facts > div')].filter((one) => one.scrollWidth > one.clientWidth + 1)"
-    assert page.evaluate(f"{cut}.map((one) => one.textContent)") == []
+    require_none(page, cut, "one.textContent")
     wide = "[...document.querySelectorAll('html, .frame')].filter((one) => one.scrollWidth > one.clientWidth + 1)"
     if not is_scrolled:
-        assert page.evaluate(f"{wide}.map((one) => `${{one.ariaLabel}} ${{one.scrollWidth}}`)") == []
+        require_none(page, wide, "`${one.ariaLabel} ${one.scrollWidth}`")
     broken = "[...document.querySelectorAll('time')].filter((one) => one.getClientRects().length > 1)"
-    assert page.evaluate(f"{broken}.map((one) => one.textContent)") == []
+    require_none(page, broken, "one.textContent")
+
+
+def require_none(page: Page, found: str, description: str) -> None:
+    """That nothing is found, once charts have followed the window: a browser tells them of its width when it can."""
+    with suppress(PlaywrightTimeoutError):
+        page.wait_for_function(f"!{found}.length")
+    assert page.evaluate(f"{found}.map((one) => {description})") == []
 
 
 def test_reason_leads_to_its_page_of_the_runbook(opened: Callable[..., Page]) -> None:
