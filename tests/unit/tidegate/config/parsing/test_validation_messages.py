@@ -153,7 +153,7 @@ REFUSED = {
         render_avro_source('{"type":"record","name":"a","fields":[{"name":"id","type":["null"]}]}'),
         "a union of nothing, or of null alone",
     ),
-    "an Avro schema that nests": (render_avro_source("[" * 9000 + "]" * 9000), "nests too deeply"),
+    "an Avro schema that nests": (render_avro_source("[" * 90_000 + "]" * 90_000), "nests too deeply"),
     "a word where a number belongs": (
         render_source() + "merge: {max_records: many}",
         "merge.max_records=many: must be a whole",
