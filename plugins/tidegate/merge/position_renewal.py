@@ -12,8 +12,8 @@ from tidegate.ports.context import Ports, TableState
 log = logging.getLogger(__name__)
 
 
-def renew_position(ports: Ports, table: str, older_than_ms: int) -> bool:
-    """Put the pipeline's position, as it is, and its tag onto a new snapshot without rows; whether that was done.
+def renew_position(ports: Ports, table: str, older_than_ms: int) -> None:
+    """Put the pipeline's position, as it is, and its tag onto a new snapshot without rows.
 
     Expiry keeps all snapshots from the tag on, as without them a rollback could not be told. So this is for a tag on a
     snapshot of before `older_than_ms` above which others have written. A table that was rolled back keeps what it has:
@@ -21,22 +21,20 @@ def renew_position(ports: Ports, table: str, older_than_ms: int) -> bool:
     """
     place = f"pipeline={ports.pipeline.name} table={table}"
     try:
-        if not ports.commits.has_branches(table):
-            return False
-        return retry_commits(ports, place, partial(_renew_once, ports, table, older_than_ms))
+        if ports.commits.has_branches(table):
+            retry_commits(ports, place, partial(_renew_once, ports, table, older_than_ms))
     except TidegateError as error:
         log.warning("the position was not renewed, so older snapshots stay: %s; the next heartbeat tries again", error)
-        return False
 
 
-def _renew_once(ports: Ports, table: str, older_than_ms: int) -> bool:
+def _renew_once(ports: Ports, table: str, older_than_ms: int) -> None:
     name, attempt = ports.pipeline.name, ports.new_attempt()
     state = ports.tables.read_state(table, name)
     position = state.recorded_position if state else None
     if state is None or position is None or state.is_rolled_back or state.snapshot_ms >= older_than_ms:
-        return False
+        return
     if not state.snapshots_since_publish:
-        return False
+        return
     properties, place = position.to_properties(name), f"pipeline={name} table={table}"
     swap = Swap(
         ports=ports,
@@ -52,7 +50,6 @@ def _renew_once(ports: Ports, table: str, older_than_ms: int) -> bool:
     )
     head = publish_head(swap, write_on_branch(swap, state.highest_batch))
     log.info("position renewed: %s snapshot=%s", place, head.snapshot_id)
-    return True
 
 
 def _check_unmoved(place: str, position: Position, state: TableState | None) -> None:
