@@ -23,7 +23,7 @@ BEGUN := $(shell date +%s)
 TESTS := not long
 
 .PHONY: help setup test-setup up down demo test test-fast test-long ready checks lint types unit contract integration servers e2e \
-	test-crash live-long busy-long test-soak test-night test-mutations test-pythons bench docs messages wheel sbom lock clean soak verify-bigquery
+	test-crash live-long busy-long test-soak test-night test-mutations test-pythons bench docs wheel sbom lock clean soak verify-bigquery
 
 help:  ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -129,11 +129,8 @@ test-mutations: setup  ## switch each guard off and see its test fail; ARGS="par
 	@PYTHONPATH=tests $(VENV_PYTHON) -m mutations $(ARGS)
 
 docs: setup  ## the manual as a site, into dist/manual/html; a warning is an error
-	@COLUMNS=84 NO_COLOR=1 PYTHONPATH=plugins .venv/bin/uv run -q --no-project --python .venv/bin/python \
+	@COLUMNS=84 NO_COLOR=1 PYTHONPATH=.:plugins .venv/bin/uv run -q --no-project --python .venv/bin/python \
 		--with-requirements docs/site/requirements.txt python docs/site/build.py
-
-messages: setup  ## docs/messages.md anew: every error and warning of the code, with its way out
-	@PYTHONPATH=.:plugins $(VENV_PYTHON) -m docs.site.messages
 
 wheel: setup  ## the package that pip installs, into dist/; two builds of one commit are equal byte by byte
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1577836800) $(VENV_PYTHON) -m hatchling build -t wheel -d dist

@@ -14,6 +14,8 @@ from pathlib import Path
 from sphinx.cmd.build import main as build_site
 from tidegate.cli.words import build_parser
 
+from docs.site.messages import render_page
+
 ROOT = Path(__file__).parents[2]
 DOCS, OUTPUT_FOLDER = ROOT / "docs", ROOT / "dist" / "manual"
 PROJECT_PAGES = {
@@ -24,7 +26,7 @@ PROJECT_PAGES = {
 OTHER_HOMES = {**PROJECT_PAGES, "README.md": "index.md"}
 LINK_PATTERN = re.compile(r"(!?)\[((?:[^\]`]|`[^`]*`)*)\]\(([^)\s]+)\)")
 SECTION_PATTERN = re.compile(r"^## (.+)$", re.MULTILINE)
-COMMANDS_LINE, COMMANDS_LINK = "- Commands:", "- [Commands](commands.md):"
+GENERATED_PAGES = {"- Commands:": "- [Commands](commands.md):", "- Messages:": "- [Messages](messages.md):"}
 FOLDER_TOCTREE = "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
 
@@ -38,8 +40,11 @@ def main() -> int:
     for page in source.rglob("*.md"):
         page.write_text(rewrite_links(page.read_text(), find_home(page, source)))
     (source / "commands.md").write_text("".join(render_commands(build_parser())))
+    (source / "messages.md").write_text(render_page()[0])
     index = source / "index.md"
-    text = index.read_text().replace(COMMANDS_LINE, COMMANDS_LINK)
+    text = index.read_text()
+    for line, link in GENERATED_PAGES.items():
+        text = text.replace(line, link)
     index.write_text(text + "".join(render_toctrees(text)))
     for folder in ("adr", "runbook"):
         contents = source / folder / "README.md"

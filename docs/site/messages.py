@@ -1,11 +1,10 @@
-"""Writes ``docs/messages.md``: every error and warning by its first words, with the way out (``make messages``).
+"""Renders the manual's page ``messages.md``: every error and warning by its first words, with the way out.
 
 The messages come from the code (`message_index`), the cause of a group from its page of the runbook or from
 ``messages.yaml``, and so does the way out where a message does not end with its own. One without any is refused.
 """
 
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +15,6 @@ from tidegate.monitoring.runbook import find_page
 
 from docs.site.message_index import GAP, ROOT, Message, collect_messages
 
-PAGE = ROOT / "docs" / "messages.md"
 WORDS = ROOT / "docs" / "site" / "messages.yaml"
 RUNBOOK = ROOT / "docs" / "runbook"
 MAX_CHARACTERS = 180
@@ -121,16 +119,3 @@ def _to_markdown(text: str) -> str:
     parts[::2] = [re.sub(r"([\\*_\[\]|<>{}])", r"\\\1", part).replace("$", "\\$") for part in parts[::2]]
     parts[1::2] = [part.replace("|", "\\|") for part in parts[1::2]]
     return "`".join(parts)
-
-
-def main() -> int:
-    """Write the page; 1 with a line for each message that has no way out."""
-    page, missing = render_page()
-    PAGE.write_text(page)
-    for line in missing:
-        print(f"no way out: {line}; end the message with one behind a semicolon, or add it to {WORDS.name}")
-    return 1 if missing else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

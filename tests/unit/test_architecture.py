@@ -1,4 +1,4 @@
-"""Holds the layers of the house: who may import whom, how long a file or function may be, and its name."""
+"""Holds the layers of the house: who may import whom, how long a function may be, and its name."""
 
 import ast
 import sys
@@ -14,7 +14,7 @@ FOLDERS = ("plugins", "jobs", "dags")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 FORBIDDEN_NAMES = {"utils", "helpers", "common", "base", "manager", "types"}
 LIBRARIES = ("tidegate", "tidegate_airflow")
-FILE_LINES, FUNCTION_LINES = 300, 40
+FUNCTION_LINES = 50
 
 STDLIB = set(sys.stdlib_module_names)
 CORE = "plugins/tidegate/"
@@ -28,7 +28,6 @@ REGISTRY = f"{PUBLISH}encoders/schema_registration.py"
 IN_EXECUTORS = {"confluent_kafka", "pyarrow"}
 IN_DRIVER = {"pyspark", "tidegate", "tidegate_spark"}
 AIRFLOW = ("plugins/tidegate_airflow/", "plugins/tidegate_plugin.py", "dags/")
-MOST_MODULES = 12
 
 # module prefix -> the only files or folders that may import it; what packages may import of each other stands in
 # .importlinter, which does not see the entry points beside them
@@ -159,9 +158,7 @@ def test_package_files_hold_a_docstring_and_nothing_else(path: Path) -> None:
 
 
 @check_each(FILES)
-def test_file_and_functions_stay_short_enough_to_read(path: Path) -> None:
-    text = path.read_text()
-    assert len(text.splitlines()) <= FILE_LINES
+def test_function_fits_on_a_screen(path: Path) -> None:
     for node in list_nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -304,11 +301,6 @@ def test_public_name_has_one_meaning() -> None:
     assert is_one_meaning([f"plugins/tidegate/adapters/{system}/a.py" for system in ("iceberg", "bigquery")])
 
 
-def test_half_of_the_files_are_short() -> None:
-    lines = sorted(len(path.read_text().splitlines()) for path in FILES if path.name != "__init__.py")
-    assert lines[len(lines) // 2] < 120
-
-
 def test_airflow_never_executes_the_libraries_as_plugins() -> None:
     """Airflow runs every file below plugins/ as a top-level module unless the folder is named in .airflowignore."""
     patterns = (ROOT / "plugins" / ".airflowignore").read_text().split()
@@ -358,9 +350,7 @@ def list_packages() -> dict[str, list[Path]]:
     return {format_path(folder): paths for folder, paths in packages.items()}
 
 
-def test_every_module_lies_in_a_package_and_no_package_is_too_large_to_overlook() -> None:
-    large = {folder: len(paths) for folder, paths in list_packages().items() if len(paths) > MOST_MODULES}
-    assert not large, f"split it by subject: {large}"
+def test_every_module_lies_in_a_package() -> None:
     loose = [
         format_path(p)
         for p in FILES

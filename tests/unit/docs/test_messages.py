@@ -7,7 +7,7 @@ import pytest
 
 from docs.site import message_index
 from docs.site.message_index import Message, collect_messages
-from docs.site.messages import PAGE, list_unused_words, render_page, split_message
+from docs.site.messages import list_unused_words, render_page, split_message
 
 MODULE = '''
 """Plans; does nothing else."""
@@ -28,10 +28,9 @@ def join():
 '''
 
 
-def test_page_says_what_the_code_says() -> None:
-    page, missing = render_page()
+def test_every_message_has_a_way_out() -> None:
+    _, missing = render_page()
     assert missing == [], "end the message with what to do behind a semicolon, or add it to docs/site/messages.yaml"
-    assert PAGE.read_text() == page, "run: make messages"
 
 
 def test_nothing_is_said_of_messages_that_are_gone() -> None:
