@@ -369,3 +369,30 @@ def test_dead_letters_that_wait_are_copied_for_spark_with_their_bytes(hands: Big
     assert copied_rows[0]["timestamp"] == datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
     hands.port.staging.drop(copy)
     assert hands.bytes_on_disk() == []
+
+
+def test_letters_of_one_table_are_no_other_tables_whatever_is_asked(hands: BigQueryHands) -> None:
+    """A pipeline has one table of letters for all of its tables: a replay would take the others' too."""
+    letters, other, store = "lake.shop.tidegate_shop_dead_letters", "lake.shop.Other", hands.port.dead_letters
+    own = Ownership(TableKind.DEAD_LETTERS, PIPELINE)
+    hands.sql(hands.port.tables._sql.render("create_dead_letters", table=letters, own=own))
+    columns = "topic, `partition`, `offset`, message, written_at, attempt, `table`, replayed_at, replayed_by"
+    rows = [
+        f"('{topic}', {partition}, {offset}, 'bad', CURRENT_TIMESTAMP(), '{attempt}', '{table}', {replayed})"
+        for (table, attempt), topic in (((TABLE, "a1"), "orders"), ((other, "a1"), "Others"))
+        for partition in (0, 1)
+        for offset, replayed in ((1, "NULL, NULL"), (2, "CURRENT_TIMESTAMP(), 'r1'"), (3, "NULL, NULL"))
+    ]
+    hands.sql(f"INSERT INTO {hands.name(letters)} ({columns}) VALUES {', '.join(rows)}")
+    for table, topic in ((TABLE, "orders"), (other, "Others")):
+        waiting = store.list_waiting_letters(letters, table)
+        assert sorted((letter.topic, letter.partition, letter.offset) for letter in waiting) == [
+            (topic, partition, offset) for partition in (0, 1) for offset in (1, 3)
+        ]
+        replayed = store.list_replayed_letters(letters, table, {"r1", "r2"})
+        assert sorted((letter.topic, letter.partition, letter.offset) for letter in replayed) == [
+            (topic, 0, 2),
+            (topic, 1, 2),
+        ]
+        assert {letter.topic for letter in store.read_letters_of_attempt(letters, table, "a1")} == {topic}
+    assert store.list_waiting_letters(letters, "lake.shop.other") == []

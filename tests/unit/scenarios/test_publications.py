@@ -362,6 +362,21 @@ def test_range_that_cannot_be_produced_again_is_refused_in_words(outside: Outsid
         publish(outside.build_ports(), again=RepublishRequest("10", "10"))
 
 
+@pytest.mark.parametrize("begin", [None, "10"])
+def test_range_that_ends_before_the_table_s_first_snapshot_is_not_one_that_ends_now(
+    outside: Outside, begin: str | None
+) -> None:
+    publish(outside.build_ports())
+    outside.table.commit(a="2")
+    publish(outside.build_ports())
+    before = list(outside.topic.records)
+    with pytest.raises(NothingToDo, match=r"had no snapshot by to=1970-01-01T00:00:00\.001Z"):
+        publish(outside.build_ports(), again=RepublishRequest(begin, "1970-01-01T00:00:00.001Z"))
+    assert outside.topic.records == before
+    publish(outside.build_ports(), again=RepublishRequest(begin, "1970-01-01T00:00:00.010Z" if begin is None else None))
+    assert len(outside.topic.records) > len(before)
+
+
 @pytest.mark.parametrize("begin", [None, "11"])
 @pytest.mark.parametrize("loss", ["expired", "replaced"])
 def test_rows_that_are_gone_from_the_table_are_not_produced_again_for_ever(

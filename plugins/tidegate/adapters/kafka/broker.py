@@ -67,6 +67,11 @@ class KafkaBroker:
             self._client = client
         return self._client
 
+    def disconnect(self) -> None:
+        """Forget the client, which would go on knocking at brokers that are gone; the next call makes another."""
+        self._client = None
+        self._login = LoginWatch(self._servers)
+
     @translate_kafka_errors
     def list_topics(self, pattern: str) -> tuple[str, ...]:
         """See the port."""

@@ -4,16 +4,15 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.single_record import read_first_timestamps
-from tidegate.adapters.server_probe import Server, require_server
+from tidegate.adapters.server_probe import require_server
 from tidegate.errors import GiveUp, PositionLost, RetryLater, TopicsUnavailable
-from tidegate.model.kafka_log import KafkaRecord
-from tidegate.model.leader_epochs import Epochs
-from tidegate.model.offsets import Offsets, Ranges, RecordAddress, format_names
-from tidegate.ports.context import Log, Message, Retention
+from tidegate.model.offsets import Offsets, RecordAddress, format_names
+from tidegate.ports.context import Log, Message
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -24,18 +23,15 @@ KEPT_READINGS = 1_000  # for which a topic is read that nobody asks for: pipelin
 EMPTY_LOG = Log("", {}, {}, {})
 
 
-class SharedBroker:
-    """The port `Broker` for onlookers. What was read stands until `forget`; a failure stands as long.
+class SharedBroker(KafkaBroker):
+    """Brokers for onlookers. What was read stands until `forget`; a failure stands as long.
 
     The log and the ages of records are shared; everything else is asked of the brokers, and nothing is changed.
-    `place` is where the settings stand, for people.
     """
 
     def __init__(self, settings: Mapping[str, str], place: str = "") -> None:
         # a dead broker is knocked at once a second: each knock is a line in the log of whoever looks
-        self._settings = {"reconnect.backoff.ms": "1000", **settings}
-        self._place, self._server = place, Server.from_list("Kafka", place, settings.get("bootstrap.servers", ""))
-        self._broker = KafkaBroker(self._settings, place)
+        super().__init__({"reconnect.backoff.ms": "1000", **settings}, place)
         self._lock = threading.RLock()
         self._ages: dict[RecordAddress, int] = {}
         self._cuts: dict[str, Offsets] = {}
@@ -48,7 +44,7 @@ class SharedBroker:
         """Read anew from now on."""
         with self._lock:
             if self._failure is not None:  # a client that nobody waits for would go on knocking
-                self._broker = KafkaBroker(self._settings, self._place)
+                self.disconnect()
             self._is_connected, self._reading = False, self._reading + 1
             self._requested_topics = {
                 isolation: {t: reading for t, reading in topics.items() if reading >= self._reading - KEPT_READINGS}
@@ -69,7 +65,7 @@ class SharedBroker:
     def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         """See the port. All topics that anybody has asked for lately are read together."""
         with self._lock:
-            return self._call_unless_failed(lambda: self._read_log(topics, isolation))
+            return self._call_unless_failed(lambda: self._read_shared_log(topics, isolation))
 
     def _call_unless_failed(self, call: Callable[[], T]) -> T:
         """Brokers that do not answer are waited for once, not once for each pipeline."""
@@ -87,10 +83,10 @@ class SharedBroker:
 
     def _list_all_topics(self) -> tuple[str, ...]:
         if self._names is None:
-            self._names = self._broker.list_topics(".*")
+            self._names = super().list_topics(".*")
         return self._names
 
-    def _read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
+    def _read_shared_log(self, topics: tuple[str, ...], isolation: str) -> Log:
         missing = sorted(set(topics) - set(self._list_all_topics()))
         if missing:
             raise PositionLost(f"topics={format_names(missing)} do not exist: create them, or correct source.topics")
@@ -115,7 +111,7 @@ class SharedBroker:
     def _read_available(self, topics: tuple[str, ...], isolation: str) -> Log:
         """The log of those whose leaders answer; the others are noted, so that nobody waits for them again."""
         try:
-            return self._broker.read_log(topics, isolation)
+            return super().read_log(topics, isolation)
         except TopicsUnavailable as problem:
             self._unavailable |= dict.fromkeys(problem.topics, problem)
             remaining_topics = tuple(topic for topic in topics if topic not in self._unavailable)
@@ -132,7 +128,7 @@ class SharedBroker:
         addresses = [place for place in places if place not in self._ages]
         if len(self._ages) > MAX_CACHED_AGES:
             self._ages.clear()
-        settings = {**self._settings, "group.id": "tidegate-status"}
+        settings = {**self.settings, "group.id": "tidegate-status"}
         self._ages |= read_first_timestamps(settings, addresses, AGES_TIMEOUT_SECONDS)
 
     def read_timestamps(
@@ -140,16 +136,16 @@ class SharedBroker:
     ) -> dict[RecordAddress, int]:
         """What `learn` has found; of another isolation what the brokers say now."""
         if isolation != "read_committed":
-            return self._broker.read_timestamps(places, isolation)
+            return super().read_timestamps(places, isolation)
         return {place: self._ages[place] for place in places if place in self._ages}
 
     def read_end_offsets(self, topics: tuple[str, ...], isolation: str) -> Offsets:
         """See the port."""
-        return self._call_unless_failed(lambda: self._broker.read_end_offsets(topics, isolation))
+        return self._call_unless_failed(partial(super().read_end_offsets, topics, isolation))
 
     def read_newest_timestamps(self, ends: Offsets) -> Offsets:
         """See the port."""
-        return self._call_unless_failed(lambda: self._broker.read_newest_timestamps(ends))
+        return self._call_unless_failed(partial(super().read_newest_timestamps, ends))
 
     def commit(self, group: str, offsets: Offsets, beat_ms: int | None = None) -> int | None:
         """Onlookers change nothing."""
@@ -159,36 +155,6 @@ class SharedBroker:
         """Onlookers change nothing."""
         raise GiveUp(f"topic={topic}: a shared reading of the brokers sends nothing; flush instead")
 
-    # whatever else one may ask the brokers is asked each time
-
-    def find_offsets_at(self, topics: tuple[str, ...], timestamp_ms: int) -> Offsets:
-        """See the port."""
-        return self._broker.find_offsets_at(topics, timestamp_ms)
-
-    def filter_compacted(self, topics: tuple[str, ...]) -> tuple[str, ...]:
-        """See the port."""
-        return self._broker.filter_compacted(topics)
-
-    def read_topic_ids(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
-        """See the port."""
-        return self._broker.read_topic_ids(topics)
-
-    def read_retention(self, topics: tuple[str, ...]) -> dict[str, Retention]:
-        """See the port."""
-        return self._broker.read_retention(topics)
-
-    def read_group_retention(self) -> float | None:
-        """See the port."""
-        return self._broker.read_group_retention()
-
-    def read_record(self, topic: str, partition: int, offset: int, isolation: str) -> KafkaRecord | None:
-        """See the port."""
-        return self._broker.read_record(topic, partition, offset, isolation)
-
-    def read_leader_epochs(self, ranges: Ranges, isolation: str) -> Epochs:
-        """See the port."""
-        return self._broker.read_leader_epochs(ranges, isolation)
-
     def find_log_cuts(self, offsets: Offsets, epochs: Offsets) -> Offsets:
         """See the port. It is asked once for as long as position and leaders stay: a later leader may cut too."""
         leaders = [log.epochs.get(topic) for log in list(self._logs.values()) for topic in sorted(epochs)]
@@ -196,16 +162,8 @@ class SharedBroker:
         if question not in self._cuts:
             if len(self._cuts) > MAX_CACHED_CUTS:
                 self._cuts.clear()
-            self._cuts[question] = self._broker.find_log_cuts(offsets, epochs)
+            self._cuts[question] = super().find_log_cuts(offsets, epochs)
         return self._cuts[question]
-
-    def sample_keys(self, ranges: Ranges) -> dict[tuple[str, int], list[bytes | None]]:
-        """See the port."""
-        return self._broker.sample_keys(ranges)
-
-    def read_committed(self, group: str, topics: tuple[str, ...]) -> Offsets:
-        """See the port."""
-        return self._broker.read_committed(group, topics)
 
 
 class ReadAheadBroker(KafkaBroker):

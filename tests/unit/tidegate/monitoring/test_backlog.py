@@ -6,7 +6,13 @@ from typing import Any
 
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import RetryLater
-from tidegate.monitoring.backlog import PROGRESS_TTL_SECONDS, REPEAT_CALL_SECONDS, BacklogMonitor, MonitoredPipeline
+from tidegate.monitoring.backlog import (
+    METADATA_TTL_SECONDS,
+    PROGRESS_TTL_SECONDS,
+    REPEAT_CALL_SECONDS,
+    BacklogMonitor,
+    MonitoredPipeline,
+)
 from tidegate.spec.pipeline import Merge, Pipeline
 from tidegate.spec.source import Start
 from tidegate.steps.flush import flush
@@ -276,3 +282,18 @@ def test_records_that_retention_took_do_not_wait() -> None:
 def test_a_watch_survives_as_plain_data() -> None:
     watch = MonitoredPipeline.from_pipeline(build_watched_pipeline(topic_pattern="a.*"))
     assert MonitoredPipeline.from_dict(watch.to_dict()) == watch
+
+
+def test_topic_that_is_made_after_the_first_look_is_found_after_a_while_and_again_after_that() -> None:
+    world, seconds = build_world("a.orders"), Seconds()
+    pipeline = build_watched_pipeline(topic="", topics=(), topic_pattern="a[.].*")
+    lookout, watch = BacklogMonitor(seconds), MonitoredPipeline.from_pipeline(pipeline)
+    assert lookout.poll(world.broker, [watch]) == {}
+    for topic in ("a.Lines", "a.users"):
+        world.broker.create(topic, 2)
+        produce(world, 3, topic)
+        seconds.now += 1
+        assert lookout.poll(world.broker, [watch]) == {}, "names are asked for once a minute"
+        seconds.now += METADATA_TTL_SECONDS
+        assert lookout.poll(world.broker, [watch])
+    assert lookout._matching["a[.].*"][1] == ("a.Lines", "a.orders", "a.users")

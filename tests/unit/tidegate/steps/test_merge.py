@@ -27,6 +27,7 @@ from tidegate.spec.table import Create
 from tidegate.steps.clean_up import clean_up
 from tidegate.steps.flush import flush
 from tidegate.steps.merge import merge
+from tidegate.steps.merge_queue import merge_queue
 from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
@@ -562,3 +563,15 @@ def test_published_batch_that_was_rolled_back_is_read_again_under_a_new_number(w
     assert (resumed_batch.batch, resumed_batch.is_resumed) == (2, False)
     flush(world.build_ports(rewinding))
     assert world.read_rows(NAME) == [A]
+
+
+def test_history_says_from_which_staged_snapshot_and_into_which_of_the_table_a_batch_went(world: World) -> None:
+    """By the first of them the rows of a batch are found again; two batches, as both are alike in the first."""
+    for number in (1, 2):
+        produce(world, "b", str(number))
+        batch = stage_batch(world)
+        published = merge_queue(world.build_ports(PIPELINE), [batch]).total
+        history_row = world.destination.read_history(resource_names.name_control_table(PIPELINE), 1)[0]
+        found = (history_row["batch"], history_row["staged_snapshot_id"], history_row["snapshot_id"])
+        assert found == (number, batch.snapshot_id, published.snapshot_id)
+        assert batch.snapshot_id != published.snapshot_id

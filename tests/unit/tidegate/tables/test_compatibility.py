@@ -9,7 +9,7 @@ from tidegate.errors import GiveUp, IncompatibleSchema, SomeTablesFailed
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import TableState
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
@@ -302,3 +302,52 @@ def test_name_that_is_another_one_to_spark_is_not_written_into_that_column(
         check_compatible(pipeline, pipeline.tables[0], state, Ranges({}))
     alike = Struct((("ID", TEXT), ("STRAßE", TEXT), ("Ort", Struct((("S", TEXT),)))))
     check_compatible(pipeline, pipeline.tables[0], replace(state, schema=alike), Ranges({}))
+
+
+@pytest.mark.parametrize("spelled", ["Version", "VERSION", "version"])
+def test_dropped_column_that_decides_is_found_however_the_file_spells_it_now(world: World, spelled: str) -> None:
+    """Added as NULL, any older record would overwrite the rows that are there."""
+    columns = tuple(Column(name, "STRING") for name in ("id", "Name", "Version"))
+    table = replace(build_table(columns=columns), sequence_by=("Version",))
+    state = _build_changed_state(world, build_pipeline(table), Struct((("id", TEXT), ("Name", TEXT))))
+    now = replace(table, sequence_by=(spelled,))
+    with pytest.raises(IncompatibleSchema, match=f"column={spelled}: existing rows were written with it"):
+        check_key_unchanged(build_pipeline(now), now, state)
+
+
+WHOLE = {"id": TEXT, "N": Primitive("BIGINT"), "Note": TEXT, "Place": Struct((("Y", TEXT),))}
+EVOLUTIONS: dict[str, dict[str, DataType]] = {
+    "add_columns": {name: kind for name, kind in WHOLE.items() if name != "Note"},
+    "widen": {**WHOLE, "N": Primitive("INT")},
+    "relax": {**WHOLE, "Place": Struct((("Y", TEXT), ("X", TEXT)), required=frozenset({"X"}))},
+}
+
+
+@pytest.mark.parametrize("rule", EVOLUTIONS)
+def test_each_way_in_which_a_table_may_change_is_asked_for_by_itself(rule: str) -> None:
+    columns = tuple(Column(name, format_type(kind)) for name, kind in WHOLE.items())
+    state = TableState("u", 1, 0, None, 1, (), schema=Struct(tuple(EVOLUTIONS[rule].items())))
+    only_this = {name: name == rule for name in EVOLUTIONS}
+    allowing = replace(build_table(columns=columns), **only_this)
+    check_compatible(build_pipeline(allowing), allowing, state, Ranges({}))
+    refusing = replace(build_table(columns=columns), **{name: name != rule for name in EVOLUTIONS})
+    with pytest.raises(IncompatibleSchema):
+        check_compatible(build_pipeline(refusing), refusing, state, Ranges({}))
+
+
+def test_map_is_compared_as_the_destination_keeps_it() -> None:
+    """BigQuery has no maps: there its column is a list of keys and values."""
+    pipeline = build_pipeline(build_table(columns=(Column("id", "STRING"), Column("Marks", "MAP<STRING, INT>"))))
+    entries = Array(Struct((("key", TEXT), ("value", Primitive("INT")))))
+    as_map = TableState("u", 1, 0, None, 1, (), schema=Struct((("id", TEXT), ("Marks", Map(TEXT, Primitive("INT"))))))
+    as_list = replace(as_map, schema=Struct((("id", TEXT), ("Marks", entries))), has_maps=False)
+    for state in (as_map, as_list):
+        check_compatible(pipeline, pipeline.tables[0], state, Ranges({}))
+    for state in (replace(as_map, has_maps=False), replace(as_list, has_maps=True)):
+        with pytest.raises(IncompatibleSchema, match="column=Marks"):
+            check_compatible(pipeline, pipeline.tables[0], state, Ranges({}))
+
+
+def test_table_that_is_not_there_yet_takes_any_batch() -> None:
+    pipeline = build_pipeline()
+    check_compatible(pipeline, pipeline.tables[0], None, Ranges({"orders": {0: (0, 1)}}))

@@ -190,3 +190,23 @@ def test_operator_of_a_merge_tells_lineage_of_every_table(monkeypatch: pytest.Mo
     operator = SimpleNamespace(verb="merge", given=QUEUES)
     member.MemberOperator.trace_lineage(operator)  # type: ignore[arg-type]
     assert traced == [("shop", {FIRST: ["t"], SECOND: ["t"], THIRD: ["t"]})]
+
+
+@pytest.mark.parametrize(
+    ("refused_by_plan", "refused_by_stage", "left"),
+    [([], None, 5), ([], [], 5), ([], [SECOND], 0), ([SECOND], None, 0)],
+)
+def test_offsets_that_no_batch_reached_call_for_a_run_unless_a_table_is_refused(
+    context: Any, monkeypatch: pytest.MonkeyPatch, refused_by_plan: list[str], refused_by_stage: Any, left: int
+) -> None:
+    """Its offsets stay behind in every run: the fleet would run without a pause."""
+
+    def stage(_: Any, name: str, plan: Any, memory: Any) -> list[str]:
+        if refused_by_stage is not None:
+            context["ti"].left[member.REFUSED_TABLES_KEY] = refused_by_stage
+        return [name]
+
+    monkeypatch.setattr(member, "run_stage_step", stage)
+    flush_plan = {"tables": [], "refused": refused_by_plan, "left": 5}
+    entry = {"pipeline": "shop", "plan": flush_plan, "failure": None, "max_records": None}
+    assert member.run_member_stage(context, "fleet_night", entry, {})["left"] == left

@@ -234,3 +234,47 @@ def test_connection_that_nobody_answers_for_keeps_only_those_waiting_who_open_pi
         one, two = (context.result(60) for context in opened)
     assert one.ports.broker is two.ports.broker
     assert contexts.get_context("one") is one
+
+
+def test_client_of_brokers_that_nobody_uses_any_more_is_forgotten_when_names_are_listed(tmp_path: Path) -> None:
+    """Its threads would go on knocking at brokers of a pipeline whose file went hours ago."""
+    contexts = build_contexts(tmp_path, Vault(), one={"name": "lake.shop.one"}, two={"name": "lake.shop.two"})
+    file = tmp_path / "pipelines" / "two.yaml"
+    pipeline_text = yaml.safe_load(file.read_text())
+    own_brokers = {**pipeline_text, "source": {**pipeline_text["source"], "kafka": "brokers_of_two"}}
+    file.write_text(yaml.safe_dump(own_brokers))
+    contexts._resolve = lambda conn_id: Connection(conn_id, extra={"bootstrap.servers": f"{conn_id}:1"})
+    for name in ("one", "two"):
+        contexts.get_context(name)
+    kept = contexts.get_context("one").ports.broker
+    assert len(contexts._brokers) == 2
+    file.unlink()
+    assert contexts.list_names() == ["one"]
+    assert list(contexts._brokers.values()) == [kept]
+
+
+def test_brokers_of_a_pipeline_that_is_being_opened_are_kept(tmp_path: Path) -> None:
+    """The next pipeline of these brokers would open a second client beside its own."""
+    asked, gate, vault = threading.Event(), threading.Event(), Vault()
+    contexts = build_contexts(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
+    first = contexts.get_context("one").ports.broker
+    file = tmp_path / "pipelines" / "one.yaml"
+
+    def hang(conn_id: str) -> Connection | None:
+        if conn_id == "lake_login":  # the brokers are chosen already
+            asked.set()
+            assert gate.wait(60)
+        return vault(conn_id)
+
+    contexts._resolve = hang
+    with ThreadPoolExecutor(1) as worker:
+        opened = worker.submit(contexts.get_context, "two")
+        assert asked.wait(60)
+        try:
+            file.unlink()
+            contexts.list_names()
+            assert list(contexts._brokers.values()) == [first]
+        finally:
+            gate.set()
+        assert opened.result(60).ports.broker is first
+    assert list(contexts._brokers.values()) == [first]

@@ -4,9 +4,11 @@ import json
 from itertools import permutations
 from typing import Any
 
+import pyarrow
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from tidegate_spark.publish.producer import BrokerRefusal, _PartProducer
+from tidegate_spark.publish import producer as producer_module
+from tidegate_spark.publish.producer import REFUSAL_PREFIX, BrokerRefusal, _PartProducer, build_producer
 
 
 class Message:
@@ -50,3 +52,29 @@ def test_what_was_taken_back_for_nothing_else_is_a_failure_that_may_pass() -> No
     error = find_error(DELIVERED, PURGED, TAKEN_BACK)
     assert isinstance(error, KafkaException)
     assert error.args[0].code() == KafkaError._PURGE_INFLIGHT
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected_parts"),
+    [
+        (["produced", "superseded", "produced"], [0, 1, 2]),
+        (["produced", f"{REFUSAL_PREFIX}{{}}", "produced"], [0, 1]),
+        ([f"{REFUSAL_PREFIX}{{}}", f"{REFUSAL_PREFIX}{{}}", "produced"], [0]),
+    ],
+)
+def test_part_that_is_refused_is_the_last_of_its_task_and_no_other_is(
+    monkeypatch: pytest.MonkeyPatch, outcomes: list[str], expected_parts: list[int]
+) -> None:
+    """The run fails anyway: parts behind it would go out and be told by nobody."""
+    produced = list[int]()
+
+    def produce_part(number: int, plan: Any, rows: Any) -> str:
+        assert len(list(rows)) == 2
+        produced.append(number)
+        return outcomes[number]
+
+    monkeypatch.setattr(producer_module, "_produce_part", produce_part)
+    batches = [pyarrow.RecordBatch.from_pydict({"part": parts}) for parts in ([0, 0, 1], [1, 2, 2])]
+    results = [row for batch in build_producer({})(iter(batches)) for row in batch.to_pylist()]
+    assert results == [{"part": number, "outcome": outcomes[number]} for number in expected_parts]
+    assert produced == expected_parts

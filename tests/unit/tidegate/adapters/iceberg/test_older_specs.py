@@ -7,7 +7,7 @@ import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.transforms import IdentityTransform
+from pyiceberg.transforms import IdentityTransform, VoidTransform
 from pyiceberg.types import LongType, NestedField, StringType
 from tidegate.adapters.iceberg.reparent import NewParent, WrittenFiles, _OntoNewest
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
@@ -63,6 +63,19 @@ def test_partition_whose_column_is_gone_is_told_and_one_that_was_taken_away_is_n
     with new_table.update_spec() as update:
         update.remove_field("part")
     assert build_state(table.catalog.load_table("shop.new"), "shop").dropped_partition == ""
+
+
+def test_partition_that_holds_nothing_needs_no_column(table) -> None:
+    """Format 1 keeps a field that was taken away as `void`, whose type Iceberg knows without the column."""
+    voided = PartitionSpec(
+        PartitionField(1, 1000, IdentityTransform(), "Id"), PartitionField(2, 1001, VoidTransform(), "part")
+    )
+    new_table = table.catalog.create_table("shop.void", SCHEMA, partition_spec=voided)
+    with new_table.update_schema() as update:
+        update.delete_column("part")
+    void_table = table.catalog.load_table("shop.void")
+    assert [field.name for field in void_table.schema().fields] == ["id"]
+    assert build_state(void_table, "shop").dropped_partition == ""
 
 
 @pytest.mark.parametrize(("mode", "is_kept"), [("merge-on-read", False), ("copy-on-write", True)])

@@ -30,7 +30,7 @@ def test_brokers_that_are_gone_at_the_next_reading_are_named_before_they_are_ask
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         shared, client = SharedBroker({"bootstrap.servers": address}, "connection=kafka_default"), Client()
-        shared._broker._client = client  # type: ignore[assignment]
+        shared._client = client  # type: ignore[assignment]
         assert shared.list_topics("o.*") == ("orders",)
         assert shared.list_topics("u.*") == ("users",)
     requests = client.asked
@@ -39,6 +39,8 @@ def test_brokers_that_are_gone_at_the_next_reading_are_named_before_they_are_ask
         with pytest.raises(RetryLater, match=rf"Kafka connection=kafka_default address={address} took no connection"):
             shared.list_topics("o.*")
     assert client.asked == requests
+    shared.forget()
+    assert shared._client is None, "a client that nobody waits for would go on knocking"
 
 
 def build_log(*topics: str) -> Log:

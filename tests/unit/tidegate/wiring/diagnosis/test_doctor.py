@@ -296,7 +296,11 @@ def test_catalog_whose_folder_is_not_mounted_is_found(house: House) -> None:
 
 def test_warehouse_that_cannot_be_written_is_found(house: House) -> None:
     (house.folder / "w").write_text("a file in the way")
-    require_found("warehouse-not-writable", house.doctor())
+    findings = house.doctor()
+    require_found("warehouse-not-writable", findings)
+    told = [finding.cause for finding in findings if finding.check in ("catalog.commit", "catalog.store")]
+    assert len(told) == 2, "a table that was never made need not be removed"
+    assert all("cannot create a table" in cause for cause in told)
 
 
 def test_catalog_that_takes_no_commit_is_found(house: House) -> None:

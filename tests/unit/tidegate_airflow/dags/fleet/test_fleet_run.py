@@ -437,11 +437,29 @@ def test_pipeline_whose_file_is_gone_is_forgotten(fleet: Fleet) -> None:
 def test_failed_plan_is_told_to_everybody_once(fleet: Fleet, state: str, message_text: str) -> None:
     fleet.run("manual", pipelines=["wishes"])
     for number in range(3):
-        run = Run(f"broken{number}", "scheduled", states={"plan": state})
-        fleet.context |= {"ti": run, "dag_run": run, "run_id": run.run_id}
-        fleet._do(run, "heartbeat", -1, lambda: finish_members.finish_fleet_run("shop"))
-        assert run.states["heartbeat"] == "failed"
-        for tell in build_fleet_callbacks(list(fleet.pipelines.values())):
-            tell(fleet.context)
+        fail_plan(fleet, f"broken{number}", state)
     [message] = list_messages()
     assert message.startswith(f" failed: {message_text}")
+
+
+def fail_plan(fleet: Fleet, run_id: str, state: str) -> None:
+    """A run whose plan ended in that state, and left nothing."""
+    run = Run(run_id, "scheduled", states={"plan": state})
+    fleet.context |= {"ti": run, "dag_run": run, "run_id": run.run_id}
+    fleet._do(run, "heartbeat", -1, lambda: finish_members.finish_fleet_run("shop"))
+    assert run.states["heartbeat"] == "failed"
+    for tell in build_fleet_callbacks(list(fleet.pipelines.values())):
+        tell(fleet.context)
+
+
+def test_plan_that_fails_again_after_it_was_well_is_told_again(fleet: Fleet) -> None:
+    """What nobody forgets is an old failure: of the second night nobody would hear."""
+    fleet.world.broker.retain_from("users", 2, 1)
+    assert fleet.run().states["heartbeat"] == "success"
+    for night in range(3):
+        for number in range(2):
+            fail_plan(fleet, f"night{night}_{number}", "failed")
+        assert len(list_messages()) == night + 1
+        fleet.world.broker.produce("carts", {"id": "k9"}, {"id": "k9", "name": str(night)})
+        assert fleet.run().states["heartbeat"] == "success"
+        assert fleet.store["members"]["streaks"] == {}
