@@ -13,7 +13,7 @@ FOLDERS = (".", "docs", "docs/adr", "docs/runbook", "deploy", "benchmarks")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 ROOTS = "plugins|jobs|dags|tests|local|demo|benchmarks|deploy|include/sql|docs"
 PATH = re.compile(rf"`((?:{ROOTS})/[\w./-]+\.\w+)(?:::\w+)?`")
-TEST = re.compile(r"`((?:unit|contract|integration|e2e|crash)/[\w./-]+\.py)(?:::(\w+))?`")
+TEST = re.compile(r"`(?:tests/)?((?:\w+/)*test_\w+\.py)(?:::(\w+)(?:\[[^`]*\])?)?`")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -32,10 +32,10 @@ def find_problems(page: Path) -> Iterator[str]:
             yield f"link={target}: the page has no such heading"
     yield from (f"path={path} does not exist" for path in PATH.findall(text) if not (ROOT / path).exists())
     for path, test in TEST.findall(text):
-        file = ROOT / "tests" / path
-        if not file.exists():
+        files = [ROOT / "tests" / path] if "/" in path else [*(ROOT / "tests").rglob(path)]
+        if not any(file.exists() for file in files):
             yield f"test={path} does not exist"
-        elif test and f"def {test}" not in file.read_text() and f"def {test.split('[')[0]}" not in file.read_text():
+        elif test and not any(re.search(rf"^def {test}\(", file.read_text(), re.MULTILINE) for file in files):
             yield f"test={path}::{test} does not exist"
 
 
