@@ -63,8 +63,8 @@ test-long: export WALKS ?= 40
 test-long: export OUTAGE_SECONDS ?= 300
 test-long: export TIDEGATE_EXAMPLES = all
 test-long soak test-soak test-crash: HANGS_AFTER := 14400
-test-long: ready unit live-long test-soak test-night  ## all of it, with every repeat; write the run into docs/test-runs.md
-	@echo "a line for docs/test-runs.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
+test-long: ready unit live-long test-soak test-night  ## all of it, with every repeat; write the run into benchmarks/results/tests.md
+	@echo "a row for benchmarks/results/tests.md: | $$(date -u +%F) | $$(git rev-parse --short HEAD) | $$((($$(date +%s) - $(BEGUN)) / 60)) | everything passed |"
 
 ready: setup  # as the one waits for networks, and the other does not
 	@bash local/beside.sh test-setup checks WITH="$(WITH)" TESTS="$(TESTS)"
