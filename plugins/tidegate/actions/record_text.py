@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tidegate.formats.encoding import decode_text
 from tidegate.jobs.record_explanation import FieldExplanation
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.monitoring.status import format_time_ms
@@ -24,16 +25,8 @@ def describe_record(record: KafkaRecord) -> dict[str, Any]:
 
 
 def _describe_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
-    text = _decode_text(data)
+    text = None if data is None else decode_text(data)
     return {name: text} if data is None or text is not None else {name: None, f"{name}_hex": data.hex()}
-
-
-def _decode_text(data: bytes | None) -> str | None:
-    try:
-        text = None if data is None else data.decode()
-    except UnicodeDecodeError:
-        return None
-    return text if text is None or all(character.isprintable() or character.isspace() for character in text) else None
 
 
 def format_record(record: KafkaRecord) -> str:
@@ -47,7 +40,7 @@ def format_record(record: KafkaRecord) -> str:
 def _format_bytes(data: bytes | None) -> str:
     if data is None:
         return "none"
-    text = _decode_text(data)
+    text = decode_text(data)
     data_text = f"hex {data.hex()}" if text is None else text
     more = f"... ({len(data)} bytes)" if len(data_text) > MAX_SHOWN_CHARACTERS else ""
     return data_text[:MAX_SHOWN_CHARACTERS] + more

@@ -1,5 +1,6 @@
 """What the bytes of a format look like from outside, so that a sample of records tells which format wrote them."""
 
+import unicodedata
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -37,3 +38,16 @@ class EventLayout:
     column_types: str = ""
     table: tuple[str, ...] = ("table",)
     key_prefix: str = ""
+
+
+def decode_text(data: bytes) -> str | None:
+    """The text that the bytes are in UTF-8; None where they are none, or hold control characters other than blanks.
+
+    Joiners of emoji, marks of direction and letters that Python does not know yet are text, though it prints none.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    is_control = (unicodedata.category(character) == "Cc" and not character.isspace() for character in text)
+    return None if any(is_control) else text

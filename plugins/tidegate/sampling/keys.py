@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.formats.encoding import Encoding
-from tidegate.sampling.columns import ProposedColumn, observe, propose_columns
+from tidegate.sampling.columns import ProposedColumn, observe, propose_columns, render_ddl_type
 from tidegate.sampling.recognition import Look, Recognition, find_format
 from tidegate.sampling.rows import Row
 from tidegate.sampling.samples import count
+from tidegate.sampling.stated_types import read_connect_type, read_stated_columns
 
 NAMES = ("key", "record_key", "kafka_key")  # of a column for a key that has no name of its own
 PREFIX = "key_"
@@ -77,7 +78,14 @@ def _propose_object(recognised: Recognition, columns: Mapping[str, ProposedColum
     if extended is not None:
         return extended
     observed = observe(objects)
-    key_columns, problems = propose_columns(observed, {}, keeps_text=record_format.encoding is Encoding.OBJECT)
+    stated = read_stated_columns(
+        [
+            Row(record, look, look.data)
+            for record, look in zip(recognised.records, recognised.looks, strict=True)
+            if isinstance(look.data, dict)
+        ]
+    )
+    key_columns, problems = propose_columns(observed, stated, keeps_text=record_format.encoding is Encoding.OBJECT)
     partial = [name for name in observed.fields if observed.count_missing(name)]
     checks = [
         *problems,
@@ -125,7 +133,7 @@ def _is_readable(sampled_type: str, target: str) -> bool:
     """Whether values of the one type can be read as the other without loss."""
     texts = {"STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
     is_number = target in {"INT", "BIGINT", "DOUBLE", "FLOAT"} or target.startswith("DECIMAL")
-    if sampled_type == "BIGINT":
+    if sampled_type in {"INT", "BIGINT"}:
         return is_number or target in {"DATE", "TIMESTAMP", "TIMESTAMP_NTZ"}
     return (
         sampled_type == target
@@ -148,20 +156,31 @@ def _propose_bare(recognised: Recognition, rows: Sequence[Row], columns: Mapping
     """One value without a name: called like the column that has the same value in every record, where there is one."""
     equal_column = _find_equal_column(recognised, rows, columns)
     data = [look.data for look in recognised.looks]
-    is_quoted = recognised.look.kind == "a JSON text"
+    is_json = recognised.look.kind == "a JSON text" or recognised.look.is_enveloped
     is_number = all(isinstance(item, int) and not isinstance(item, bool) for item in data)
-    if equal_column and (is_quoted or (is_number and _is_readable("BIGINT", columns[equal_column].type))):
+    stated_type = _read_bare_type(recognised)
+    if equal_column and stated_type and not _is_readable(stated_type, columns[equal_column].type):
+        equal_column = None
+    if equal_column and (is_json or (is_number and _is_readable("BIGINT", columns[equal_column].type))):
         remark = f"a bare value that equals {equal_column} in each of {count(len(rows), 'row')}"
         return ProposedKey((equal_column,), find_format(Encoding.OBJECT).name, remarks=(remark,))
     if equal_column:
         remark = f"a text that equals {equal_column} in each of {count(len(rows), 'row')}"
         return ProposedKey((equal_column,), find_format(Encoding.TEXT).name, remarks=(remark,))
     name = _find_free_name(columns)
-    format_name = find_format(Encoding.OBJECT if is_quoted else Encoding.TEXT).name
-    column = ProposedColumn(name, "STRING")
-    digits = ("all keys are digits: for numbers say format: json and schema: … BIGINT",) if is_number else ()
+    format_name = find_format(Encoding.OBJECT if is_json else Encoding.TEXT).name
+    column = ProposedColumn(name, stated_type or "STRING")
+    is_untyped = is_number and not stated_type
+    digits = ("all keys are digits: for numbers say format: json and schema: … BIGINT",) if is_untyped else ()
     checks = (f"a bare value without a name, and no column of the rows equals it; it is called {name}", *digits)
     return ProposedKey((name,), format_name, columns=(column,), checks=checks)
+
+
+def _read_bare_type(recognised: Recognition) -> str:
+    """The type that the newest key's envelope states of a bare value; empty without one."""
+    pairs = zip(recognised.records, recognised.looks, strict=True)
+    stated = [(record.timestamp_ms, n, look) for n, (record, look) in enumerate(pairs) if look.schema]
+    return render_ddl_type(read_connect_type(max(stated)[2].schema).type) if stated else ""
 
 
 def _find_equal_column(

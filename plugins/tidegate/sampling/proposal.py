@@ -7,7 +7,6 @@ from typing import Any
 from tidegate.errors import GiveUp
 from tidegate.formats.encoding import Encoding
 from tidegate.formats.record_format import RecordFormat
-from tidegate.sampling.column_types import Guess
 from tidegate.sampling.columns import ProposedColumn, observe, propose_columns, read_cells
 from tidegate.sampling.keys import (
     ProposedKey,
@@ -19,7 +18,7 @@ from tidegate.sampling.layout import Proposal, propose_interval, propose_partiti
 from tidegate.sampling.recognition import Recognition, find_delimiter, find_format, recognise
 from tidegate.sampling.rows import Row, list_rows
 from tidegate.sampling.samples import PlacedCheck, TopicSample, count
-from tidegate.sampling.stated_types import read_connect_columns, read_mysql_type
+from tidegate.sampling.stated_types import read_stated_columns
 
 DELETED_FIELDS = {"__deleted": "__deleted = 'true'", "op_type": "op_type = 'D'"}  # of flattened events
 FEW_RECORDS = 20
@@ -129,7 +128,7 @@ def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list
     """Propose columns from rows that exist: deleted rows may have only the key."""
     live = [row for row in rows if not row.is_deleted] or rows
     look = recognised.look
-    stated = _read_stated(live)
+    stated = read_stated_columns(live)
     data = [row.data for row in live]
     if look.event is not None and look.event.is_flat:
         data = read_cells(data)
@@ -138,23 +137,6 @@ def _propose_columns(rows: Sequence[Row], recognised: Recognition) -> tuple[list
     return propose_columns(
         observe(data), stated, keeps_text=keeps_text, may_lack=bool(look.event and look.event.may_leave_out and layout)
     )
-
-
-def _read_stated(rows: Sequence[Row]) -> dict[str, Guess]:
-    """Read the types that the source states, newest first: from the envelope's schema, or a field of the message."""
-    stated: dict[str, Guess] = {}
-    for row in sorted(rows, key=lambda row: row.record.timestamp_ms, reverse=True):
-        layout = row.look.event.event if row.look.event else None
-        if row.look.schema:
-            guesses = read_connect_columns(row.look.schema, *(layout.rows[:1] if layout else ()))
-        else:
-            words = row.look.data.get(layout.column_types) if layout and layout.column_types else None
-            guesses = {str(n): read_mysql_type(str(t)) for n, t in words.items()} if isinstance(words, dict) else {}
-        for name, guess in guesses.items():
-            known = stated.setdefault(name, guess)
-            if known.type != guess.type and not known.checks:
-                stated[name] = replace(known, checks=("older records state another type; those may be bad",))
-    return stated
 
 
 def _list_line_checks(sample: TopicSample, misfit_count: int, number: int, width: int) -> list[PlacedCheck]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.formats.encoding import Encoding
+from tidegate.formats.encoding import Encoding, decode_text
 from tidegate.formats.record_format import RecordFormat
 from tidegate.formats.registry import EVENT_FORMATS, FORMATS
 from tidegate.model.kafka_log import KafkaRecord
@@ -129,13 +129,8 @@ def look_at(data: bytes, headers: tuple[tuple[str, bytes | None], ...] = (), par
     registered = _find_schema_id(data, dict(headers), part)
     if registered is not None:
         return registered
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return _look_at_bytes(data)
-    if not all(character.isprintable() or character.isspace() for character in text):
-        return _look_at_bytes(data)
-    return _look_at_text(text)
+    text = decode_text(data)
+    return _look_at_bytes(data) if text is None else _look_at_text(text)
 
 
 def _find_schema_id(data: bytes, headers: Mapping[str, bytes | None], part: str) -> Look | None:

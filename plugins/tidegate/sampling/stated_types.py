@@ -1,9 +1,12 @@
 """Column types that the source states: in Kafka Connect's schema beside a payload, or as MySQL's types."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tidegate.sampling.column_types import Guess
+from tidegate.sampling.rows import Row
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
 
 MAX_PRECISION = 38
@@ -36,17 +39,35 @@ _UNSIGNED = {"int": "BIGINT", "integer": "BIGINT", "bigint": "DECIMAL(20,0)"}
 _MYSQL_PATTERN = re.compile(r"\s*(\w+)(?:\((\d+)(?:\s*,\s*(\d+))?\))?\s*(unsigned)?", re.IGNORECASE)
 
 
-def read_connect_columns(schema: Any, *path: str) -> dict[str, Guess]:
+def read_stated_columns(rows: Sequence[Row]) -> dict[str, Guess]:
+    """The types that the source states, newest first: in the envelope's schema, or in a field of the message."""
+    stated: dict[str, Guess] = {}
+    for row in sorted(rows, key=lambda row: row.record.timestamp_ms, reverse=True):
+        layout = row.look.event.event if row.look.event else None
+        if row.look.schema:
+            guesses = _read_connect_columns(row.look.schema, *(layout.rows[:1] if layout else ()))
+        else:
+            words = row.look.data.get(layout.column_types) if layout and layout.column_types else None
+            guesses = {str(n): read_mysql_type(str(t)) for n, t in words.items()} if isinstance(words, dict) else {}
+        for name, guess in guesses.items():
+            known = stated.setdefault(name, guess)
+            if known.type != guess.type and not known.checks:
+                stated[name] = replace(known, checks=("older records state another type; those may be bad",))
+    return stated
+
+
+def _read_connect_columns(schema: Any, *path: str) -> dict[str, Guess]:
     """The columns of Kafka Connect's struct, or of the struct in its first field of these names; empty without one."""
     for name in path:
         fields = schema.get("fields") if isinstance(schema, dict) else None
         schema = next((field for field in fields or () if isinstance(field, dict) and field.get("field") == name), None)
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
         return {}
-    return {str(field["field"]): _read_connect(field) for field in schema["fields"] if isinstance(field, dict)}
+    return {str(field["field"]): read_connect_type(field) for field in schema["fields"] if isinstance(field, dict)}
 
 
-def _read_connect(node: dict[str, Any]) -> Guess:
+def read_connect_type(node: dict[str, Any]) -> Guess:
+    """The type of one field, or of a bare value, of Kafka Connect."""
     name = str(node.get("name") or "")
     remarks = (f"{name.rpartition('.')[2]} in the schema beside it", *((_REMARKS[name],) if name in _REMARKS else ()))
     checks = (_REMARKS[name],) if name in (_VARIABLE, f"{DEBEZIUM}NanoTimestamp") else ()

@@ -10,6 +10,7 @@ from fuzzing import TOKENS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_files import CATALOGS
+from tidegate.actions.record_text import describe_record, format_record
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import GiveUp
 from tidegate.model.kafka_log import KafkaRecord
@@ -103,6 +104,32 @@ def test_number_of_eight_bytes_is_no_schema_id(number) -> None:
     assert look_at(number.to_bytes(8)).wire == ""
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "family \N{WOMAN}\u200d\N{WOMAN}\u200d\N{GIRL}",
+        "soft\xadhyphen",
+        "\ufefftitle",
+        "\ue000",
+        "\u202eright to left",
+        "\U0001fae9",
+    ],
+)
+def test_text_that_a_terminal_may_not_show_is_text(text) -> None:
+    """Python prints no joiner of emoji, no mark of direction and no letter that is newer than itself."""
+    for data in (text, f'{{"id": 1, "note": "{text}"}}'):
+        record = KafkaRecord("t", 0, 0, 0, None, data.encode())
+        assert look_at(data.encode()).encoding.name in {"TEXT", "OBJECT"}
+        assert describe_record(record)["value"] == data
+        assert data in format_record(record)
+    assert propose_from(*[({"id": 1}, {"id": 1, "note": text})] * 3).value.format.name == "json"
+
+
+def test_control_characters_are_bytes() -> None:
+    assert look_at(b"\x00\x01ab\x7f").kind == "bytes that are no text"
+    assert describe_record(KafkaRecord("t", 0, 0, 0, None, b"\x1b[2J"))["value_hex"] == "1b5b324a"
+
+
 KEYS = [
     # key and value -> fields, format, prefix and type of each key column in the file
     ({"id": 1}, {"id": 1}, ("id",), "json", "", None),
@@ -188,6 +215,52 @@ def test_envelope_of_an_object_says_its_types(include) -> None:
     pipeline = write_and_load(include, propose_from((None, value), (None, {"schema": None, "payload": None})))
     assert pipeline.source.value.options["envelope"] is True
     assert [(c.name, c.type) for c in pipeline.source.value.columns] == [("id", "INT"), ("at", "TIMESTAMP_NTZ")]
+
+
+def build_envelope(payload: Any, **types: tuple[str, str, dict[str, str]]) -> dict[str, Any]:
+    """Kafka Connect's, around a struct with fields of these types, names and parameters."""
+    fields = [{"field": f, "type": t, "name": n, "parameters": p} for f, (t, n, p) in types.items()]
+    return {"schema": {"type": "struct", "fields": fields}, "payload": payload}
+
+
+DECIMAL_20 = ("bytes", "org.apache.kafka.connect.data.Decimal", {"scale": "0", "connect.decimal.precision": "20"})
+MICROS = ("int64", "io.debezium.time.MicroTimestamp", {})
+STATED_KEYS = [
+    # type of Id in the key's envelope, what is sent, type in the value's: the key's type, and its prefix
+    (DECIMAL_20, "AP//////////", DECIMAL_20, "DECIMAL(20,0)", ""),
+    (DECIMAL_20, "AP//////////", None, "DECIMAL(20,0)", "key_"),  # the value's column keeps the letters
+    (MICROS, 1_767_225_600_123_456, MICROS, "TIMESTAMP_NTZ", ""),
+    (("int32", "io.debezium.time.Date", {}), 20_000, ("int32", "io.debezium.time.Date", {}), "DATE", ""),
+    (("int32", None, {}), 7, ("int32", None, {}), "INT", ""),
+    (("int32", None, {}), 7, None, "BIGINT", ""),
+    (("bytes", None, {}), "AP8=", ("bytes", None, {}), "BINARY", ""),
+]
+
+
+@pytest.mark.parametrize("is_bare", [False, True])
+@pytest.mark.parametrize(("key_type", "sent", "value_type", "expected", "prefix"), STATED_KEYS)
+def test_envelope_of_a_key_says_its_types(include, key_type, sent, value_type, expected, prefix, is_bare) -> None:  # noqa: PLR0917
+    (word, name, parameters), row = key_type, {"Id": sent, "n": 1}
+    value = build_envelope(row, Id=value_type, n=("int32", None, {})) if value_type else row
+    key = build_envelope({"Id": sent}, Id=key_type)
+    if is_bare:
+        key = {"schema": {"type": word, "name": name, "parameters": parameters}, "payload": sent}
+    pipeline = write_and_load(include, propose_from((key, value), (key, value), (key, None)))
+    read_key = pipeline.source.key
+    if is_bare and prefix:
+        assert [(c.name, c.type) for c in read_key.columns] == [("key", expected)]
+        return
+    assert (read_key.format, read_key.fields, read_key.prefix) == ("json", ("Id",), prefix)
+    types = {c.name: c.type for c in (*pipeline.source.value.columns, *read_key.columns)}
+    assert types["Id"] == expected
+
+
+def test_bare_key_in_an_envelope_is_not_the_envelopes_text(include) -> None:
+    key = {"schema": {"type": "string"}, "payload": "a"}
+    equal = write_and_load(include, propose_from((key, {"id": "a"}), (key, {"id": "a"}))).source.key
+    assert (equal.format, equal.fields) == ("json", ("id",))
+    other = write_and_load(include, propose_from((key, {"id": 1}), (key, {"id": 1}))).source.key
+    assert (other.format, [(c.name, c.type) for c in other.columns]) == ("json", [("key", "STRING")])
 
 
 def test_mongodb_documents_are_read_through_their_text(include) -> None:
