@@ -182,10 +182,12 @@ def test_source_of_a_change_event_is_told_field_by_field_with_its_type(spark: An
     row = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "int"}]}
     source = {"type": "record", "name": "Source", "fields": [
         {"name": "lsn", "type": ["null", "long"]}, {"name": "scn", "type": ["null", "string"]},
-        {"name": "txId", "type": ["null", "long"]},
+        {"name": "txId", "type": ["null", "long"]}, {"name": "row", "type": "int"},
+        {"name": "change_lsn", "type": ["null", "string"]}, {"name": "event_serial_no", "type": ["null", "long"]},
     ]}  # fmt: skip
     schema = build_record(before=["null", row], after=["null", "Row"], op="string", source=source)
     words = {"op": "op", "lsn": "source.lsn", "scn": "source.scn", "tx": "source.txId", "pos": "source.pos"}
+    words |= {"row": "source.row", "place": "source.change_lsn", "serial": "source.event_serial_no"}
     table = replace(
         build_stage_table(
             ValueFormat("debezium-avro", options={"reader": plan_decoding(schema, {}).reader, "writers": {}}), (ID,)
@@ -193,13 +195,19 @@ def test_source_of_a_change_event_is_told_field_by_field_with_its_type(spark: An
         metadata={name: f"value.{word}" for name, word in words.items()},
     )
     digits = "9" * 30
-    given = [{"lsn": 2**40, "scn": digits, "txId": 7}, {"lsn": None, "scn": None, "txId": None}]
+    place = "00000027:00000ac0:0002"
+    given = [
+        {"lsn": 2**40, "scn": digits, "txId": 7, "row": 1, "change_lsn": place, "event_serial_no": 2},
+        {"lsn": None, "scn": None, "txId": None, "row": 0, "change_lsn": None, "event_serial_no": None},
+    ]
     events = [encode_avro(schema, before=None, after={"id": 1}, op="r", source=source) for source in given]
     rows = [row.asDict() for _, row in decode_values(spark, table, events)]
     assert rows == [
-        {"id": 1, "op": "r", "lsn": 2**40, "scn": Decimal(digits), "tx": "7", "pos": None},
-        {"id": 1, "op": "r", "lsn": None, "scn": None, "tx": None, "pos": None},
-    ]
+        {"id": 1, "op": "r", "lsn": 2**40, "scn": Decimal(digits), "tx": "7", "pos": None, "row": 1,
+         "place": place, "serial": 2},
+        {"id": 1, "op": "r", "lsn": None, "scn": None, "tx": None, "pos": None, "row": 0,
+         "place": None, "serial": None},
+    ]  # fmt: skip
 
 
 FIRST_DAY, LAST_DAY, DAY_MICROS = -719_162, 2_932_896, 86_400_000_000

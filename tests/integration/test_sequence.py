@@ -123,3 +123,42 @@ def test_deletes_ordered_by_metadata_are_remembered_until_the_log_has_passed_the
     produce(1, 3, 4000)
     workbench.flush("kept")
     assert [(r["id"], r["n"]) for r in workbench.read_rows("shop.kept")] == [(1, 3), (2, 2)]
+
+
+def test_rows_of_one_binlog_event_in_several_partitions_are_ordered_by_their_number(workbench) -> None:
+    """`UPDATE … SET id = id + 1 WHERE id IN (7, 8) ORDER BY id DESC`, in a topic that another column than id splits."""
+    topic = workbench.topic(2)
+    words = {"binlog": "value.source.file", "Place": "value.source.pos", "Row_No": "value.source.row"}
+    workbench.pipeline(
+        "shifted", [topic], source={"metadata": words}, key={**KEY, "from": "value"},
+        value={"format": "debezium-json", "schema": "id BIGINT, name STRING"},
+        table={"sequence_by": list(words)},
+    )  # fmt: skip
+    partitions = {"seven": 1, "eight": 0}
+
+    def produce(op, name, pos, row, before=None, after=None):
+        rows = [id and {"id": id, "name": name} for id in (before, after)]
+        source = {"connector": "mysql", "file": "mysql-bin.000003", "pos": pos, "row": row}
+        key, place = {"name": name}, {"partition": partitions[name]}
+        workbench.produce(topic, (key, build_debezium_event(op, *rows, source=source), place))
+        if op == "d":
+            workbench.produce(topic, (key, None, place))
+
+    def shift(pos, first):
+        """Eight goes up before seven does, and its partition has the higher offsets."""
+        for name, row in (("eight", 0), ("seven", 1)):
+            id = first + (name == "eight")
+            produce("d", name, pos, row, before=id)
+            produce("c", name, pos, row, after=id + 1)
+
+    def read_names():
+        return {row["id"]: row["name"] for row in workbench.read_rows("shop.shifted")}
+
+    for name, id in (("seven", 7), *[("eight", 8)] * 4):
+        produce("r", name, 100, 0, after=id)
+    shift(200, 7)
+    workbench.flush("shifted")
+    assert read_names() == {8: "seven", 9: "eight"}
+    shift(300, 8)
+    workbench.flush("shifted")
+    assert read_names() == {9: "seven", 10: "eight"}

@@ -8,7 +8,8 @@ RAW_TYPES = ("BINARY", "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT
 CONNECT_JSON_OPTIONS = ("numbers", "binary")  # of the options of json, those of JSON that Kafka Connect wrote
 # Fields of a change event's `source` by their own names, for `sequence_by` among others; each database has some.
 SOURCE_TYPES = {
-    "lsn": "BIGINT", "pos": "BIGINT", "file": "STRING", "scn": "DECIMAL(38,0)", "txId": "STRING", "snapshot": "STRING",
+    "lsn": "BIGINT", "file": "STRING", "pos": "BIGINT", "row": "INT", "commit_lsn": "STRING", "change_lsn": "STRING",
+    "event_serial_no": "BIGINT", "scn": "DECIMAL(38,0)", "txId": "STRING", "snapshot": "STRING",
     "ts_us": "BIGINT", "ts_ns": "BIGINT",
 }  # fmt: skip
 _DEBEZIUM_METADATA = {

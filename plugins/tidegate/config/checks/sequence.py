@@ -1,5 +1,6 @@
 """Checks what decides between records of one key: sequences, soft deletes, partial updates, keys to find rows by."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tidegate.config.models.formats import KeyModel
@@ -20,6 +21,13 @@ UNORDERED_METADATA = {
     "that select makes of it",
     "value.source.snapshot": "says how a record was read and not when, and a snapshot would stay ahead of later "
     "changes; leave it out",
+}
+# Words of metadata that order a source's changes only together, and why: each counts within those ahead of it.
+TOTAL_ORDERS = {
+    ("value.source.file", "value.source.pos", "value.source.row"): "rows of one binlog event share file and pos",
+    ("value.source.commit_lsn", "value.source.change_lsn", "value.source.event_serial_no"): (
+        "changes of SQL Server may share commit_lsn and change_lsn"
+    ),
 }
 DELETES_TABLE_COLUMNS = ("sequence", "topic", "partition", "offset", "timestamp")
 
@@ -183,6 +191,8 @@ def _check_sequence_by(checked_table: _CheckedTable, findings: Problems) -> None
         problem = None if name in folded[:index] else _find_column_problem(checked_table, name)
         if problem:
             findings.add((*sequence_path, index), problem)
+    for problem in _list_order_problems(checked_table):
+        findings.add(sequence_path, problem)
     remembers = checked_table.delete and checked_table.table.history == "none"
     for index, name in enumerate(checked_table.key_names if remembers else ()):
         if name in DELETES_TABLE_COLUMNS:
@@ -191,6 +201,21 @@ def _check_sequence_by(checked_table: _CheckedTable, findings: Problems) -> None
                 f"{checked_table.table.name}_deletes has a column {name} of its own; use key.prefix, or another name"
             )
             findings.add((*checked_table.key_path, *key_word), message)
+
+
+def _list_order_problems(checked_table: _CheckedTable) -> Iterable[str]:
+    """Equal sequences are left to the offset, which says nothing between two partitions: an order has to be whole."""
+    select = _select(checked_table.table)
+    derived_columns = {} if select is None else find_derived_columns(select)
+    words = list[str]()
+    for name in map(str.casefold, checked_table.table.sequence_by):
+        item = derived_columns.get(name)
+        columns = (name,) if item is None else (*item.reads, *item.path[:1])
+        words += [checked_table.words.get(column.casefold(), "") for column in columns]
+    for order, reason in TOTAL_ORDERS.items():
+        used_words = list(dict.fromkeys(word for word in words if word in order))
+        if used_words and (used_words[-1] != order[-1] or used_words != sorted(used_words, key=order.index)):
+            yield f"{reason}; add a column of {order[-1]} behind them, in the order {', '.join(order)}"
 
 
 def _find_column_problem(checked_table: _CheckedTable, name: str) -> str | None:

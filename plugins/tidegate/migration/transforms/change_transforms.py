@@ -15,6 +15,10 @@ ADDED_FIELDS = {
     "source.file": "value.source.file", "txId": "value.source.txId", "source.txId": "value.source.txId",
     "scn": "value.source.scn", "source.scn": "value.source.scn", "source.snapshot": "value.source.snapshot",
     "source.ts_us": "value.source.ts_us", "source.ts_ns": "value.source.ts_ns",
+    "row": "value.source.row", "source.row": "value.source.row", "commit_lsn": "value.source.commit_lsn",
+    "source.commit_lsn": "value.source.commit_lsn", "change_lsn": "value.source.change_lsn",
+    "source.change_lsn": "value.source.change_lsn", "event_serial_no": "value.source.event_serial_no",
+    "source.event_serial_no": "value.source.event_serial_no",
 }  # fmt: skip
 ROUTED = "name the tables in tables[], each with its topics"
 

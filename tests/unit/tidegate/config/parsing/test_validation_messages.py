@@ -730,6 +730,24 @@ REFUSED = {
         ),
         "tables[0].sequence_by[1]=first: says how a record was read and not when",
     ),
+    "sequence of a binlog's place without the row in its event": (
+        render_source(
+            "key: {fields: [id], schema: id BIGINT}, value: {format: debezium-json, schema: n INT}, "
+            "metadata: {File: value.source.file, Place: value.source.pos, N: value.source.row}",
+            tables="[{name: lake.a.b, sequence_by: [file, PLACE]}, {name: lake.a.c, sequence_by: [file, place, n]}]",
+        ),
+        "tables[0].sequence_by=[file, PLACE]: rows of one binlog event share file and pos; "
+        "add a column of value.source.row behind them",
+    ),
+    "sequence of a computed binlog's place without the row in its event": (
+        render_source(
+            "key: {fields: [id], schema: id BIGINT}, value: {format: debezium-json, schema: n INT}, "
+            "metadata: {f: value.source.file, p: value.source.pos}",
+            tables="[{name: lake.a.b, sequence_by: [place, P], "
+            "select: \"SELECT *, CAST(substring_index(F, '.', -1) AS BIGINT) AS place FROM record\"}]",
+        ),
+        "tables[0].sequence_by=[place, P]: rows of one binlog event share file and pos",
+    ),
     "key column of the deletes' table": (
         render_source(
             "key: {fields: [offset], schema: offset BIGINT}, value: {schema: lsn BIGINT}",
