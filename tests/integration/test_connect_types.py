@@ -108,6 +108,12 @@ LOSSY = [
     ("DECIMAL(5,2)", VARIABLE, {}, {"scale": -(2**31), "value": encode_unscaled(1)}),
     ("STRING", VARIABLE, {}, {"scale": -(2**31), "value": encode_unscaled(1)}),
     ("STRING", VARIABLE, {}, {"scale": 2**31 - 1, "value": encode_unscaled(1)}),
+    # PostgreSQL's infinities, and a time before Christ, as Debezium has sent them with isostring
+    ("DATE", TIME + "IsoDate", {}, "+292269055-12-02Z"),
+    ("DATE", TIME + "IsoDate", {}, "+292278994-08-16Z"),
+    ("TIMESTAMP_NTZ", TIME + "IsoTimestamp", {}, "+294247-01-10T04:00:25.2Z"),
+    ("TIMESTAMP_NTZ", TIME + "IsoTimestamp", {}, "-0043-03-13T00:00:00Z"),
+    ("TIMESTAMP", TIME + "ZonedTimestamp", {}, "-0043-03-13T00:00:00.000000Z"),
 ]
 
 

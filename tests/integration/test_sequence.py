@@ -136,8 +136,8 @@ def test_rows_of_one_binlog_event_in_several_partitions_are_ordered_by_their_num
     )  # fmt: skip
     partitions = {"seven": 1, "eight": 0}
 
-    def produce(op, name, pos, row, before=None, after=None):
-        rows = [id and {"id": id, "name": name} for id in (before, after)]
+    def produce(op, name, pos, row, **ids):
+        rows = [id and {"id": id, "name": name} for id in (ids.get("before"), ids.get("after"))]
         source = {"connector": "mysql", "file": "mysql-bin.000003", "pos": pos, "row": row}
         key, place = {"name": name}, {"partition": partitions[name]}
         workbench.produce(topic, (key, build_debezium_event(op, *rows, source=source), place))
