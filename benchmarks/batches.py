@@ -26,7 +26,6 @@ def measure(bench: Bench) -> Result:
     goals = [Goal("CPU s, a million records in ten batches", round(product.cpu / sizes.small * 1e6, 1), GOAL)]
     peers = [entry for entry in entries if entry.system in systems]
     goals += [Goal(f"the same beside {e.system}", round(product.cpu, 1), round(e.cpu, 1)) for e in peers]
-    goals += [Goal(f"direct, times {e.system}", round(entries[1].cpu / e.cpu, 2), 1.0) for e in peers]
     title = f"b. {BATCHES} batches; Flink with a checkpoint each second"
     return Result(
         tables=[Table(title, HEADER, [format_line(entry, product, sizes.small) for entry in entries])],

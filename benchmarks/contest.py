@@ -16,7 +16,7 @@ from benchmarks.spark_server import start_spark_server
 from benchmarks.work import Assignment, Produced, Truth
 
 WARM = "warm_up"
-PRODUCT, DIRECT = "product", "product, direct"  # as it comes, and with `merge.direct: auto`
+PRODUCT = "product"
 SPARK, FLINK, CONNECT = "Spark foreachBatch", "Flink upsert", "Connect append"
 PEERS = (SPARK, FLINK, CONNECT)
 JARS = {FLINK: "flink", CONNECT: "connect"}
@@ -57,20 +57,15 @@ def fetch_peers(systems: Sequence[str]) -> dict[str, str]:
 
 
 def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str], per_batch: int = 0) -> list[Entry]:
-    """Let the product, in both its ways, and the peers consume the topic one after the other; read what they wrote.
+    """Let the product and the peers consume the topic one after the other; read what they wrote.
 
-    Each server of the product's is new and warmed up by a flush of other records; so is Spark's. `per_batch` caps
-    batches.
+    The product's server is new and warmed up by a flush of other records; so is Spark's. `per_batch` caps batches.
     """
     entries = []
     with start_spark_server(bench.stack, bench.folder / f"spark-{topic.name}") as server:
-        _warm_up(bench, server, lake, topic)
+        warm = _warm_up(bench, server, lake, topic)
         bench.say(f"{topic.name}: {PRODUCT} ...")
         entries.append(_run_product(server, lake, topic, per_batch))
-    with start_spark_server(bench.stack, bench.folder / f"spark-direct-{topic.name}") as server:
-        warm = _warm_up(bench, server, lake, topic, direct="auto")
-        bench.say(f"{topic.name}: {DIRECT} ...")
-        entries.append(_run_product(server, lake, topic, per_batch, direct="auto"))
         for system in systems:
             bench.say(f"{topic.name}: {system} ...")
             entries.append(_run_peer(bench, lake, topic, system, per_batch))
@@ -78,23 +73,20 @@ def compete(bench: Bench, lake: Lake, topic: Topic, systems: Sequence[str], per_
     return [replace(entry, read=reads[entry.table]) for entry in entries]
 
 
-def _warm_up(bench: Bench, server: Any, lake: Lake, topic: Topic, direct: str = "never") -> str:
-    """A flush of other records, in the way that is measured then; the name of its pipeline."""
-    name = f"{WARM}_{topic.name}_{direct}"
-    lake.write_pipeline(name, WARM, bench.sizes.warm_up, direct)
+def _warm_up(bench: Bench, server: Any, lake: Lake, topic: Topic) -> str:
+    """A flush of other records; the name of its pipeline."""
+    name = f"{WARM}_{topic.name}"
+    lake.write_pipeline(name, WARM, bench.sizes.warm_up)
     product.flush(server, lake, name)
     return name
 
 
-def _run_product(server: Any, lake: Lake, topic: Topic, per_batch: int, direct: str = "never") -> Entry:
-    name = topic.name if direct == "never" else f"{topic.name}_direct"
-    table = lake.write_pipeline(name, topic.name, per_batch or topic.records, direct)
+def _run_product(server: Any, lake: Lake, topic: Topic, per_batch: int) -> Entry:
+    table = lake.write_pipeline(topic.name, topic.name, per_batch or topic.records)
     times = -(-topic.records // per_batch) + 1 if per_batch else 1
-    flushed = product.flush(server, lake, name, times)
+    flushed = product.flush(server, lake, topic.name, times)
     peak = flushed.worker_mb + flushed.server_mb
-    return Entry(
-        PRODUCT if direct == "never" else DIRECT, table, flushed.wall, flushed.cpu, peak, topic.produced.truth, flushed
-    )
+    return Entry(PRODUCT, table, flushed.wall, flushed.cpu, peak, topic.produced.truth, flushed)
 
 
 def _run_peer(bench: Bench, lake: Lake, topic: Topic, system: str, per_batch: int) -> Entry:

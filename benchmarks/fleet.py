@@ -26,7 +26,6 @@ MEASURED_RUNS, IDLE_MINUTES = 3, 3
 RUN_SECONDS = 900.0
 RUN_GOAL, LOOK_GOAL = 60.0, 0.02
 LATENCY_GOALS = {"median": 4.0, "p95": 8.0}
-WAYS = {"staged": "never", "direct": "auto"}  # how the batches of one record are written, and `merge.direct` for it
 
 
 def measure(bench: Bench) -> Result:
@@ -41,15 +40,15 @@ def measure(bench: Bench) -> Result:
         look_answer = _ask(bench, stack, include, {"action": "look", "fleet": FLEET})
     finally:
         stop_stack(bench.folder / "stack")
-    return _tell(minutes, look_answer, {way: _measure_delays(bench, way, direct) for way, direct in WAYS.items()})
+    return _tell(minutes, look_answer, _measure_delays(bench))
 
 
-def _measure_delays(bench: Bench, way: str, direct: str) -> dict[str, Any]:
+def _measure_delays(bench: Bench) -> dict[str, Any]:
     """Measure the seconds from record to row through a fleet, and the share of each task."""
-    bench.say(f"one record at a time through a fleet, {way}, interval 5 s ...")
-    folder = bench.folder / f"latency-{way}"
+    bench.say("one record at a time through a fleet, interval 5 s ...")
+    folder = bench.folder / "latency"
     try:
-        return measure_latency(folder, bench.sizes.latency, FLEET, direct)
+        return measure_latency(folder, bench.sizes.latency, FLEET)
     finally:
         stop_stack(folder / "stack")
 
@@ -64,7 +63,7 @@ class Minutes:
     minutes_per_run: float
 
 
-def _tell(minutes: Minutes, look_answer: dict[str, Any], delays: dict[str, dict[str, Any]]) -> Result:
+def _tell(minutes: Minutes, look_answer: dict[str, Any], delays: dict[str, Any]) -> Result:
     busy, idle, count = minutes.busy, minutes.idle, look_answer["looked"]
     usage = look_answer["spent"]
     seconds_per_pipeline = usage["all"] / look_answer["looked"]
@@ -76,7 +75,7 @@ def _tell(minutes: Minutes, look_answer: dict[str, Any], delays: dict[str, dict[
         f"{count} pipelines, {WITH_WORK} with work, CPU s a run": round(busy["all"], 1),
         f"{count} pipelines, none with work, CPU s a minute": round(idle["all"], 1),
         "look at an idle pipeline, CPU s": round(seconds_per_pipeline, 4),
-        **{f"record to row, {way}, {name} s": delays[way][name] for way in WAYS for name in LATENCY_GOALS},
+        **{f"record to row, {name} s": delays[name] for name in LATENCY_GOALS},
     }
     return Result(
         tables=[
@@ -101,8 +100,8 @@ def _tell(minutes: Minutes, look_answer: dict[str, Any], delays: dict[str, dict[
             ),
             Table(
                 "l. Record to row through a fleet, interval 5 s",
-                ("batches", "median s", "p95 s", "most s"),
-                [(way, *(format_number(delays[way][name], 2) for name in ("median", "p95", "most"))) for way in WAYS],
+                ("median s", "p95 s", "most s"),
+                [tuple(format_number(delays[name], 2) for name in ("median", "p95", "most"))],
             ),
         ],
         figures=figures,
@@ -110,8 +109,7 @@ def _tell(minutes: Minutes, look_answer: dict[str, Any], delays: dict[str, dict[
             Goal(f"{count} pipelines in a fleet, {WITH_WORK} with work, CPU s a run", busy["all"], RUN_GOAL),
             Goal("look at an idle pipeline, CPU s", round(seconds_per_pipeline, 4), LOOK_GOAL),
             *(
-                Goal(f"record to row in a fleet, {way}, {name}, seconds", delays[way][name], goal)
-                for way in WAYS
+                Goal(f"record to row in a fleet, {name}, seconds", delays[name], goal)
                 for name, goal in LATENCY_GOALS.items()
             ),
         ],

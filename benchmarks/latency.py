@@ -47,14 +47,14 @@ class Seen:
         return self.visible - self.produced
 
 
-def measure(folder: Path, flushes: int = FLUSHES, fleet: str | None = None, direct: str = "never") -> dict[str, Any]:
+def measure(folder: Path, flushes: int = FLUSHES, fleet: str | None = None) -> dict[str, Any]:
     """Start a stack with Airflow, flush one record at a time, and tell what it took; RuntimeError if a row stays away.
 
-    With `fleet` the pipeline is its member, and is flushed by its DAG. `direct` is the pipeline's `merge.direct`.
+    With `fleet` the pipeline is its member, and is flushed by its DAG.
 
     The stack belongs to this process, and is brought down by the caller: `local.stack.stop_stack(folder / "stack")`.
     """
-    include, catalog = _write_include(folder, fleet, direct)
+    include, catalog = _write_include(folder, fleet)
     load = os.getloadavg()[0]
     stack = start_stack(folder / "stack", {"kafka", "spark", "airflow"}, include=include, tied_to=os.getpid())
     _create_topic(stack)
@@ -79,7 +79,7 @@ def measure(folder: Path, flushes: int = FLUSHES, fleet: str | None = None, dire
     }
 
 
-def _write_include(folder: Path, fleet: str | None, direct: str) -> tuple[Path, Catalog]:
+def _write_include(folder: Path, fleet: str | None) -> tuple[Path, Catalog]:
     include, lake = folder / "include", folder / "lakes" / CATALOG
     (include / "pipelines").mkdir(parents=True)
     lake.mkdir(parents=True)
@@ -90,7 +90,7 @@ def _write_include(folder: Path, fleet: str | None, direct: str) -> tuple[Path, 
     pipeline = {
         "source": {"topics": [NAME], "key": key, "value": value},
         "tables": [{"name": f"{CATALOG}.shop.{NAME}"}],
-        "merge": {"interval": f"{INTERVAL}s", "direct": direct},
+        "merge": {"interval": f"{INTERVAL}s"},
         "fleet": fleet,
     }
     (include / "pipelines" / f"{NAME}.yaml").write_text(yaml.safe_dump(pipeline))

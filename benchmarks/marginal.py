@@ -1,7 +1,7 @@
 """Part a: what another million records cost, (large - small) / the difference, for the product and its peers."""
 
 from benchmarks import contest
-from benchmarks.contest import DIRECT, PRODUCT, SPARK, Entry, Topic
+from benchmarks.contest import PRODUCT, SPARK, Entry, Topic
 from benchmarks.product import Flush, Lake
 from benchmarks.result import Bench, Goal, Result, Table, format_number, format_ratio, format_verdict
 from benchmarks.work import ONCE, produce
@@ -60,15 +60,12 @@ def _list_goals(marginals: dict[str, dict[str, float]]) -> list[Goal]:
     goals += [
         Goal(f"the same beside {system}", repeated_keys[PRODUCT], value)
         for system, value in repeated_keys.items()
-        if system not in (PRODUCT, DIRECT)
+        if system != PRODUCT
     ]
-    goals.append(Goal("repeated keys, direct, times a hand-written MERGE", _compare(repeated_keys, DIRECT), 0.7))
     if unique_keys is not None:
         goals.append(Goal("every key once, times a hand-written MERGE", _compare(unique_keys, PRODUCT), 1.2))
-        goals.append(Goal("every key once, direct, times a hand-written MERGE", _compare(unique_keys, DIRECT), 1.0))
     if (wide := marginals.get("wide")) is not None:
         goals.append(Goal("rows of 1 kB, times a hand-written MERGE", _compare(wide, PRODUCT), 0.8))
-        goals.append(Goal("rows of 1 kB, direct, times a hand-written MERGE", _compare(wide, DIRECT), 0.8))
     return goals
 
 

@@ -75,14 +75,14 @@ class Lake:
             (self.include / "catalogs.yaml").write_text(yaml.safe_dump(self.catalogs))
         return place
 
-    def write_pipeline(self, name: str, topic: str, max_records: int, direct: str = "never", **table: Any) -> str:
+    def write_pipeline(self, name: str, topic: str, max_records: int, **table: Any) -> str:
         """Write a pipeline file, with defaults wherever the work does not ask for more; its table."""
         key = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
         value = {"format": "json", "schema": COLUMNS}
         content = {
             "source": {"topics": [topic], "key": key, "value": value},
             "tables": [{"name": name_table(name), **table}],
-            "merge": {"max_records": max_records, "direct": direct},
+            "merge": {"max_records": max_records},
         }
         (self.include / "pipelines" / f"{name}.yaml").write_text(yaml.safe_dump(content))
         return name_table(name)

@@ -14,7 +14,6 @@ def _pick(test: str, *ids: str) -> list[str]:
 
 
 _CRASH = "tests/integration/test_crash_points.py::"
-_DIRECT = "tests/integration/test_direct.py::test_"
 _SLEEPERS = "tests/integration/test_concurrency.py::test_runner_that_sleeps_through_two_newer_batches_changes_nothing"
 _PUBLISHING = "tests/integration/test_publishing_crashes.py::"
 _BROKER_KILLED = f"{_PUBLISHING}test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_none"
@@ -85,15 +84,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_SECURED}every_broker_is_killed_in_turn_while_records_come_and_no_row_is_lost_or_doubled",
         f"{_LOST}broker_that_is_lost_for_good_is_missed_by_no_flush_no_group_and_no_transaction",
         f"{_LOST}flushes_go_on_while_brokers_are_restarted_one_after_another",
-        f"{_DIRECT}fault_in_a_direct_batch_is_recovered_by_the_next_run[last]",
     ],
-    f"{_DIRECT}direct_batches_leave_the_rows_of_staged_ones_and_stage_nothing[both]": _pick(
-        f"{_DIRECT}direct_batches_leave_the_rows_of_staged_ones_and_stage_nothing", "upsert"
-    ),
-    # direct batches append the rows of the model; counts and positions are compared with those of staged ones in [both]
-    f"{_DIRECT}fault_in_a_direct_batch_is_recovered_by_the_next_run[all]": _pick(
-        f"{_DIRECT}direct_batches_leave_the_rows_of_staged_ones_and_stage_nothing", "append"
-    ),
     # the two moments that differ: it had published before it fell asleep, and it had not
     f"{_SLEEPERS}[before the publish]": _pick(
         _SLEEPERS, "after plan", "after stage", "after the cut", "after the merge", "before the clean-up"

@@ -59,7 +59,6 @@ class Shape:
     metadata: bool = False
     tolerant: bool = False
     routed: str | None = None  # pattern, name
-    direct: str = "never"
     max_records: int = 1000
     partition_by: str | None = None
     branch: bool = False
@@ -84,7 +83,7 @@ class Shape:
         shape.select, shape.metadata = chance.random() < 0.3, chance.random() < 0.5
         shape.routed = chance.choice([None, None, None, "pattern", "name"])
         shape.tolerant = shape.routed != "name" and chance.random() < 0.3
-        shape.direct, shape.max_records = chance.choice(["never", "auto"]), chance.choice([3, 7, 20, 1000])
+        shape.max_records = chance.choice([3, 7, 20, 1000])
         if not shape.bigquery:
             shape.partition_by = chance.choice([None, None, "bucket(4, n)", "name"])
             shape.branch = shape.routed != "name" and chance.random() < 0.15
@@ -105,7 +104,7 @@ class Shape:
         source: Row = {"metadata": {"at_offset": "offset", "at_partition": "partition"}} if self.metadata else {}
         if self.tolerant:
             source["errors"] = {"tolerance": "all"}
-        merge = {"direct": self.direct, "max_records": self.max_records}
+        merge = {"max_records": self.max_records}
         tables = [{**self._describe_table(), **table} for table in self._name_tables(name_table)]
         return {"source": source, "key": key, "value": value, "merge": merge, "tables": tables}
 

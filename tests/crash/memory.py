@@ -33,9 +33,6 @@ def build_crash_pipeline(mode: str, tables: int, columns: tuple[str, ...] = ("id
     sequence_options = {"sequence_by": ("name",)} if mode == "sequenced" else {}
     mode = "upsert_delete" if mode == "sequenced" else mode
     table_options = {"columns": tuple(Column(c, "STRING") for c in columns), "audits": (AUDIT,), **sequence_options}
-    if mode == "direct":  # rows of which an audit is asked are staged
-        crash_tables = build_table(TABLES[0], **{**table_options, "audits": ()})
-        return build_pipeline(crash_tables, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT, direct=True)
     if mode == "named":
         template = build_table("lake.shop.v{name}", namespaces=("shop",), **table_options)
         pipeline = build_pipeline(template, source={"topics": (TOPIC, BEATS)}, heartbeat=HEARTBEAT)
@@ -135,7 +132,6 @@ NAMED: list[Situation] = [
 
 SHAPES = [
     ("upsert_delete", 1), ("upsert_delete", 2), ("append", 1), ("append", 2), ("delete", 1), ("sequenced", 1),
-    ("direct", 1),
 ]  # fmt: skip
 
 
@@ -194,9 +190,7 @@ def list_leftovers(world: World, pipeline: Pipeline) -> list[str]:
         leftovers += [ref for ref in world.destination.tables[table.name].refs if ref not in ("main", "tidegate_shop")]
         if table.discovers_names:
             continue  # it has no intermediate table
-        staged = world.destination.tables.get(f"{table.name}_shop_tmp")
-        if staged is None:
-            continue  # every batch was merged without being staged
+        staged = world.destination.tables[f"{table.name}_shop_tmp"]
         leftovers += [str(row) for row in staged.read_rows()] + [
             name for name in staged.properties if name.startswith(COUNTS)
         ]

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 HEAVY = (
     "confluent_kafka", "google.cloud.bigquery", "pyspark.sql.connect.session", "tidegate.adapters.iceberg.destination",
     "tidegate.adapters.spark.connect",
-    "tidegate.cli.commands.flush", "tidegate_spark.merge.direct_job", "tidegate_spark.merge.job",
+    "tidegate.cli.commands.flush", "tidegate_spark.merge.job",
     "tidegate_spark.session", "tidegate_spark.stage.job",
 )  # fmt: skip
 

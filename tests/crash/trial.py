@@ -17,16 +17,15 @@ LAST, ALL = {"upsert": True, "delete": True}, {"upsert": False, "delete": False}
 class Trial:
     """A pipeline `name`, its topic and its tables ``lake.<name>.last`` and ``lake.<name>.all``."""
 
-    def __init__(self, workbench: Any, runners: Runners, name: str, *tables: str, direct: bool = False) -> None:
-        self.workbench, self.runners, self.name, self.direct = workbench, runners, name, direct
+    def __init__(self, workbench: Any, runners: Runners, name: str, *tables: str) -> None:
+        self.workbench, self.runners, self.name = workbench, runners, name
         self.tables = tables or ("last", "all")
         self.topic = workbench.topic(2)
         self.last: dict[int, str] = {}
         self.all: list[tuple[int, str]] = []
         modes = {"last": LAST, "all": ALL}
         table_entries = [{"name": f"lake.{name}.{table}", **modes[table]} for table in self.tables]
-        merge = {"merge": {"direct": "auto"}} if direct else {}
-        workbench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=table_entries, **merge)
+        workbench.pipeline(name, [self.topic], key=KEY, value=VALUE, tables=table_entries)
 
     def produce(self, *records: tuple[int, str | None]) -> None:
         """Send records, and apply them to the expected rows."""
@@ -72,10 +71,7 @@ class Trial:
             assert state.position.offsets == end
             iceberg_table = self.workbench.load_iceberg(f"{self.name}.{table}")
             assert set(iceberg_table.metadata.refs) == {"main", f"tidegate_{self.name}"}
-            if self.direct:
-                assert not self.workbench.exists(f"{self.name}.{table}_{self.name}_tmp")
-            else:
-                self.check_intermediate(f"{self.name}.{table}_{self.name}_tmp")
+            self.check_intermediate(f"{self.name}.{table}_{self.name}_tmp")
         assert self.workbench.committed(self.name) == end
 
     def check_intermediate(self, table: str) -> None:

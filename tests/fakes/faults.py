@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater, TidegateError
-from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageJob
@@ -130,11 +129,6 @@ class FailsToMerge(_Delegating):
         if self.is_broken and isinstance(job, MergeJob) and f'"target": "{self.table}"' in "".join(job.statements):
             raise RetryLater(f"Spark failed in merge: table={self.table}")
         self._port.run(job)
-
-    def run_direct(self, job: DirectJob) -> DirectOutcome:
-        if self.is_broken and f'"target": "{self.table}"' in job.statement:
-            raise RetryLater(f"Spark failed in merge: table={self.table}")
-        return self._port.run_direct(job)
 
 
 class FailsOneMerge(_Delegating):

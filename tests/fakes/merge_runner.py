@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 from tidegate.errors import RetryLater
-from tidegate.jobs.direct_job import ROWS_NAME
 
 from fakes.bounds import check_bounds
 from fakes.folded import merge_folded
@@ -68,12 +67,6 @@ class MergeRunner:
         self.destination.add_snapshot(memory, "main", tuple(new_rows), {})
 
     def _select_staged_rows(self, statement: dict[str, Any]) -> list[Row]:
-        if "rows" in statement:  # of a direct batch
-            assert statement["rows_name"] == ROWS_NAME
-            rows = [row for row in statement["rows"] if row["op"] != "bad"]
-            target_columns = [column for column, field in statement["keys"] if field is None]
-            rows = [{**row, "key": {target_columns[0]: row["key"]}} for row in rows] if target_columns else rows
-            return [_rename_columns(row, statement) for row in rows]
         source_table = self.destination.tables.get(statement["source"])
         if source_table is None or statement["snapshot_id"] not in source_table.snapshots:
             raise RetryLater(f"Spark failed in merge: no snapshot={statement['snapshot_id']}")

@@ -5,7 +5,6 @@ from typing import Any
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.pipeline import Merge, Pipeline
-from tidegate.spec.runtime import UseWhen
 from tidegate.spec.source import Source
 from tidegate.spec.table import Table
 
@@ -28,6 +27,5 @@ def build_pipeline(*tables: Table, name: str = "shop", **settings: Any) -> Pipel
     topics = tuple(dict.fromkeys(topic for table in tables for topic in table.topics))
     source_settings = {"kafka": "kafka_default", "topics": topics, "topic_pattern": None, "group": f"tidegate-{name}"}
     source = Source(**{**source_settings, **settings.pop("source", {})})
-    direct = UseWhen.AUTO if settings.pop("direct", False) else UseWhen.NEVER
-    merge = Merge(max_records=settings.pop("max_records", 1_000_000), direct=direct)
+    merge = Merge(max_records=settings.pop("max_records", 1_000_000))
     return Pipeline(name, source, tables, merge=merge, **settings)

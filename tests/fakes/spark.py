@@ -1,14 +1,12 @@
 """The ports `Engine` and `Sql` in memory: jobs and statements are JSON, and Python does what they say."""
 
 import json
-from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from itertools import takewhile
 from typing import Any
 
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
@@ -21,7 +19,6 @@ from fakes.dead_letters import build_mark, write_dead_letters
 from fakes.lake import MemoryDestination
 from fakes.merge_runner import MergeRunner
 from fakes.stage_runner import StageRunner
-from fakes.tables import Row
 
 SNAPSHOT_PROPERTY = "spark.sql.iceberg.snapshot-property."
 
@@ -43,19 +40,12 @@ def _flatten(value: Any) -> Any:
 _AS_JSON = json.JSONEncoder(default=_flatten)
 
 
-def judge_all(row: Row) -> bool:
-    """A plain pass can judge every row: none is unusual."""
-    return False
-
-
 class MemoryEngine(StageRunner, MergeRunner):
     """The port `Engine` that does in Python what the jobs do in Spark."""
 
     def __init__(self, broker: MemoryBroker, destination: MemoryDestination) -> None:
         super().__init__(broker, destination)
         self.jobs: list[Job] = []
-        self.direct: list[DirectJob] = []
-        self.unusual: Callable[[Row], bool] = judge_all  # rows that a plain pass cannot judge
 
     def run(self, job: Job) -> None:
         job = type(job).from_json(job.to_json())  # the jobs and the steps share nothing but this text
@@ -87,18 +77,6 @@ class MemoryEngine(StageRunner, MergeRunner):
             if job.audits is not None:
                 write_answers(job.audits, self.destination, self.conditions)
                 hit_failpoint("job.audited")
-
-    def run_direct(self, job: DirectJob) -> DirectOutcome:
-        job = DirectJob.from_json(job.to_json())
-        self.direct.append(job)
-        (table,) = job.stage.tables
-        rows, outcome = self.decode_records(job.stage, table)
-        statement = {**json.loads(job.statement), "rows": rows}
-        summary = {k.removeprefix(SNAPSHOT_PROPERTY): v for k, v in job.conf.items() if SNAPSHOT_PROPERTY in k}
-        self.merge_rows(statement, summary)
-        hit_failpoint("job.statement")
-        outcome_text = json.dumps({"counted": outcome, "unusual": sum(self.unusual(row) for row in rows)})
-        return DirectOutcome.from_json(outcome_text, "memory")
 
     @property
     def merges(self) -> list[MergeJob]:

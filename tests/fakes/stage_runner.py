@@ -35,7 +35,7 @@ class StageRunner(RecordDecoder):
         ]
         self.destination.add_snapshot(table.intermediate, "main", (*rows_of_other_batches, *rows), table.summary)
         hit_failpoint("job.overwritten")
-        self.destination.tables[table.intermediate].properties |= {table.property: json.dumps(outcome), **table.marks}
+        self.destination.tables[table.intermediate].properties[table.property] = json.dumps(outcome)
         hit_failpoint("job.counted")
 
     def decode_records(self, job: StageJob, table: StageTable) -> tuple[list[Row], dict[str, Any]]:

@@ -7,7 +7,7 @@ PIPELINES = 50
 PARTITIONS = 2
 NAMESPACE = "soak"
 CATALOGS = ("lake", "second")  # a REST catalog and one in PostgreSQL; the files of both are in S3
-KINDS = ("plain", "topics", "journal", "direct", "upper")
+KINDS = ("plain", "topics", "journal", "upper")
 UPPER = "SELECT id, CAST(upper(name) AS STRING) AS name FROM record"
 KEY = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"format": "json", "schema": "id BIGINT, name STRING"}
@@ -56,8 +56,6 @@ class SoakPipeline:
         if self.kind == "journal":
             source["metadata"] = {"place": "offset", "part": "partition"}
         merge: dict[str, Any] = {"interval": f"{interval_seconds}s"}
-        if self.kind == "direct":
-            merge["direct"] = "auto"
         tables = [self._describe_table(table) for table in self.tables]
         # what a killed batch has left is removed by a heartbeat, where no record comes any more
         content = {"source": source, "tables": tables, "merge": merge, "heartbeat": {"interval": "2m"}}

@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 POINTS = {
     "plan": [
         "broker.read_log", "staging.find_highest_batch", "staging.list_signed_attempts", "staging.list_staged",
-        "tables.read_state", "tables.read_property", "tables.list_tables", "commits.has_branches",
+        "tables.read_state", "tables.list_tables",
     ],
     "stage": [
         "broker.read_topic_ids", "commits.append_empty", "commits.start_branch", "commits.has_branches",
@@ -62,12 +62,6 @@ POINTS = {
         "commits.seed", "commits.find_snapshots", "tables.read_state", "engine.run", "job.audited",
         "job.statement",
     ],
-    "merge_direct": [
-        "commits.append_empty", "commits.has_branches", "commits.publish", "commits.read_head", "commits.reparent",
-        "commits.seed", "commits.start_branch", "commits.find_snapshots", "tables.evolve", "tables.read_state",
-        "engine.run", "engine.run_direct", "job.decoded", "job.statement",
-        "broker.read_topic_ids", "tables.count_rows",
-    ],
     "batch_history": ["history.append_history"],
     # between two merges of a queue, and where records name tables, which are looked for once
     "flush": ["staging.list_staged", "tables.read_state", "tables.list_tables"],
@@ -75,7 +69,7 @@ POINTS = {
         "broker.commit", "broker.read_topic_ids", "staging.list_staged", "tables.read_state", "group.committed",
     ],
     "clean_up": [
-        "staging.clean_up", "commits.drop_branches", "commits.read_head", "tables.forget_deletes",
+        "staging.clean_up", "commits.drop_branches", "tables.forget_deletes",
         "commits.has_branches", "tables.list_pipelines", "tables.read_state",
     ],
     "heartbeat": [
@@ -98,7 +92,6 @@ POINTS = {
 # Every place inside of a job or an adapter, by file.
 PLACES = {
     "jobs/tidegate_spark/stage/output_files.py": ["job.counts_left", "job.rows_left"],
-    "jobs/tidegate_spark/merge/direct_job.py": ["job.decoded", "job.statement"],
     "jobs/tidegate_spark/merge/maintain_job.py": ["job.maintained"],
     "jobs/tidegate_spark/merge/job.py": ["job.audited", "job.statement"],
     "jobs/tidegate_spark/stage/table_names.py": ["job.named"],
@@ -227,7 +220,6 @@ def test_points_of_each_step_are_the_ones_that_are_listed() -> None:
         p for situation in SITUATIONS for p in list_passed_points(situation, build_crash_pipeline("upsert_delete", 2))
     ]
     points += list_passed_points(arrange_later_batch, build_crash_pipeline("sequenced", 1))
-    points += [p for situation in SITUATIONS for p in list_passed_points(situation, build_crash_pipeline("direct", 1))]
     points += [p for situation in NAMED[:2] for p in list_passed_points(situation, build_crash_pipeline("named", 0))]
     world = build_world(arrange_later_batch, build_crash_pipeline("upsert_delete", 2))
     with Journey().inside() as journey:

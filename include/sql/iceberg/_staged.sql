@@ -16,6 +16,6 @@
       kept AS {{ "kept" | ours }},
       {%- endif %}
       op AS {{ "op" | ours }}, topic AS {{ "topic" | ours }}, offset AS {{ "offset" | ours }}, i AS {{ "i" | ours }}
-    FROM {{ (rows_name | quoted) if rows_name is defined else (source | name) ~ " VERSION AS OF " ~ snapshot_id }}
-    WHERE {{ "" if rows_name is defined else "batch_number = " ~ batch ~ " AND attempt = " ~ (attempt | text) ~ " AND " }}op <> 'bad'
+    FROM {{ source | name }} VERSION AS OF {{ snapshot_id }}
+    WHERE batch_number = {{ batch }} AND attempt = {{ attempt | text }} AND op <> 'bad'
 {%- if truncated_at is defined %} AND offset > {{ truncated_at }}{% endif %}

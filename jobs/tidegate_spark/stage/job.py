@@ -81,7 +81,7 @@ def _stage_table(spark: SparkSession, job: StageJob, table: StageTable, records:
         observed = _write_until_counted(job, table, records, is_plain=False)
     outcome = build_outcome(observed, job.ranges, table)
     unusual = {UNUSUAL_BATCH_PROPERTY: str(job.batch)} if is_unusual else {}
-    _leave_outcome(spark, table, outcome.to_json(), {**table.marks, **unusual})
+    _leave_outcome(spark, table, outcome.to_json(), unusual)
 
 
 def _write_until_counted(job: StageJob, table: StageTable, records: DataFrame, *, is_plain: bool) -> dict[str, Any]:

@@ -5,7 +5,6 @@
 from collections.abc import Collection, Mapping
 from typing import Generic, TypeVar
 
-from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import AuditAnswers, MergeJob
 from tidegate.jobs.record_explanation import RecordExplanation
@@ -257,7 +256,3 @@ class RoutedEngine:
         """Run one job to its end."""
         table = job.table if isinstance(job, MergeJob) else ""
         self._by_catalog.get(table.split(".", 1)[0], self._spark).run(job)
-
-    def run_direct(self, job: DirectJob) -> DirectOutcome:
-        """Run a direct job to its end: only Spark has such."""
-        return self._spark.run_direct(job)

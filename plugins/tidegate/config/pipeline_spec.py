@@ -97,7 +97,6 @@ def _to_merge(merge: MergeModel) -> Merge:
         partition_time=merge.partition_time,
         batch_seconds=merge.batch_time,
         max_bytes=merge.max_bytes,
-        direct=UseWhen(merge.direct),
     )
 
 

@@ -31,7 +31,7 @@ class StageTable:
     The attempt, and where its rows and counts go:
 
     - `attempt`, `summary`: both go into the snapshot. `property`: the table property that takes the counts.
-    - `create`: statements that make the table if it is missing. `marks`: properties to set beside the counts.
+    - `create`: statements that make the table if it is missing.
     - `folder`: where rows and counts are left as files for the worker to load, empty where Spark writes the table.
 
     What the records are:
@@ -97,7 +97,6 @@ class StageTable:
     explains: bool = False
     skips: tuple[tuple[str, int, int], ...] | None = None
     tries_plain: bool = False
-    marks: dict[str, str] = field(default_factory=dict)
     key_limits: tuple[tuple[str, str], ...] = ()
     value_limits: tuple[tuple[str, str], ...] = ()
     is_partial: bool = False

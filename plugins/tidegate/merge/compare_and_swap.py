@@ -90,32 +90,32 @@ def write_on_branch(swap: Swap, batch: int, *statements: str) -> Head:
     if not swap.ports.commits.has_branches(swap.table):
         before = swap.state.snapshot_id or 0
         return Head(before + 1, before, swap.summary, statements)
-    with drop_branch_on_failure(swap):
-        cut_branch(swap)
+    with _drop_branch_on_failure(swap):
+        _cut_branch(swap)
         if statements:
-            audits, conf = swap.audits.request if swap.audits else None, build_write_conf(swap)
+            audits, conf = swap.audits.request if swap.audits else None, _build_write_conf(swap)
             swap.ports.engine.run(
                 MergeJob(swap.ports.pipeline.name, batch, statements, conf=conf, audits=audits, table=swap.table)
             )
-        head = find_head(swap, is_written=bool(statements))
+        head = _find_head(swap, is_written=bool(statements))
         if statements and swap.audits:
             check_audits(swap.ports.staging, swap.message_prefix, swap.audits)
         return head
 
 
-def cut_branch(swap: Swap) -> None:
+def _cut_branch(swap: Swap) -> None:
     """Cut the branch from the snapshot that the table was read at."""
     swap.ports.commits.start_branch(swap.table, swap.state, swap.branch)
     log.info("cut: %s branch=%s from snapshot=%s", swap.message_prefix, swap.branch, swap.state.snapshot_id)
 
 
-def build_write_conf(swap: Swap) -> dict[str, str]:
+def _build_write_conf(swap: Swap) -> dict[str, str]:
     """Spark's settings for the statements, with the summary of the snapshot that they make."""
     summary_conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in swap.written_summary.items()}
     return {**swap.conf, **summary_conf}
 
 
-def find_head(swap: Swap, *, is_written: bool) -> Head:
+def _find_head(swap: Swap, *, is_written: bool) -> Head:
     """The one snapshot that was made on the branch, or an empty one; `RetryLater` where anything else was."""
     commits = swap.ports.commits
     head = commits.read_head(swap.table, swap.branch)
@@ -148,7 +148,7 @@ def _check_changed_nothing(swap: Swap) -> None:
 
 
 @contextmanager
-def drop_branch_on_failure(swap: Swap) -> Iterator[None]:
+def _drop_branch_on_failure(swap: Swap) -> Iterator[None]:
     """Drop the attempt's branch when it fails: no later attempt uses it, and it would keep its files alive.
 
     A job that still runs may make the branch again; clean_up drops that with its batch.
@@ -173,8 +173,8 @@ def publish_head(swap: Swap, head: Head) -> Head:
     3. If main has moved, put the branch onto the newer main.
     4. Commit. If that is refused or not answered, begin again; after a pause, unless main has moved.
     """
-    with drop_branch_on_failure(swap):
-        table_commit, pauses = build_commit(swap, head), iter((*RETRY_PAUSES_SECONDS, 0.0))
+    with _drop_branch_on_failure(swap):
+        table_commit, pauses = _build_commit(swap, head), iter((*RETRY_PAUSES_SECONDS, 0.0))
         for _ in range(MAX_SWAP_ATTEMPTS):
             state = _read_state(swap)
             if state.uuid == table_commit.uuid and _carries_commit(swap, table_commit, state):
@@ -207,7 +207,7 @@ def _read_published_head(swap: Swap, head: Head) -> Head:
     return replace(published_head, summary={**swap.summary, **published_head.summary}) if published_head else head
 
 
-def build_commit(swap: Swap, head: Head) -> TableCommit:
+def _build_commit(swap: Swap, head: Head) -> TableCommit:
     """The compare-and-swap that makes `head` main."""
     state = swap.state
     if state.snapshot_id is None:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.errors import GiveUp
-from tidegate.jobs.direct_job import ROWS_NAME
 from tidegate.merge.scd2_statements import (
     list_change_columns,
     list_destination_change_columns,
@@ -217,8 +216,6 @@ def build_merge_input(pipeline: Pipeline, table: Table, staged_batch: StagedBatc
         "staged_rows": staged_batch.counts.staged,
         "layout": table.create,
     }
-    if staged_batch.direct:
-        values["rows_name"] = ROWS_NAME
     if staged_batch.truncated_at is not None:
         values["truncated_at"] = staged_batch.truncated_at
     if table.mode != TableMode.APPEND:

@@ -12,11 +12,10 @@ from tidegate.model.merge_input import MergeInput
 from tidegate.model.table_state import Reparenting
 from tidegate.ports.context import Ports, TableState
 from tidegate.spec.table import DeleteMode, Table, TableMode
-from tidegate.sql.pruning import UNBOUNDED, Bounds
+from tidegate.sql.pruning import Bounds
 
 APPEND, MERGE, TRUNCATE = "append", "merge", "truncate"
 WRITTEN_AS_PROPERTY = "tidegate.written-as"
-DIRECT_PROPERTY = "tidegate.direct"  # of a snapshot whose rows were not staged
 TRUNCATED_AT_PROPERTY = "tidegate.truncated-at"  # the offset of the truncate in a snapshot's batch
 # else Spark sorts the rows once more, to drop a key's earlier ones before the shuffle
 DISTINCT_KEYS_CONF = {"spark.sql.optimizer.windowGroupLimitThreshold": "-1"}
@@ -53,22 +52,10 @@ def choose_write_mode(
     )
 
 
-def choose_direct_write(ports: Ports, table: Table, state: TableState) -> WritePlan:
-    """How the rows of a direct batch are written: merged, or appended to an empty table.
-
-    Whether it is empty is read from the manifests: the counts in a snapshot's summary may be wrong.
-    """
-    if table.mode == TableMode.APPEND:
-        return WritePlan(UNBOUNDED, APPEND)
-    is_empty = state.total_records == 0 and ports.tables.count_rows(table.name) == 0
-    return WritePlan(UNBOUNDED, APPEND if is_empty else MERGE)
-
-
 def describe_write(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, str]:
     """What a snapshot tells of how its rows came into the table, and where the source table was emptied."""
     truncated = {} if staged_batch.truncated_at is None else {TRUNCATED_AT_PROPERTY: str(staged_batch.truncated_at)}
-    direct = {DIRECT_PROPERTY: "true"} if staged_batch.direct else {}
-    return {WRITTEN_AS_PROPERTY: plan.written_as, **truncated, **direct}
+    return {WRITTEN_AS_PROPERTY: plan.written_as, **truncated}
 
 
 def choose_spark_conf(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, str]:
@@ -81,12 +68,7 @@ def choose_spark_conf(staged_batch: StagedBatch, plan: WritePlan) -> dict[str, s
 
 
 def _count_rows_read(staged_batch: StagedBatch, plan: WritePlan) -> int | None:
-    """At most how many rows the statements read, of the batch and of the table; None if that is not known.
-
-    None for a direct batch: its job counts the records itself.
-    """
-    if staged_batch.direct:
-        return None
+    """At most how many rows the statements read, of the batch and of the table; None if that is not known."""
     if plan.written_as == APPEND:
         return staged_batch.counts.staged
     if plan.bounds is None or plan.bounds.overlap is None:

@@ -61,8 +61,6 @@ class PlannedBatch:
     - `watermark`: how the table stands to the others that read the log.
     - `last_per_key`: of each raw key's records only the last is decoded and staged.
     - `superseded_share`: about how many of the records have a later one of their key, by a sample; None without one.
-    - `direct`: nothing is staged; one job reads the records and merges them. `is_direct_refused`: it was planned as a
-      direct batch, and the direct job refused its records.
     """
 
     table: str
@@ -73,8 +71,6 @@ class PlannedBatch:
     watermark: WatermarkSide = WatermarkSide.INSIDE
     last_per_key: bool = False
     superseded_share: float | None = None
-    direct: bool = False
-    is_direct_refused: bool = False
 
     @property
     def keys_differ(self) -> bool:
@@ -97,7 +93,6 @@ class PlannedBatch:
             "watermark": self.watermark,
             "last_per_key": self.last_per_key,
             "superseded_share": self.superseded_share,
-            **({"direct": True} if self.direct else {}),
             "ranges": self.ranges.to_dict(),
         }
 
@@ -109,7 +104,6 @@ class PlannedBatch:
             ranges=Ranges.from_dict(data["ranges"]),
             attempt=data["resumed_attempt"],
             watermark=WatermarkSide(data["watermark"]),
-            direct=data.get("direct", False),
             **{name: data[name] for name in plain_fields},
         )
 
@@ -178,7 +172,6 @@ class StagedBatch:
     - `keys_differ`: nearly all rows have different keys; False also if that is not known.
     - `truncated_at`: the offset of its last truncate, None without one. It removes all rows of earlier offsets.
     - `bytes`, `stage_seconds`: the size of its files, and the duration of the stage job; 0 if unknown.
-    - `direct`: nothing is staged or counted before the merge. `last_per_key`: as in `PlannedBatch`.
     """
 
     table: str
@@ -202,8 +195,6 @@ class StagedBatch:
     truncated_at: int | None = None
     bytes: int = 0
     stage_seconds: float = 0.0
-    direct: bool = False
-    last_per_key: bool = False
     epochs: Offsets = field(default_factory=dict)
 
     @property
@@ -214,8 +205,7 @@ class StagedBatch:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, small enough to read in the Airflow UI."""
         # JSON numbers lose precision above 2^53 in a browser, and snapshot ids are 63 bits long
-        data = {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": str(self.snapshot_id)}
-        return data if self.direct else {name: data[name] for name in data if name not in ("direct", "last_per_key")}
+        return {**asdict(self), "ranges": self.ranges.to_dict(), "snapshot_id": str(self.snapshot_id)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "StagedBatch":

@@ -22,7 +22,6 @@ class MergeInput(TypedDict):
 
     - `target`, `branch`, `source`: the destination, the branch that is written, the intermediate table.
     - `snapshot_id`, `batch`, `attempt`: which rows of the intermediate table count. `staged_rows`: how many records.
-    - `rows_name`: what stands for the rows of a direct batch, which lie in no table.
     - `at`, `rows`: the destination's snapshot that is looked at, and the number of rows; bounds may depend on them.
 
     Columns:
@@ -78,4 +77,3 @@ class MergeInput(TypedDict):
     late: NotRequired[bool]
     at: NotRequired[int | None]
     rows: NotRequired[int]
-    rows_name: NotRequired[str]

@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 
 
@@ -14,12 +13,5 @@ class Engine(Protocol):
 
         An error does not say that nothing was produced: look there first. A repeat call runs the job a second time,
         so each call is given an attempt of its own.
-        """
-        ...
-
-    def run_direct(self, job: DirectJob) -> DirectOutcome:
-        """Run a direct job to its end, and return what it counted. What it wrote is found as after `run`.
-
-        What it counted is nowhere else: after an error the branch that it wrote is of no use any more.
         """
         ...

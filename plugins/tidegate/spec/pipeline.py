@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypedDict
 
-from tidegate.spec.runtime import Maintenance, Period, SparkTarget, UseWhen
+from tidegate.spec.runtime import Maintenance, Period, SparkTarget
 from tidegate.spec.source import Source
 from tidegate.spec.table import Table
 
@@ -36,7 +36,6 @@ class Merge:
     - `max_records`: the most that a batch takes. `catch_up_records`: the same while more than `max_records` wait.
     - `batch_seconds`, `max_bytes`: a batch takes less where, by what earlier ones took, it would run longer or stage
       more; 0 for no limit.
-    - `direct`: whether a batch may be merged without being staged first.
     """
 
     interval_seconds: int = 60
@@ -48,7 +47,6 @@ class Merge:
     partition_time: str = "record"  # or wall-clock
     batch_seconds: int = 600
     max_bytes: int = 2 << 30
-    direct: UseWhen = UseWhen.NEVER
 
     @property
     def is_timed(self) -> bool:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.errors import RetryLater
-from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
 from tidegate.ports.context import Ports
@@ -66,10 +65,6 @@ class _CheckpointedEngine:
                 f"pipeline={job.pipeline} batch={job.batch}: the pipeline, or this version, was changed while its rows "
                 "were brought in; they are staged again"
             )
-
-    def run_direct(self, job: DirectJob) -> DirectOutcome:
-        """As it is: nothing of it is staged."""
-        return self._engine.run_direct(job)
 
 
 def _compute_digest(job: StageJob) -> str:

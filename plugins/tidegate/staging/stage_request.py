@@ -10,7 +10,6 @@ from tidegate.model import resource_names as names
 from tidegate.model.batch import Counts, Plan, PlannedBatch, StagedBatch
 from tidegate.model.leader_epochs import Epochs
 from tidegate.model.ownership import SHAPE_PROPERTY, describe_intermediate
-from tidegate.planning.direct_batches import REFUSED_BATCH_PROPERTY
 from tidegate.planning.key_deduplication import can_keep_last_per_key
 from tidegate.ports.context import Ports, TableState
 from tidegate.progress.batch_queue import describe_shape
@@ -83,10 +82,7 @@ def build_stage_table(
         summary=_build_summary(ports, staged_batch, attempt) | format_pins(table.select),
         property=names.name_counted_property(attempt),
         create=() if folder is not None else create,
-        tries_plain=folder is None
-        and not planned.is_direct_refused
-        and _tries_plain(current_properties, planned.batch),
-        marks=_mark_refused(planned),
+        tries_plain=folder is None and _tries_plain(current_properties, planned.batch),
         folder=folder or "",
         last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(ports.pipeline, table),
         set_aside=staged_table.errors.max_dead_letters,
@@ -103,12 +99,6 @@ def drops_queue(ports: Ports, planned: PlannedBatch) -> bool:
     intermediate = names.name_intermediate_table(ports.pipeline, table)
     current = ports.tables.claim(intermediate, describe_intermediate(ports.pipeline, table)) or {}
     return current.get(SHAPE_PROPERTY) == compute_shape(table, metadata)
-
-
-def _mark_refused(planned: PlannedBatch) -> dict[str, str]:
-    """Marks of a batch with odd records: the next batches are neither direct nor read in a plain pass."""
-    marks = (REFUSED_BATCH_PROPERTY, UNUSUAL_BATCH_PROPERTY)
-    return dict.fromkeys(marks, str(planned.batch)) if planned.is_direct_refused else {}
 
 
 def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
@@ -131,27 +121,6 @@ def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt
         verified=list_verified_fields(table) if ports.pipeline.source.verify_integrity else (),
         key_limits=list_key_limits(table), value_limits=list_value_limits(table, metadata),
     )  # fmt: skip
-
-
-def build_direct_batch(ports: Ports, plan: Plan, planned: PlannedBatch) -> StagedBatch:
-    """A batch of which nothing is staged: its merge reads the records itself."""
-    state = ports.tables.read_state(planned.table, ports.pipeline.name)
-    declared = find_table(ports, planned.table)
-    table = resolve_columns(declared, ports.pipeline.source.metadata, state)
-    check_compatible(ports.pipeline, table, state, planned.ranges)
-    batch = _build_staged_batch(ports, plan, planned, declared, state)
-    return replace(batch, attempt=ports.new_attempt(), direct=True, last_per_key=planned.last_per_key)
-
-
-def build_direct_table(ports: Ports, table: Table, batch: StagedBatch) -> StageTable:
-    """What is asked of the job that merges a direct batch. `table` has its columns resolved."""
-    planned = PlannedBatch(batch.table, batch.batch, batch.ranges)
-    return replace(
-        _describe_records(ports, table, planned, batch.attempt),
-        set_aside=table.errors.max_dead_letters,
-        tries_plain=True,
-        last_per_raw_key=batch.last_per_key and can_keep_last_per_key(ports.pipeline, table),
-    )
 
 
 def _find_landing_folder(

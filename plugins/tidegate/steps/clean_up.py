@@ -6,10 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tidegate.merge.dead_letter_topic import send_dead_letters
-from tidegate.merge.write_mode import DIRECT_PROPERTY
 from tidegate.model import resource_names
 from tidegate.ports.context import Ports, TableState
-from tidegate.spec.runtime import UseWhen
 from tidegate.spec.table import Table
 from tidegate.steps.compact import is_due
 from tidegate.tables.templated_tables import expand_template
@@ -97,8 +95,7 @@ class _TableCleaning:
         if table.errors.topic:  # first: batches that are still staged may have letters that were not sent
             self._note(sent_dead_letters=send_dead_letters(ports, table, batch))
         removed_counts = ports.staging.clean_up(*_find_leftovers(ports, table, batch))
-        published_batches = removed_counts.get("batches", 0) or _count_direct_batches(ports, table, state)
-        is_worn = is_due(ports.pipeline.maintenance, batch, published_batches)
+        is_worn = is_due(ports.pipeline.maintenance, batch, removed_counts.get("batches", 0))
         self._note(removed=removed_counts, needs_compaction=is_worn)
         self._note(branches=ports.commits.drop_branches(table.name, ports.pipeline.name, batch))
         if table.remembers:
@@ -113,14 +110,6 @@ def _find_leftovers(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
     if table.discovers_names and ports.commits.has_branches(table.name):
         return table.name, batch - 1
     return resource_names.name_intermediate_table(ports.pipeline, table), batch
-
-
-def _count_direct_batches(ports: Ports, table: Table, state: TableState) -> int:
-    """1 if the table's newest snapshot is a direct batch, which left nothing to remove; else 0."""
-    if ports.pipeline.merge.direct == UseWhen.NEVER:
-        return 0
-    last = ports.commits.read_head(table.name, resource_names.name_tag(ports.pipeline.name))
-    return int(last is not None and last.snapshot_id == state.snapshot_id and DIRECT_PROPERTY in last.summary)
 
 
 def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:

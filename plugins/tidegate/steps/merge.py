@@ -1,8 +1,7 @@
 """merge: bring one staged batch into its table, and publish it by compare-and-swap on the table's position."""
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tidegate.errors import AuditFailed, GiveUp, PositionLost, RetryLater
@@ -36,13 +35,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class MergeContext:
-    """What stays the same over all cuts of one merge. `marks` are properties that its publish sets on the table."""
+    """What stays the same over all cuts of one merge."""
 
     ports: Ports
     table: Table
     staged: StagedBatch
     started_ms: int
-    marks: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def message_prefix(self) -> str:
@@ -50,19 +48,8 @@ class MergeContext:
         return f"pipeline={self.ports.pipeline.name} table={self.table.name} batch={self.staged.batch}"
 
 
-@dataclass(frozen=True)
-class Cut:
-    """One attempt: the table with its columns resolved, as `state` shows it, and how its rows will be written."""
-
-    table: Table
-    state: TableState
-    plan: write_mode.WritePlan
-    branch: str
-    attempt: str
-
-
-def merge(ports: Ports, staged_batch: StagedBatch, marks: Mapping[str, str] | None = None) -> PublishedBatch:
-    """Publish `staged_batch`, with `marks`, and return what changed; a batch published already is a success too.
+def merge(ports: Ports, staged_batch: StagedBatch) -> PublishedBatch:
+    """Publish `staged_batch` and return what changed; a batch published already is a success too.
 
     1. Create the table if it is missing, evolve its schema if needed; give it a first snapshot.
     2. Cut a branch from the snapshot that the position was read from.
@@ -73,24 +60,24 @@ def merge(ports: Ports, staged_batch: StagedBatch, marks: Mapping[str, str] | No
     Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
     """
     table = find_table(ports, staged_batch.table)
-    work = MergeContext(ports=ports, table=table, staged=staged_batch, started_ms=ports.now_ms(), marks=marks or {})
+    work = MergeContext(ports=ports, table=table, staged=staged_batch, started_ms=ports.now_ms())
     return retry_commits(ports, work.message_prefix, partial(_run_round, work))
 
 
 def _run_round(work: MergeContext) -> PublishedBatch:
     """One cut; `CommitRefused` asks for the next."""
     state = prepare_table(work)
-    if published_batch := find_published(work, state):
+    if published_batch := _find_published(work, state):
         return published_batch
     check_shape(work.ports, work.table, state, work.staged)
     if not work.staged.counts.to_write and not publishes_without_rows(work.ports, work.table, state, work.staged):
-        return build_result(work, None, None, PublishOutcome.NO_ROWS)
+        return _build_result(work, None, None, PublishOutcome.NO_ROWS)
     try:
         return _cut_merge_publish(work, state)
     except (RetryLater, AuditFailed):
         # a run that published first has removed this run's branch, and Spark's error would hide that
         state_now = _read_state(work)
-        if state_now and (published_batch := find_published(work, state_now)):  # by this very task, sent twice
+        if state_now and (published_batch := _find_published(work, state_now)):  # by this very task, sent twice
             return published_batch
         _check_still_staged(work)
         raise
@@ -196,7 +183,7 @@ def _check_same_table(work: MergeContext, state: TableState | None) -> None:
         )
 
 
-def find_published(work: MergeContext, state: TableState) -> PublishedBatch | None:
+def _find_published(work: MergeContext, state: TableState) -> PublishedBatch | None:
     """A success if this batch stands in the table, None if it is next, an error if neither."""
     staged_batch = work.staged
     pipeline = work.ports.pipeline
@@ -207,7 +194,7 @@ def find_published(work: MergeContext, state: TableState) -> PublishedBatch | No
         and position.staged_attempt == staged_batch.attempt
     ):
         head = work.ports.commits.read_head(work.table.name, resource_names.name_tag(pipeline.name))
-        return build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
+        return _build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
     check_not_overtaken(pipeline, work.table, state, staged_batch.batch, staged_batch.ranges)
     return None
 
@@ -221,8 +208,19 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
     intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
     values = build_merge_input(ports.pipeline, table, staged_batch, branch)
     plan = _choose_write_plan(work, table, state, values)
-    swap = replace(
-        build_swap(work, Cut(table=table, state=state, plan=plan, branch=branch, attempt=attempt)),
+    position = staged_batch.compute_end_position(resolve_position(ports.pipeline, work.table, state))
+    numbered = replace(position, batch=max(staged_batch.batch, state.highest_batch)).to_properties(ports.pipeline.name)
+    swap = Swap(
+        ports=ports,
+        message_prefix=work.message_prefix,
+        table=table.name,
+        state=state,
+        branch=branch,
+        attempt=attempt,
+        properties={**numbered, **build_row_properties(ports.pipeline, table)},
+        guard=partial(_check_fits, work),
+        summary={**numbered, "tidegate.pipeline": ports.pipeline.name, **write_mode.describe_write(staged_batch, plan)},
+        tag=resource_names.name_tag(ports.pipeline.name),
         audits=prepare_audits(ports, table, staged_batch, branch, attempt),
         source=StagedSource(intermediate, staged_batch.batch, staged_batch.attempt),
         conf=write_mode.choose_spark_conf(staged_batch, plan),
@@ -235,36 +233,9 @@ def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
     log.info(
         "%s: %s snapshot=%s rows=%s", plan.written_as, work.message_prefix, head.snapshot_id, staged_batch.counts.staged
     )
-    return publish_batch(work, swap, head)
-
-
-def build_swap(work: MergeContext, branch_cut: Cut) -> Swap:
-    """The attempt to publish the batch: rows and position in one commit, and the check that it may still do so."""
-    name, position = work.ports.pipeline.name, _compute_position(work, branch_cut.state)
-    numbered = replace(position, batch=max(work.staged.batch, branch_cut.state.highest_batch)).to_properties(name)
-    return Swap(
-        ports=work.ports,
-        message_prefix=work.message_prefix,
-        table=work.table.name,
-        state=branch_cut.state,
-        branch=branch_cut.branch,
-        attempt=branch_cut.attempt,
-        properties={**numbered, **build_row_properties(work.ports.pipeline, branch_cut.table), **work.marks},
-        guard=partial(check_fits, work),
-        summary={**numbered, "tidegate.pipeline": name, **write_mode.describe_write(work.staged, branch_cut.plan)},
-        tag=resource_names.name_tag(name),
-    )
-
-
-def _compute_position(work: MergeContext, state: TableState) -> Position:
-    return work.staged.compute_end_position(resolve_position(work.ports.pipeline, work.table, state))
-
-
-def publish_batch(work: MergeContext, swap: Swap, head: Head) -> PublishedBatch:
-    """Make the written branch main, and say what that changed."""
-    published_head, position = publish_head(swap, head), _compute_position(work, swap.state)
+    published_head = publish_head(swap, head)
     log.info("published: %s position=%s", work.message_prefix, format_offsets(position.offsets))
-    return build_result(work, published_head, position, PublishOutcome.PUBLISHED)
+    return _build_result(work, published_head, position, PublishOutcome.PUBLISHED)
 
 
 def _choose_write_plan(work: MergeContext, table: Table, state: TableState, values: MergeInput) -> write_mode.WritePlan:
@@ -273,14 +244,14 @@ def _choose_write_plan(work: MergeContext, table: Table, state: TableState, valu
     return write_mode.choose_write_mode(work.ports, table, work.staged, state, values)
 
 
-def check_fits(work: MergeContext, state: TableState | None) -> None:
+def _check_fits(work: MergeContext, state: TableState | None) -> None:
     """Raise when the batch is not the table's next one any more."""
     _check_same_table(work, state)
     if state is not None:
-        find_published(work, state)
+        _find_published(work, state)
 
 
-def build_result(
+def _build_result(
     work: MergeContext, head: Head | None, position: Position | None, outcome: PublishOutcome
 ) -> PublishedBatch:
     """What the merge did, by the snapshot that it published."""

@@ -13,7 +13,6 @@ from tidegate.ports.context import Ports
 from tidegate.progress.batch_queue import combine_batches, count_mergeable, describe_full_queue, iterate_merge_groups
 from tidegate.progress.position_checks import resolve_position
 from tidegate.steps.merge import merge
-from tidegate.steps.merge_direct import merge_direct
 from tidegate.tables.batch_history import record_batch
 from tidegate.tables.lookup import check_table_is_known, find_table
 
@@ -84,8 +83,6 @@ def merge_queue(ports: Ports, queue: Sequence[StagedBatch], checkpoint: MergeChe
     `deferred_job` published counts as this run's work. TableRemoved if the pipeline file no longer names the table.
     """
     check_table_is_known(ports, queue[0].table)
-    if queue[0].direct:
-        return _merge_direct(ports, queue[0])
     checkpoint = checkpoint or MergeCheckpoint()
     table, first = queue[0].table, queue[0].batch
     try:
@@ -119,17 +116,6 @@ def _merge_remaining(ports: Ports, remaining: Sequence[StagedBatch], checkpoint:
         published_batches.append(published_batch)
         for staged_batch in group:
             record_batch(ports, staged_batch, published_batch)
-
-
-def _merge_direct(ports: Ports, direct: StagedBatch) -> QueueResult:
-    """Merge a direct batch. It is alone in its queue."""
-    try:
-        counted_batch, published_batch = merge_direct(ports, direct)
-        record_batch(ports, counted_batch, published_batch)
-    except TidegateError as error:
-        log.info("not merged: pipeline=%s table=%s direct batch=%s", ports.pipeline.name, direct.table, direct.batch)
-        return QueueResult(direct.table, (), error)
-    return QueueResult(direct.table, (published_batch,))
 
 
 def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None) -> PublishedBatch:

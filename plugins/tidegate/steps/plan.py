@@ -20,12 +20,6 @@ from tidegate.model.offsets import (
 from tidegate.model.position import WatermarkSide
 from tidegate.planning.batch_size import BatchSizer
 from tidegate.planning.blocked_tables import Delay, to_refusals
-from tidegate.planning.direct_batches import (
-    REFUSED_BATCH_PROPERTY,
-    can_merge_directly,
-    is_behind_refused,
-    is_direct_worth_it,
-)
 from tidegate.planning.key_deduplication import (
     SAMPLED_MIN_RECORDS,
     can_keep_last_per_key,
@@ -40,8 +34,6 @@ from tidegate.progress.start_offsets import resolve_batch_start
 from tidegate.progress.table_progress import ObservedTable, TableWithLog, attach_log, observe_tables
 from tidegate.progress.topic_log import explain_no_row_topics, read_known_log
 from tidegate.spec.runtime import UseWhen
-from tidegate.spec.table import Table
-from tidegate.staging.skipped_records import find_skipped_places
 from tidegate.staging.takeover import find_unfinished_batch
 from tidegate.tables.distant_tables import check_no_former_batches
 from tidegate.tables.templated_tables import expand_template
@@ -258,7 +250,7 @@ def _plan_new_batch(ports: Ports, observed: TableWithLog, new: _NewBatches) -> P
     may_leave_out = can_keep_last_per_key(ports.pipeline, table)
     is_sampled = may_leave_out and table.last_per_key == UseWhen.AUTO
     share = new.sample_superseded_share(ports, ranges) if is_sampled else None
-    planned = PlannedBatch(
+    return PlannedBatch(
         table=table.name,
         batch=number or new.find_number(),
         ranges=ranges,
@@ -267,20 +259,6 @@ def _plan_new_batch(ports: Ports, observed: TableWithLog, new: _NewBatches) -> P
         last_per_key=may_leave_out and is_deduplication_worth_it(share),
         superseded_share=share,
     )
-    return replace(planned, direct=_is_direct(ports, observed, planned))
-
-
-def _is_direct(ports: Ports, observed: TableWithLog, planned: PlannedBatch) -> bool:
-    """Whether the batch is merged without staging. Never behind a queue, or with records to set aside."""
-    table: Table = observed.table
-    if not can_merge_directly(ports.pipeline, table) or not ports.commits.has_branches(table.name) or observed.queue:
-        return False
-    if find_skipped_places(ports.pipeline.name, observed.state, planned.ranges, observed.log.topic_ids):
-        return False
-    if not is_direct_worth_it(table, observed.state, planned.ranges):
-        return False
-    intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
-    return not is_behind_refused(planned.batch, ports.tables.read_property(intermediate, REFUSED_BATCH_PROPERTY))
 
 
 def _classify_watermark(observed: TableWithLog, reached_offsets: Offsets | None, ranges: Ranges) -> WatermarkSide:

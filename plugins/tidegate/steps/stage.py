@@ -15,7 +15,7 @@ from tidegate.progress.position_checks import check_not_overtaken
 from tidegate.progress.topic_log import check_same_topics
 from tidegate.staging.discover_tables import advance_registry, build_name_finder, discover_tables
 from tidegate.staging.stage_outcome import find_staged, read_staged_batch
-from tidegate.staging.stage_request import build_direct_batch, build_stage_table, drops_queue
+from tidegate.staging.stage_request import build_stage_table, drops_queue
 from tidegate.staging.takeover import run_or_take_over
 from tidegate.tables.lookup import find_table, keep_known_tables
 from tidegate.tables.templated_tables import expand_template
@@ -43,7 +43,7 @@ def stage_tables(ports: Ports, plan: Plan) -> StageResult:
 
     Tables that the pipeline file no longer names are left out; TableRemoved if it names none of the plan's tables.
 
-    1. A batch that is already staged is used as it is. A direct batch is not staged: merge reads its records.
+    1. A batch that is already staged is used as it is.
     2. Tables whose ranges are the same share one job, and so one read of Kafka.
     3. Each job overwrites batch N under a new attempt, and its results are found by that attempt.
     4. If a topic was created again since the plan, its tables fail, also if that happened while the job read it. After
@@ -63,7 +63,6 @@ def _stage_plan(ports: Ports, plan: Plan) -> tuple[list[StagedBatch], list[Failu
     ports = expand_template(ports)
     plan = keep_known_tables(ports, plan)
     staged_batches = [_resume_batch(ports, table) for table in plan.tables if table.is_resumed]
-    staged_batches += [build_direct_batch(ports, plan, table) for table in plan.tables if table.direct]
     new, failures = _list_new_batches(ports, plan, staged_batches)
     for _, group in groupby(new, key=_get_group_key):
         group_batches, group_failures = _stage_group(ports, plan, tuple(group))
@@ -78,7 +77,7 @@ def _list_new_batches(ports: Ports, plan: Plan, resumed: list[StagedBatch]) -> t
     """The batches to stage, sorted by group. Not those that would drop waiting rows: Kafka may have deleted these."""
     waiting_tables, new = {batch.table for batch in resumed if batch.counts.to_write}, list[PlannedBatch]()
     failures = list[Failure]()
-    for planned_batch in sorted((t for t in plan.tables if not t.is_resumed and not t.direct), key=_get_group_key):
+    for planned_batch in sorted((t for t in plan.tables if not t.is_resumed), key=_get_group_key):
         with isolate_failure(planned_batch.table, failures):
             if planned_batch.table in waiting_tables and drops_queue(ports, planned_batch):
                 log.info(

@@ -92,7 +92,7 @@ def _build_row(
         "stage_seconds": staged_batch.stage_seconds,
         "staged_bytes": staged_batch.bytes,
         "written_as": getattr(published_batch, "written_as", ""),
-        "staged_snapshot_id": None if staged_batch.direct else staged_batch.snapshot_id,
+        "staged_snapshot_id": staged_batch.snapshot_id,
         "snapshot_id": published_batch.snapshot_id,
         "published_at_ms": ports.now_ms(),
         "valid_through_ms": None,

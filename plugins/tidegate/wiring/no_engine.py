@@ -1,7 +1,6 @@
 """The engine of those who look at pipelines and run nothing: the doctor, and the page."""
 
 from tidegate.errors import GiveUp
-from tidegate.jobs.direct_job import DirectOutcome
 
 
 class NoEngine:
@@ -9,8 +8,4 @@ class NoEngine:
 
     def run(self, job: object) -> None:
         """Refuse: who only looks starts no job."""
-        raise GiveUp("the doctor and the page start no jobs")
-
-    def run_direct(self, job: object) -> DirectOutcome:
-        """The same."""
         raise GiveUp("the doctor and the page start no jobs")

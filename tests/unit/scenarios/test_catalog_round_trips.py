@@ -98,7 +98,7 @@ def test_flush_without_a_template_lists_nothing_but_before_a_table_is_staged_fir
 
 
 def test_namespace_is_listed_once_for_all_tables_that_were_never_staged(world: World) -> None:
-    """As those that are merged directly: for a thousand tables each flush would list thousands of names each time."""
+    """For a thousand tables each flush would list thousands of names each time."""
     produce(world, "1")
     pipeline = build_pipeline(*(build_table(name) for name in TABLES))
     assert count_listings(count_flush_calls(world, pipeline))["plan"] == 1

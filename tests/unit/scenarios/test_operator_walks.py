@@ -41,14 +41,14 @@ class Operator:
         table_names = NAMES[: self.choice.randint(1, 3)]
         self.modes = {name: self.choice.choice(MODES) for name in table_names}
         self.named = set(table_names)
-        self.direct, self.cap, self.growth = False, self.choice.choice((2, 3, 50)), "fail"
+        self.cap, self.growth = self.choice.choice((2, 3, 50)), "fail"
         self.changes: list[tuple[str, str | None]] = []
         self.is_short = False  # whether the log has lost what was published
 
     def build_ports(self, hook: Callable[[str, str], None] | None = None, **options: Any) -> Ports:
         topics = tuple(self.topics)
         tables = [build_table(name, self.modes[name], topics=topics) for name in NAMES if name in self.named]
-        pipeline_options = {"direct": self.direct, "max_records": self.cap, "on_partition_growth": self.growth}
+        pipeline_options = {"max_records": self.cap, "on_partition_growth": self.growth}
         return self.world.build_ports(build_pipeline(*tables, **pipeline_options), hook, **options)
 
     def state(self, name: str) -> TableState | None:
@@ -141,7 +141,7 @@ class Operator:
             rebase_positions(self.build_ports(), propose_moves(self.build_ports(), to, name), "ann")
 
     def switch(self) -> None:
-        self.direct, self.cap = not self.direct, self.choice.choice((2, 3, 50))
+        self.cap = self.choice.choice((2, 3, 50))
 
     def take_table_out(self) -> None:
         if len(self.named) > 1:

@@ -31,7 +31,7 @@ from tidegate.steps.plan import plan
 from tidegate.steps.stage import stage
 
 OUTCOMES = (PublishOutcome.PUBLISHED, PublishOutcome.ALREADY_PUBLISHED)
-SHAPES = [("upsert_delete", 1), ("append", 2), ("direct", 1)]
+SHAPES = [("upsert_delete", 1), ("append", 2)]
 Then = Callable[[Ports], object]
 CONTROL = "lake.shop.tidegate_shop_batches"
 
@@ -70,10 +70,9 @@ def go_on(ports: Ports) -> None:
 @pytest.mark.parametrize(
     ("situation", "mode", "tables"),
     [
-        *((situation, *shape) for situation in (arrange_first_batch, arrange_later_batch) for shape in SHAPES),
-        *(
-            (arrange_queue, mode, tables) for mode, tables in SHAPES if mode != "direct"
-        ),  # one of these stands in no queue
+        (situation, *shape)
+        for situation in (arrange_first_batch, arrange_later_batch, arrange_queue)
+        for shape in SHAPES
     ],
 )
 def test_merge_that_is_sent_once_more_is_done_once_and_both_say_so(
@@ -107,7 +106,7 @@ def test_merge_that_is_sent_once_more_is_done_once_and_both_say_so(
     record_property("counted", {"points where a merge was sent once more": len(points)})
 
 
-@pytest.mark.parametrize("mode", ["upsert_delete", "append", "direct"])
+@pytest.mark.parametrize("mode", ["upsert_delete", "append"])
 def test_merge_that_is_sent_once_more_and_wakes_behind_a_newer_batch_gives_way_with_one_sentence(mode: str) -> None:
     pipeline = build_crash_pipeline(mode, 1)
     alone_calls, _ = SentTwice(arrange_later_batch, pipeline).run(None)

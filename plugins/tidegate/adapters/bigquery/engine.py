@@ -6,7 +6,6 @@ from tidegate.adapters.bigquery.stores import table_marks
 from tidegate.adapters.bigquery.stores.namespaces import drop_existing_namespaces
 from tidegate.errors import GiveUp
 from tidegate.failpoints import hit_failpoint
-from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.model import resource_names
@@ -30,7 +29,3 @@ class BigQueryEngine:
                 created_table.rpartition(".")[2]
             ):  # a destination keeps its dataset's default expiration
                 table_marks.remove_expiration(self._warehouse, f"{job.table.split('.', 1)[0]}.{created_table}")
-
-    def run_direct(self, job: DirectJob) -> DirectOutcome:
-        """Raise: `plan` makes no direct batch for BigQuery."""
-        raise GiveUp(f"pipeline={job.pipeline}: BigQuery reads no Kafka; its batches are staged")

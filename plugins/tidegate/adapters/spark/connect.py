@@ -5,7 +5,6 @@ import sys
 import threading
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
 
 from tidegate.adapters.port_errors import to_unexpected_error
 from tidegate.adapters.server_probe import Server, find_connection_failure, require_server
@@ -19,7 +18,6 @@ from tidegate.adapters.spark.rpc_status import (
     read_server_trace,
 )
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.lasting_failures import describe_memory_failure, find_lasting_failure
 from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
@@ -29,7 +27,7 @@ from tidegate.redaction import mask_addresses
 _imports = threading.Lock()
 
 
-def import_job_modules(job: Job | DirectJob) -> tuple[ModuleType, ModuleType, ModuleType]:
+def import_job_modules(job: Job) -> tuple[ModuleType, ModuleType, ModuleType]:
     """The modules of sessions, of the job, and of retries.
 
     By name and only here: the worker and the job code share no import, just the job's JSON. Threads may call at once.
@@ -60,14 +58,6 @@ class ConnectEngine:
         answers nothing any more, or when a catalog cannot be written; `ConfigurationError` when the server refuses the
         log-in, or the catalog's database a right; `GiveUp` for what no retry changes.
         """
-        self._run(job)
-
-    def run_direct(self, job: DirectJob) -> DirectOutcome:
-        """The same for a direct job, with what it counted."""
-        outcome: DirectOutcome = self._run(job)
-        return outcome
-
-    def _run(self, job: Job | DirectJob) -> Any:
         require_server(self._server)
         require_free_catalogs(self._conf)
         sessions, work, retries = import_job_modules(job)
@@ -75,7 +65,7 @@ class ConnectEngine:
             try:
                 spark = sessions.connect_session(self._remote, self._conf, watch)
                 try:
-                    return work.run(spark, job)
+                    work.run(spark, job)
                 finally:
                     sessions.close(spark)
             except Exception as error:
@@ -85,14 +75,14 @@ class ConnectEngine:
                     raise
                 raise self._translate_error(job, error) from error
 
-    def _describe_silence(self, job: Job | DirectJob, seconds: float) -> RetryLater:
+    def _describe_silence(self, job: Job, seconds: float) -> RetryLater:
         return RetryLater(
             f"pipeline={job.pipeline} batch={job.batch}: {self._server} has answered nothing for {seconds:.0f} s in "
             f"the middle of {get_verb(job)}; no incomplete batch was published; see whether the server, its "
             "machine or the network stands still, and start the server again if it does; it will be tried again"
         )
 
-    def _translate_error(self, job: Job | DirectJob, error: Exception) -> TidegateError:
+    def _translate_error(self, job: Job, error: Exception) -> TidegateError:
         from pyspark.errors import PySparkException
 
         place = f"pipeline={job.pipeline} batch={job.batch}"
@@ -117,7 +107,6 @@ class ConnectEngine:
                 f"{place}: {self._server} does not know the session of {get_verb(job)} any more: it was started again, "
                 "or ended the session; no incomplete batch was published; it will be tried again"
             )
-        verbs = ("stage", "merge") if isinstance(job, DirectJob) else (get_verb(job),)
-        lasting = find_lasting_failure(place, verbs, text)
-        advice = describe_memory_failure(verbs, text)
+        lasting = find_lasting_failure(place, (get_verb(job),), text)
+        advice = describe_memory_failure((get_verb(job),), text)
         return lasting or RetryLater(f"{place}: Spark failed in {get_verb(job)}: {text[:500]}{advice}")

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 
-from tidegate.jobs.direct_job import DirectJob
 from tidegate.jobs.job import Job
 from tidegate.jobs.maintain_job import MaintainJob
 from tidegate.jobs.merge_job import MergeJob
@@ -14,26 +13,25 @@ from tidegate.settings import find_product_folder
 
 MODULES = {
     StageJob: "stage.job",
-    DirectJob: "merge.direct_job",
     MergeJob: "merge.job",
     MaintainJob: "merge.maintain_job",
     PublishJob: "publish.job",
 }
-VERBS = {StageJob: "stage", DirectJob: "merge", MergeJob: "merge", MaintainJob: "maintain", PublishJob: "publish"}
+VERBS = {StageJob: "stage", MergeJob: "merge", MaintainJob: "maintain", PublishJob: "publish"}
 JOBS_FOLDER = find_product_folder() / "jobs"
 
 
-def get_verb(job: Job | DirectJob) -> str:
+def get_verb(job: Job) -> str:
     """``stage``, ``merge``, ``maintain`` or ``publish``: the file in ``jobs/``, and the word for messages."""
     return VERBS[type(job)]
 
 
-def format_table(job: Job | DirectJob) -> str:
+def format_table(job: Job) -> str:
     """The table of a job that is no batch's, for a message that tells where it failed; nothing for others."""
     return f" table={job.table}" if isinstance(job, MaintainJob) else ""
 
 
-def get_module(job: Job | DirectJob) -> str:
+def get_module(job: Job) -> str:
     """The module of `tidegate_spark` whose `run` does the job."""
     return f"tidegate_spark.{MODULES[type(job)]}"
 

@@ -16,7 +16,6 @@ from tidegate.adapters.spark.catalog_lock import require_free_catalogs
 from tidegate.adapters.spark.entry_points import JOBS_FOLDER, get_verb
 from tidegate.adapters.spark.private_folder import open_private_folder
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
-from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.lasting_failures import describe_memory_failure
 from tidegate.jobs.stage_job import FAILURE_CONF, JOB_CONF, JobFailure
@@ -66,10 +65,6 @@ class SubmitEngine:
                 place = f"pipeline={job.pipeline} batch={job.batch}: {get_verb(job)}"
                 advice = describe_memory_failure((get_verb(job),), reason)
                 raise files.read_failure(place, get_verb(job)) or RetryLater(f"{place} failed: {reason}{advice}")
-
-    def run_direct(self, job: DirectJob) -> DirectOutcome:
-        """Refuse: a batch is planned as a direct one for Connect only, which tells what the job counted."""
-        raise ConfigurationError(f"pipeline={job.pipeline}: spark.mode=submit runs no direct batches; flush again")
 
 
 def get_application(job: Job) -> str:

@@ -12,7 +12,6 @@ from threading import RLock, Timer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tidegate.jobs.direct_job import DirectJob, DirectOutcome
 from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
 from tidegate.ports.engine import Engine
@@ -87,11 +86,6 @@ class WatchedEngine:
         """See the port."""
         self._show_batch("stage" if isinstance(job, StageJob) else "merge", job.batch, getattr(job, "table", ""))
         self._engine.run(job)
-
-    def run_direct(self, job: DirectJob) -> DirectOutcome:
-        """See the port."""
-        self._show_batch("merge", job.batch, "")
-        return self._engine.run_direct(job)
 
     def _show_batch(self, verb: str, batch: int, table: str) -> None:
         self._started_stages[verb, batch, table] = None

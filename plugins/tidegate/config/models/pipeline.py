@@ -239,10 +239,6 @@ class MergeModel(StrictModel):
         ge=0,
         description="Bytes that a batch should stage, by those of earlier ones; 0: no such limit.",
     )
-    direct: Literal["auto", "never"] = Field(
-        default="never",
-        description="auto: where one job can read and merge a batch and that is cheaper, nothing is staged.",
-    )
     intermediate_suffix: Suffix = Field(default="_tmp", description="End of the intermediate table's name.")
     partition_time: Literal["record", "wall-clock"] = Field(
         default="record", description="What partition_time of a staged row holds: the record's time, or the staging's."

@@ -57,8 +57,8 @@ def test_tables_with_ranges_of_their_own_are_read_apart(world: World) -> None:
 
 
 def test_staged_batch_says_where_its_records_went(world: World) -> None:
-    direct_batch, upsert = run(world, *TWO)
-    assert direct_batch.counts == Counts(span=3, read=3, staged=2, superseded=1)
+    plain_batch, upsert = run(world, *TWO)
+    assert plain_batch.counts == Counts(span=3, read=3, staged=2, superseded=1)
     assert upsert.counts == Counts(span=3, read=3, staged=2, ignored=1)
 
 

@@ -4,13 +4,11 @@ from typing import Any
 
 import decoding
 import pytest
-from tidegate.jobs.direct_job import DirectJob
 from tidegate.jobs.evaluation import DECODING_CONF
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.offsets import Ranges
 from tidegate.schema.column import Column
 from tidegate.spec.formats import ValueFormat
-from tidegate_spark.merge import direct_job
 from tidegate_spark.stage import job as stage_job
 
 
@@ -27,9 +25,8 @@ def configured(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         conf_values.update(conf)
         raise Configured
 
-    for module in (stage_job, direct_job):
-        monkeypatch.setattr(module, "configure", configure)
-        monkeypatch.setattr(module, "guard_lengths", lambda spark, job: job)
+    monkeypatch.setattr(stage_job, "configure", configure)
+    monkeypatch.setattr(stage_job, "guard_lengths", lambda spark, job: job)
     return conf_values
 
 
@@ -43,13 +40,6 @@ def test_stage_job(configured: dict[str, str], span: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(stage_job, "read_records", lambda spark, job: None)
     with pytest.raises(Configured):
         stage_job.run(None, build_job(span))  # type: ignore[arg-type]
-    assert configured.items() >= DECODING_CONF.items()
-
-
-@pytest.mark.parametrize("span", [10, 1_000_000])
-def test_direct_job(configured: dict[str, str], span: int) -> None:
-    with pytest.raises(Configured):
-        direct_job.run(None, DirectJob(build_job(span), "MERGE"))  # type: ignore[arg-type]
     assert configured.items() >= DECODING_CONF.items()
 
 
