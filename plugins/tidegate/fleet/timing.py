@@ -7,7 +7,6 @@ from tidegate.runner.schedule import build_flush_schedule
 from tidegate.spec.pipeline import Pipeline
 
 CRON_TICK_SECONDS = 60  # the resolution of a cron expression
-DEFAULT_BEAT_SECONDS = 600  # where `heartbeat.interval` is 0: committed offsets must stay alive all the same
 
 
 @dataclass(frozen=True)
@@ -58,5 +57,5 @@ def list_late_heartbeats(members: Mapping[str, Pipeline], beats: Mapping[str, fl
     return [
         name
         for name, pipeline in members.items()
-        if not 0 <= now - beats.get(name, 0.0) < (pipeline.heartbeat.interval_seconds or DEFAULT_BEAT_SECONDS)
+        if not 0 <= now - beats.get(name, 0.0) < pipeline.heartbeat.pause_seconds
     ]

@@ -51,6 +51,12 @@ def build_flush_schedule(pipeline: Pipeline) -> Schedule:
     return Schedule(seconds if seconds > 0 else None, at_least=at_least)
 
 
+def build_heartbeat_schedule(pipeline: Pipeline) -> Schedule:
+    """That of heartbeats beside the flushes; never due where flushes, each of which ends with one, come as often."""
+    pause_seconds = pipeline.heartbeat.pause_seconds
+    return Schedule() if 0 < pipeline.timer_seconds <= pause_seconds else Schedule(pause_seconds)
+
+
 def build_maintenance_schedule(pipeline: Pipeline) -> Schedule:
     """That of the pipeline file. A process that is started again and again does not maintain each time."""
     seconds = pipeline.maintenance.interval_seconds

@@ -10,13 +10,15 @@ from tidegate.errors import ConfigurationError, TidegateError
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.backlog_watch import BacklogWatch
-from tidegate.runner.work import Flush, Maintain, Place, Publish, RunOutcome, Work
+from tidegate.runner.slots import Slots
+from tidegate.runner.work import Beat, Flush, Maintain, Place, Publish, RunOutcome, Work
 from tidegate.runner.worker import Shared, Worker
 from tidegate.settings import list_named_files
 from tidegate.wiring.pipeline import find_file
 
 LOOK_SECONDS = 2.0  # seconds between two looks for new files
 JOIN_SECONDS = 0.5
+BEATS_AT_ONCE = 4
 
 
 class Supervisor:
@@ -26,6 +28,7 @@ class Supervisor:
         self._place, self._names = place, names
         self._outer = shared.reporter
         self._shared = replace(shared, reporter=self)
+        self._beats = replace(self._shared, slots=Slots(BEATS_AT_ONCE))  # long flushes keep no heartbeat waiting
         self._workers: dict[str, Worker] = {}
         self._watches: dict[str, BacklogWatch] = {}
 
@@ -72,16 +75,16 @@ class Supervisor:
 
     # workers
 
-    def _list_kinds(self, name: str) -> list[Callable[[Place, str], Flush | Maintain | Publish]]:
+    def _list_kinds(self, name: str) -> list[Callable[[Place, str], Flush | Beat | Maintain | Publish]]:
         include = self._place.include
         is_publication = (include / "publications" / f"{name}.yaml").exists()
         if not is_publication or (include / "pipelines" / f"{name}.yaml").exists():
             find_file(include, "pipeline", name)  # raises where there is none
-            return [Flush, Maintain, Publish] if is_publication else [Flush, Maintain]
+            return [Flush, Beat, Maintain, Publish] if is_publication else [Flush, Beat, Maintain]
         return [Publish]
 
     def _start_workers(self) -> None:
-        wanted_workers = dict[str, Callable[[], Flush | Maintain | Publish]]()
+        wanted_workers = dict[str, Callable[[], Flush | Beat | Maintain | Publish]]()
         for name in self._names or self._list_all():
             with suppress(TidegateError):  # the file of a name went away while it was looked for
                 for kind in self._list_kinds(name):
@@ -94,7 +97,8 @@ class Supervisor:
         for key, make in wanted_workers.items():
             if key not in self._workers:
                 with suppress(ConfigurationError):
-                    self._workers[key] = Worker(make(), self._shared)
+                    work = make()
+                    self._workers[key] = Worker(work, self._beats if isinstance(work, Beat) else self._shared)
                     self._workers[key].start()
 
     def _list_all(self) -> list[str]:

@@ -1,13 +1,15 @@
-"""What a runner does again and again: flushes of a pipeline, its maintenance, runs of a publication."""
+"""What a runner does again and again: a pipeline's flushes, heartbeats and maintenance, runs of a publication."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Protocol
 
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.defaults_file import DEFAULTS_FILE
 from tidegate.connections import Resolve
+from tidegate.errors import NothingToDo
 from tidegate.model.batch import PublishedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.work_inputs import digest_work_inputs
@@ -17,14 +19,17 @@ from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.schedule import (
     Schedule,
     build_flush_schedule,
+    build_heartbeat_schedule,
     build_maintenance_schedule,
     build_publication_schedule,
 )
 from tidegate.steps.compact import compact
 from tidegate.steps.flush import flush_planned, plan_flush
+from tidegate.steps.heartbeat import heartbeat
 from tidegate.steps.maintain import MaintenanceReport, list_maintained_tables, maintain_all
 from tidegate.tables.lookup import has_table
 from tidegate.tables.templated_tables import expand_template
+from tidegate.wiring.no_engine import NoEngine
 from tidegate.wiring.pipeline import assemble_pipeline, find_file
 from tidegate.wiring.publication import assemble_loaded_publication
 
@@ -38,6 +43,11 @@ class Place:
     files: PipelineFiles
     publications: PublicationFiles
     merges_at_once: int = 1
+    _locks: dict[str, Lock] = field(default_factory=dict)
+
+    def get_group_lock(self, pipeline: str) -> Lock:
+        """Held while something of this process commits to the pipeline's group: two at once confuse each other."""
+        return self._locks.setdefault(pipeline, Lock())
 
 
 @dataclass(frozen=True)
@@ -107,6 +117,10 @@ class Flush:
 
     def run(self, at_least: int) -> RunOutcome:
         """See the protocol."""
+        with self._place.get_group_lock(self._pipeline):
+            return self._flush(at_least)
+
+    def _flush(self, at_least: int) -> RunOutcome:
         self._is_planned = False
         ports = self._assemble_ports()
         expanded_ports = expand_template(ports)
@@ -129,6 +143,34 @@ class Flush:
 
     def _assemble_ports(self) -> Ports:
         return assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, clients=self._clients)
+
+
+class Beat:
+    """The heartbeats of a pipeline whose flushes come less often than its heartbeats."""
+
+    def __init__(self, place: Place, pipeline: str) -> None:
+        self.name, self._place, self._pipeline = f"pipeline={pipeline} heartbeat", place, pipeline
+        self.file = find_file(place.include, "pipeline", pipeline)
+        self.shared_files = (place.include / DEFAULTS_FILE,)
+
+    def read_schedule(self) -> Schedule:
+        """See the protocol."""
+        return build_heartbeat_schedule(self._place.files.load(self._pipeline))
+
+    def run(self, at_least: int) -> RunOutcome:
+        """See the protocol. `NothingToDo` beside a flush, which ends with a heartbeat."""
+        lock = self._place.get_group_lock(self._pipeline)
+        if not lock.acquire(blocking=False):
+            raise NothingToDo(f"{self.name}: a flush is under way, and ends with a heartbeat")
+        try:
+            heartbeat(assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, engine=NoEngine()))
+        finally:
+            lock.release()
+        return RunOutcome()
+
+    def digest_inputs(self) -> str:
+        """See the protocol: a heartbeat costs little."""
+        return ""
 
 
 class Maintain:

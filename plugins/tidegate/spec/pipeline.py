@@ -58,6 +58,9 @@ class Merge:
         return self.max_records if backlog <= self.max_records else self.catch_up_records or self.max_records
 
 
+DEFAULT_BEAT_SECONDS = 600  # where `heartbeat.interval` is 0: offsets and positions are kept alive all the same
+
+
 @dataclass(frozen=True)
 class Heartbeat:
     """How often a position moves without rows; `interval_seconds` 0 disables. Ignored topics only advance offsets.
@@ -70,6 +73,11 @@ class Heartbeat:
     produce: bool = False
     topic: str = "connect-heartbeats"
     hook: str | None = None
+
+    @property
+    def pause_seconds(self) -> int:
+        """The pause between two heartbeats, also where the interval is 0."""
+        return self.interval_seconds or DEFAULT_BEAT_SECONDS
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The engine of those who look at pipelines and run nothing: the doctor, and the page."""
+"""The engine of those who start no Spark job: the doctor, the page, and heartbeats beside flushes."""
 
 from tidegate.errors import GiveUp
 

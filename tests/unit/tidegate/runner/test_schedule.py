@@ -9,6 +9,7 @@ from fakes.publications import build_publication
 from tidegate.runner.schedule import (
     Schedule,
     build_flush_schedule,
+    build_heartbeat_schedule,
     build_maintenance_schedule,
     build_publication_schedule,
 )
@@ -51,6 +52,25 @@ def test_next_start_follows_from_the_last_one(
 def test_pipeline_without_an_interval_keeps_that_of_its_heartbeat(merge: Merge, beat: int, schedule: Schedule) -> None:
     pipeline = replace(build_pipeline(), merge=merge, heartbeat=Heartbeat(interval_seconds=beat))
     assert build_flush_schedule(pipeline) == schedule
+
+
+@pytest.mark.parametrize(
+    ("merge", "beat", "schedule"),
+    [
+        (Merge(interval_seconds=30), 600, Schedule()),
+        (Merge(interval_seconds=600), 600, Schedule()),
+        (Merge(interval_seconds=86_400), 600, Schedule(600)),
+        (Merge(interval_seconds=86_400), 0, Schedule(600)),
+        (Merge(cron="5 4 * * *", interval_seconds=86_400), 60, Schedule(60)),
+        (Merge(interval_seconds=-1, records_threshold=500), 600, Schedule()),
+        (Merge(interval_seconds=-1, records_threshold=500), 0, Schedule(600)),
+    ],
+)
+def test_pipeline_that_flushes_less_often_than_its_heartbeat_beats_by_itself(
+    merge: Merge, beat: int, schedule: Schedule
+) -> None:
+    pipeline = replace(build_pipeline(), merge=merge, heartbeat=Heartbeat(interval_seconds=beat))
+    assert build_heartbeat_schedule(pipeline) == schedule
 
 
 def test_maintenance_begins_a_tenth_of_its_interval_after_the_process() -> None:

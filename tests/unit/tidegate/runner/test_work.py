@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tidegate.errors import NothingToDo
+from tidegate.runner import work as work_module
 from tidegate.runner.pipeline_files import PipelineFiles, PublicationFiles
 from tidegate.runner.slots import Slots
-from tidegate.runner.work import Flush, Maintain, Place, RunOutcome
+from tidegate.runner.work import Beat, Flush, Maintain, Place, RunOutcome
 from tidegate.runner.worker import Shared, Worker
 
 CATALOGS = "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
@@ -67,3 +69,51 @@ def test_changed_defaults_reach_flushes_and_maintenance_that_go_on(include: Path
     assert look(29) == []
     assert look(1) == [flush]
     assert look(570) == [flush, maintenance]
+
+
+def build_daily_pipeline(include: Path, name: str) -> Path:
+    file = include / "pipelines" / f"{name}.yaml"
+    file.write_text(PIPELINE.format(name=name).replace("{interval: -1, records_threshold: 1000}", "{interval: 1d}"))
+    return file
+
+
+def test_daily_pipeline_beats_at_the_interval_of_its_heartbeat_and_a_quick_one_at_its_flushes_alone(
+    include: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_daily_pipeline(include, "daily")
+    place, now = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), [1e9]
+    shared, beats = Shared(Slots(1), threading.Event(), Ear(), lambda: now[0]), list[str]()
+    monkeypatch.setattr(work_module, "heartbeat", lambda ports: beats.append(ports.pipeline.name))
+    workers = [Worker(Beat(place, name), shared) for name in ("daily", "orders")]
+
+    def look(seconds: float) -> list[str]:
+        now[0] += seconds
+        beats.clear()
+        for worker in workers:
+            worker.step()
+        return list(beats)
+
+    assert [look(seconds) for seconds in (0, 599, 1, 1, 600, 86_400)] == [
+        ["daily"], [], ["daily"], [], ["daily"], ["daily"],
+    ]  # fmt: skip
+
+
+def test_heartbeat_leaves_the_group_to_a_flush_that_is_under_way_and_beats_again_behind_it(
+    include: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two commits of one process at once find each other's offsets in the group, and fail."""
+    build_daily_pipeline(include, "daily")
+    place, beats = Place(include, lambda _: None, PipelineFiles(include), PublicationFiles(include)), list[str]()
+    monkeypatch.setattr(work_module, "heartbeat", lambda ports: beats.append(ports.pipeline.name))
+    flush, beat = Flush(place, "daily"), Beat(place, "daily")
+
+    def flush_beside_a_heartbeat(at_least: int) -> RunOutcome:
+        with pytest.raises(NothingToDo, match="a flush is under way"):
+            beat.run(0)
+        return RunOutcome()
+
+    flush._flush = flush_beside_a_heartbeat  # type: ignore[method-assign]
+    for _ in range(2):
+        flush.run(0)
+        beat.run(0)
+    assert beats == ["daily", "daily"]
