@@ -61,14 +61,14 @@ def flush(
 
 
 def plan_flush(ports: Ports, at_least: int = 0, stop_offsets: Offsets | None = None) -> Plan:
-    """The first step of a flush. Without work it cleans up behind a run that was killed, and runs the heartbeat."""
+    """The first step of a flush. Without work, or refused, it cleans up behind a killed run and runs the heartbeat."""
     try:
         return plan(ports, at_least, stop_offsets)
     except NothingToDo:
         clean_up(ports)  # of a run that was killed after its publish
         heartbeat(ports)
         raise
-    except SomeTables:
+    except (SomeTables, GiveUp):  # a refused pipeline may stand still for longer than the group's offsets last
         _clean_up_behind_failure(ports)
         raise
 

@@ -33,7 +33,8 @@ class HeartbeatResult:
     """What a heartbeat did.
 
     - `committed`: the next offsets that it committed to the consumer group.
-    - `due`: the interval was over. Only then are there `tables`, one report for each, and `warnings`.
+    - `due`: the interval was over. Only then are there `tables`, one report for each, and `warnings`. Never with an
+      interval of 0.
     - `sent`: how many records were produced to `heartbeat.topic`.
     """
 
@@ -51,6 +52,8 @@ class HeartbeatResult:
 
 def heartbeat(ports: Ports) -> HeartbeatResult:
     """Commit again what is published, and once per `heartbeat.interval` report how the pipeline stands.
+
+    With an interval of 0 there is no report, and step 4 runs every ten minutes.
 
     1. Read each table: once, for all that follows.
     2. Commit the low watermark, which is never beyond what is published, and for ignored topics the end of the log. The
@@ -74,16 +77,17 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
     if any(offsets.values()) and _is_due(ports, group_report.beat_ms):
         commit_to_group(ports, group_report.offsets, ports.now_ms())
         _renew_positions(ports, tables)
-        beat = _report_tables(ports, tables, group_report.offsets)
+        if ports.pipeline.heartbeat.interval_seconds:
+            beat = _report_tables(ports, tables, group_report.offsets)
     if refusal is not None:
         raise refusal
     return beat
 
 
 def _is_due(ports: Ports, before_ms: int | None) -> bool:
-    interval_ms = ports.pipeline.heartbeat.interval_seconds * 1000
+    pause_ms = ports.pipeline.heartbeat.pause_seconds * 1000
     # a time in the future was stored before the clock was set back
-    return interval_ms > 0 and (before_ms is None or not 0 <= ports.now_ms() - before_ms < interval_ms)
+    return before_ms is None or not 0 <= ports.now_ms() - before_ms < pause_ms
 
 
 def _renew_positions(ports: Ports, tables: Sequence[ObservedTable]) -> None:

@@ -89,6 +89,7 @@ def test_heartbeat_tells_the_tables_as_they_were_when_it_committed(world: World)
     def publish_meanwhile(call: str, moment: str) -> None:
         if call == "broker.commit" and not runs:
             runs.append(flush(world.build_ports(replace(TWO, heartbeat=Heartbeat(0)))))
+            world.clock.tick(60_000)  # its heartbeat has begun an interval
 
     beat = heartbeat(world.build_ports(TWO, publish_meanwhile))
     assert beat.committed == {"orders": {0: 1, 1: 0}}

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from fakes import World, build_pipeline
+from tidegate.spec.pipeline import Heartbeat
 from tidegate.spec.runtime import Maintenance
 from tidegate.steps.flush import flush
 from tidegate.steps.heartbeat import heartbeat
@@ -27,13 +28,14 @@ def publish_one_more(world: World, key: str = "z") -> None:
     flush(world.build_ports(PIPELINE))
 
 
-@pytest.mark.parametrize("names", [("shop",), ("shop", "other")])
+@pytest.mark.parametrize(("names", "beat"), [(("shop",), 600), (("shop", "other"), 600), (("shop", "other"), 0)])
 def test_snapshots_of_another_writer_expire_while_a_pipeline_has_nothing_to_publish(
-    world: World, names: tuple[str, ...]
+    world: World, names: tuple[str, ...], beat: int
 ) -> None:
     """Its tag would keep all of them for as long as its topic is quiet: each commit writes their list again."""
+    quiet = replace(PIPELINE, heartbeat=Heartbeat(beat))
     sources = [replace(PIPELINE.source, group=f"tidegate-{name}") for name in names]
-    pipelines = [replace(PIPELINE, name=name, source=source) for name, source in zip(names, sources, strict=True)]
+    pipelines = [replace(quiet, name=name, source=source) for name, source in zip(names, sources, strict=True)]
     for pipeline in pipelines[1:]:
         flush(world.build_ports(pipeline))
     before = [world.destination.read_state(NAME, name).recorded_position for name in names]

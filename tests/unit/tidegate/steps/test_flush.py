@@ -20,7 +20,15 @@ from fakes import (
     build_table,
 )
 from fakes.broker import MemoryBroker
-from tidegate.errors import BadRecord, NothingToDo, PublishedElsewhere, RetryLater, SomeTablesDelayed, TidegateError
+from tidegate.errors import (
+    BadRecord,
+    NothingToDo,
+    PositionLost,
+    PublishedElsewhere,
+    RetryLater,
+    SomeTablesDelayed,
+    TidegateError,
+)
 from tidegate.monitoring.status import read_status
 from tidegate.steps.clean_up import clean_up, list_tables_to_compact
 from tidegate.steps.commit_offsets import commit_offsets
@@ -534,3 +542,21 @@ def test_group_does_not_pass_a_table_that_has_not_read_a_new_partition_or_topic(
     assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
     flush(world.build_ports(pipeline))
     assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0, 2: 1}, "orders.more": {0: 0, 1: 1}}
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one table", "two tables, both refused"])
+def test_pipeline_that_plan_refuses_keeps_its_groups_offsets_and_its_leftovers_go(world: World, several: bool) -> None:
+    """It may stand still for weeks: brokers would forget the offsets, and a killed run's staged rows would stay."""
+    pipeline = TWO if several else build_pipeline()
+    flush(world.build_ports(pipeline, destination=CannotCleanUp(world.destination)))
+    assert world.destination.tables[f"{ORDERS}_shop_tmp"].read_rows() != []
+    produce(world, "b", "y")
+    produce(world, "c", "z")
+    world.broker.retain_from("orders", 2)
+    for _ in range(2):
+        world.broker.groups.clear()
+        with pytest.raises(PositionLost):
+            flush(world.build_ports(pipeline))
+        assert read_committed_offsets(world) == {"orders": {0: 1, 1: 0}}
+        for table in pipeline.tables:
+            assert world.destination.tables[f"{table.name}_shop_tmp"].read_rows() == []

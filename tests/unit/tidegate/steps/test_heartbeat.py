@@ -122,6 +122,9 @@ def test_a_commit_of_a_flush_leaves_the_heartbeats_time_alone(world: World) -> N
 def test_without_an_interval_nothing_is_sent_and_offsets_are_kept_all_the_same(world: World) -> None:
     pipeline = build_pipeline(heartbeat=Heartbeat(0, produce=True, topic="beats"))
     flush(world.build_ports(pipeline))
+    for _ in range(2):
+        world.clock.tick(60 * MINUTE)
+        assert not heartbeat(world.build_ports(pipeline)).due
     assert read_heartbeats(world) == []
     assert world.broker.groups[GROUP] == {"orders": {0: 1, 1: 1}}
 
