@@ -777,6 +777,14 @@ GUARDS = [
         STAGE + "topic_that_is_created_again_while_it_is_read_leaves_no_batch_of_its_records",
     ),
     Guard(
+        "a staged batch is not of a log that was cut while it was read",
+        "plugins/tidegate/progress/topic_log.py",
+        "cuts = ports.broker.find_log_cuts(ends, epochs) if epochs else {}",
+        "cuts = dict[str, dict[int, int]]()",
+        "tests/unit/tidegate/steps/test_plan_after_elections.py"
+        "::test_log_that_is_cut_between_plan_and_read_leaves_no_batch_and_the_next_flush_doubles_no_row",
+    ),
+    Guard(
         "a stage job's attempt does not count before its worker has compared the topics",
         "plugins/tidegate/staging/stage_request.py",
         "property=names.name_counted_property(attempt),",
@@ -786,7 +794,7 @@ GUARDS = [
     Guard(
         "a topic that was created again while its keys were read decides about no dead letter",
         "plugins/tidegate/reprocess/replay_stage.py",
-        "        check_same_topics(ports, work.message_prefix, ranges, position.cluster_id, position.topic_ids)\n",
+        "        check_same_log(ports, work.message_prefix, ranges, position)\n",
         "        pass\n",
         REPLAYS + "topic_that_is_created_again_while_the_later_keys_are_read_decides_about_no_dead_letter",
     ),

@@ -46,7 +46,7 @@ POINTS = {
         "tables.read_state", "tables.list_tables",
     ],
     "stage": [
-        "broker.read_topic_ids", "commits.append_empty", "commits.start_branch", "commits.has_branches",
+        "broker.read_log", "commits.append_empty", "commits.start_branch", "commits.has_branches",
         "commits.read_head",
         "tables.claim", "staging.find_landing_folder", "staging.complete_attempt",
         "commits.publish", "commits.seed", "staging.list_staged",

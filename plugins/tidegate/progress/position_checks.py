@@ -205,8 +205,12 @@ def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> N
     Asks the leaders only if one is newer than the recorded epoch and there is something to read. Only a batch records
     newer epochs, and only behind this check.
     """
-    if all(get_offset(position.offsets, topic, partition) == end for topic, partition, end in iterate_offsets(log.end)):
-        return
+    if any(get_offset(position.offsets, topic, partition) != end for topic, partition, end in iterate_offsets(log.end)):
+        refuse_cut(ports, table, position, log)
+
+
+def refuse_cut(ports: Ports, table: Table, position: Position, log: Log) -> None:
+    """As `check_not_cut`, also where nothing is to be read behind the position."""
     cuts = find_position_cuts(ports, position, log)
     if not cuts:
         return

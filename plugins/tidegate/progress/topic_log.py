@@ -4,7 +4,9 @@ import re
 from collections.abc import Mapping
 
 from tidegate.errors import GiveUp, PositionLost, TopicsUnavailable
-from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Ranges
+from tidegate.model.batch import Plan
+from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Ranges, group_by_topic, iterate_offsets
+from tidegate.model.position import Position
 from tidegate.model.table_state import is_recreated
 from tidegate.ports.context import Log, Ports
 from tidegate.spec.table import Table
@@ -63,17 +65,19 @@ def find_missing_topic(table: Table, missing_topics: Mapping[str, Unreadable]) -
     return next((error for topic, error in missing_topics.items() if not table.topics or topic in table.topics), None)
 
 
-def check_same_topics(
-    ports: Ports, place: str, ranges: Ranges, cluster_id: str, planned_ids: Mapping[str, str]
-) -> None:
-    """`PositionLost` where a topic that `ranges` read was created again since they were planned, or the brokers are
-    another cluster. Asked behind a read it tells of that read: an id never comes back. `place` begins the message.
+def check_same_log(ports: Ports, place: str, ranges: Ranges, planned: Plan | Position) -> None:
+    """`PositionLost` where the offsets of `ranges` mean other records than in the log that `planned` names.
+
+    So it is where a topic that they read was created again, where the brokers are another cluster, and where a newer
+    leader has cut the log below their end. Asked behind a read it tells of that read: neither
+    an id nor an epoch comes back. `place` begins the message.
     """
-    topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned_ids.keys()))
-    planned_topic_ids = {topic: planned_ids[topic] for topic in topics}
-    cluster, ids = ports.broker.read_topic_ids(topics)
+    topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned.topic_ids.keys()))
+    planned_topic_ids = {topic: planned.topic_ids[topic] for topic in topics}
+    log = ports.broker.read_log(topics, ports.pipeline.source.isolation)
+    cluster, ids = log.cluster_id, log.topic_ids
     changed_topics = [topic for topic in topics if is_recreated(planned_topic_ids[topic], ids[topic])]
-    if changed_topics or (topics and cluster_id and cluster and cluster != cluster_id):
+    if changed_topics or (topics and planned.cluster_id and cluster and cluster != planned.cluster_id):
         now, was = (
             {t: known[t] for t in (changed_topics or topics)[:MAX_NAMED_PARTITIONS]}
             for known in (ids, planned_topic_ids)
@@ -81,6 +85,16 @@ def check_same_topics(
         raise PositionLost(
             f"{place}: a topic was created again, or the brokers are another cluster's, since the batch was planned: "
             f"topic_ids={now} planned={was}; nothing was merged; the next flush plans anew and says what to do"
+        )
+    ends = group_by_topic({(topic, partition): end for topic, partition, start, end in ranges if end > start})
+    epochs = log.find_older_epochs(planned.epochs, ends)
+    cuts = ports.broker.find_log_cuts(ends, epochs) if epochs else {}
+    for topic, partition, cut_offset in iterate_offsets(cuts):
+        raise PositionLost(
+            f"{place}: topic={topic} partition={partition}: the log was cut at offset={cut_offset} by a leader that "
+            "lacked the records after it (an unclean election) since the batch was planned: "
+            f"leader_epoch={log.epochs[topic][partition]} planned={epochs[topic][partition]}; nothing was merged; the "
+            "next flush reads what stands there now"
         )
 
 

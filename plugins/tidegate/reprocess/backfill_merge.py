@@ -15,7 +15,8 @@ from tidegate.model.batch import StagedBatch
 from tidegate.model.publish_cost import PublishOutcome, read_cost
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, TableState
-from tidegate.progress.topic_log import read_log
+from tidegate.progress.position_checks import refuse_cut
+from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.backfill_stage import Slice, stage_missing_slice
 from tidegate.tables.columns import list_destination_columns, resolve_columns
@@ -67,7 +68,9 @@ def _merge_round(table_slice: Slice, started_ms: int) -> tuple[AppliedSlice, Sta
         for batch in stage_missing_slice(table_slice, position.offsets).batches
         if batch.batch == table_slice.number
     )
-    table_slice.check_same_topics(read_log(table_slice.ports).topic_ids)  # once all is read: an id never comes back
+    log_now = read_log(table_slice.ports)  # once all is read: neither an id nor an epoch comes back
+    table_slice.check_same_topics(log_now.topic_ids)
+    refuse_cut(table_slice.ports, table, position, filter_table_log(log_now, table))
     if not staged_batch.counts.staged:
         return _build_result(table_slice, None, staged_batch, started_ms, PublishOutcome.NO_ROWS), staged_batch
     return _merge_and_publish(_SliceRound(table_slice, state, staged_batch, started_ms)), staged_batch

@@ -18,7 +18,7 @@ from tidegate.model.ownership import describe_intermediate
 from tidegate.model.position import Position
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports, Staging
-from tidegate.progress.topic_log import check_same_topics, read_log
+from tidegate.progress.topic_log import check_same_log, read_log
 from tidegate.spec.table import Table, TableMode
 from tidegate.staging.stage_outcome import read_staged_batch
 from tidegate.staging.stage_request import build_stage_table
@@ -255,7 +255,7 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
         )
     )
     if not are_letters:
-        check_same_topics(ports, work.message_prefix, ranges, position.cluster_id, position.topic_ids)
+        check_same_log(ports, work.message_prefix, ranges, position)
     read_staged_batch(ports, planned_batch, stage_table)
 
 

@@ -12,7 +12,7 @@ from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.planning.blocked_tables import Failure, isolate_failure, join_failures, note_refusals
 from tidegate.ports.context import Ports
 from tidegate.progress.position_checks import check_not_overtaken
-from tidegate.progress.topic_log import check_same_topics
+from tidegate.progress.topic_log import check_same_log
 from tidegate.staging.discover_tables import advance_registry, build_name_finder, discover_tables
 from tidegate.staging.stage_outcome import find_staged, read_staged_batch
 from tidegate.staging.stage_request import build_stage_table, drops_queue
@@ -46,8 +46,9 @@ def stage_tables(ports: Ports, plan: Plan) -> StageResult:
     1. A batch that is already staged is used as it is.
     2. Tables whose ranges are the same share one job, and so one read of Kafka.
     3. Each job overwrites batch N under a new attempt, and its results are found by that attempt.
-    4. If a topic was created again since the plan, its tables fail, also if that happened while the job read it. After
-       the job, a table fails for a bad record or for counts that do not add up: its batch can never be merged.
+    4. If a topic was created again since the plan, or its log was cut below the batch's end, its tables fail, also if
+       that happened while the job read it. After the job, a table fails for a bad record or for counts that do not add
+       up: its batch can never be merged.
     5. If a batch needs a new intermediate table, it waits until the rows in the present one are published.
     6. Tables that records name for the first time are staged over the same ranges, from the start of the batch.
 
@@ -176,7 +177,7 @@ def _run_group(
 ) -> tuple[tuple[StageTable, ...], float]:
     """Stage a group of tables by one job. Returns each table with the attempt that counts, and the job's seconds.
 
-    Checks before the job and after it that the topics are those of the plan: a merge does not check them again.
+    Checks before the job and after it that the log is that of the plan: a merge does not check it again.
     """
     place = f"pipeline={ports.pipeline.name} batch={first.batch}"
     job = StageJob(
@@ -189,9 +190,7 @@ def _run_group(
     )
     log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
     started_ms = ports.now_ms()
-    stage_tables = run_or_take_over(
-        ports, job, lambda: check_same_topics(ports, place, first.ranges, plan.cluster_id, plan.topic_ids)
-    )
+    stage_tables = run_or_take_over(ports, job, lambda: check_same_log(ports, place, first.ranges, plan))
     return stage_tables, round((ports.now_ms() - started_ms) / 1000, 2)
 
 

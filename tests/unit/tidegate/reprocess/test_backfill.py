@@ -667,6 +667,25 @@ def test_recreated_topic_is_refused(world: World) -> None:
         run(world)
 
 
+@pytest.mark.parametrize("grown", [2, 4], ids=["to the position", "beyond it"])
+def test_log_that_is_cut_while_a_slice_is_read_changes_no_row(world: World, grown: int) -> None:
+    """Without its delete key c would come back, and key b would get what the flush has yet to read."""
+    damage(world)
+    cuts = list[int]()
+
+    def cut_log(call: str, moment: str) -> None:
+        if (call, moment) == ("engine.run", "before") and not cuts:
+            cuts.append(3)
+            world.broker.elect("orders", has=3)
+            for _ in range(grown):
+                produce(world, "b", "new")
+
+    for _ in range(2):
+        with pytest.raises(PositionLost, match="the log was cut at offset=3"):
+            run(world, hook=cut_log)
+        assert read_names(world) == {}
+
+
 def test_topic_recreated_between_two_slices_is_noticed_before_its_records_are_applied(world: World) -> None:
     """Nobody has moved the position yet."""
     pipeline = build_pipeline(max_records=3)

@@ -134,6 +134,25 @@ def test_topic_that_is_created_again_while_the_later_keys_are_read_decides_about
     assert (read_table(world), list_waiting_offsets(world)) == ({"a": "newer", "b": "x"}, [0])
 
 
+def test_log_that_is_cut_while_the_later_keys_are_read_decides_about_no_dead_letter() -> None:
+    """Of key a something newer was published; the log does not tell of it any more, and has grown again."""
+    world, calls = build_world(("a", BAD), build_record("a", "newer"), build_record("b", "x")), list[int]()
+    flush(world.build_ports(build_tolerant_pipeline()))
+    correct_letters(world, 0)
+
+    def cut_log(call: str, moment: str) -> None:
+        if (call, moment) == ("engine.run", "before") and world.engine.stages[-1].letters is not None and not calls:
+            calls.append(len(world.engine.stages))
+            world.broker.elect("orders", has=1)
+            for name in "cdef":
+                world.broker.produce("orders", {"id": name}, {"id": name, "name": "other"})
+
+    with pytest.raises(PositionLost, match="the log was cut at offset=1"):
+        replay_dead_letters(world.build_ports(build_tolerant_pipeline(), cut_log))
+    assert len(calls) == 1
+    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "newer", "b": "x"}, [0])
+
+
 def test_log_that_lost_what_would_decide_is_refused_and_nothing_changes() -> None:
     world = build_world(("a", BAD), build_record("a", "x"), build_record("b", "x"))
     flush(world.build_ports(build_tolerant_pipeline()))

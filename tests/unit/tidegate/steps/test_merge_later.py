@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fakes import FailsToMerge, World, build_pipeline, build_table
 from fakes.orders import NAME, make_orders, read_orders, send_orders
-from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+from tidegate.errors import RetryLater, TidegateError
 from tidegate.model.batch import StagedBatch
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.schema.column import Column
@@ -69,13 +69,6 @@ def test_columns_come_from_the_destination_where_the_file_names_none(world: Worl
     world.destination.create(NAME, (Column("id", "STRING"), Column("name", "STRING")))
     flush(world.build_ports(build_pipeline_without_columns()))
     assert read_orders(world) == {"a": "2", "b": "1"}
-
-
-def test_columns_of_the_destination_that_no_record_can_fill_are_refused_before_anything_is_read(world: World) -> None:
-    world.destination.create(NAME, (Column("id", "STRING"), Column("Place", "GEOMETRY")))
-    with pytest.raises(ConfigurationError, match="column=Place: records cannot be read as its type=GEOMETRY"):
-        flush(world.build_ports(build_pipeline_without_columns()))
-    assert world.engine.stages == []
 
 
 def test_compaction_becomes_due_once_in_ten_batches_however_many_runs_and_other_writers_come_between(

@@ -4,7 +4,10 @@ import json
 
 import pytest
 from fakes import World, build_pipeline, build_table
+from fakes.faults import _Delegating
 from tidegate.errors import NothingToDo, PositionLost, SomeTablesDelayed, SomeTablesFailed, TopicsUnavailable
+from tidegate.jobs.job import Job
+from tidegate.jobs.stage_job import StageJob
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.steps.flush import flush
@@ -120,6 +123,59 @@ def test_leader_of_a_staged_batch_is_the_one_that_it_was_planned_under(world: Wo
     flush(world.build_ports(PIPELINE))
     with pytest.raises(PositionLost, match=r"position=5: the log was cut at offset=4 .* leader_epoch=2 recorded=1"):
         plan(world.build_ports(PIPELINE))
+
+
+TWICE = build_pipeline(build_table("lake.shop.Journal", "append"), build_table("lake.shop.copy"))
+
+
+class _ElectsUncleanly(_Delegating):
+    """Spark in front of whose first reads a leader takes over that lacks the last records; others take their places."""
+
+    def __init__(self, world: World, *cuts: int) -> None:
+        super().__init__(world.engine)
+        self.world, self.cuts = world, list(cuts)
+
+    def run(self, job: Job) -> None:
+        if isinstance(job, StageJob) and self.cuts:
+            self.world.broker.elect("orders", partition=0, has=self.cuts.pop(0))
+            produce(self.world, 4, partition=0, name="new")
+        self._port.run(job)
+
+
+def read_log_and_tables(world: World) -> tuple[list[str], list[str], set[str]]:
+    """The records' names that the log holds, those of the table that is appended to, and the keys of the other."""
+    in_log = [record.value["name"] for log in world.broker.partitions["orders"] for record in log.records]
+    journal = [row["name"] for row in world.read_rows("lake.shop.Journal")]
+    return sorted(in_log), sorted(journal), {row["id"] for row in world.read_rows("lake.shop.copy")}
+
+
+def test_log_that_is_cut_between_plan_and_read_leaves_no_batch_and_the_next_flush_doubles_no_row(world: World) -> None:
+    """The position would keep the plan's leader, and the way out from that would append the new records once more."""
+    flush(world.build_ports(TWICE))
+    engine = _ElectsUncleanly(world, 4, 5)
+    for cut in (4, 5):
+        produce(world, 3, partition=0, name=f"lost at {cut}")
+        produce(world, 1, partition=1, name=f"stays {cut}")
+        with pytest.raises(PositionLost, match=f"partition=0: the log was cut at offset={cut} .* since the batch was"):
+            flush(world.build_ports(TWICE, engine=engine))
+    assert engine.cuts == []
+    flush(world.build_ports(TWICE, engine=engine))
+    in_log, journal, keys = read_log_and_tables(world)
+    assert journal == in_log
+    assert keys == {"k0", "k1", "k2", "k3", "k4", "k5"}
+    with pytest.raises(NothingToDo):
+        flush(world.build_ports(TWICE))
+
+
+def test_leader_that_has_everything_costs_no_second_read(world: World) -> None:
+    flush(world.build_ports(TWICE))
+    produce(world, 3, partition=0, name="kept")
+    jobs = len(world.engine.stages)
+    flush(world.build_ports(TWICE, engine=_ElectsUncleanly(world, 6)))
+    flush(world.build_ports(TWICE))
+    in_log, journal, _ = read_log_and_tables(world)
+    assert journal == in_log
+    assert len(world.engine.stages) == jobs + 2
 
 
 def test_cut_topic_stops_its_own_table_alone(world: World) -> None:

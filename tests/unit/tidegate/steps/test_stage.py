@@ -324,7 +324,7 @@ def test_brokers_that_do_not_answer_behind_the_job_leave_a_batch_that_is_read_ag
     calls = list[str]()
 
     def answer_once(call: str, moment: str) -> None:
-        if (call, moment) == ("broker.read_topic_ids", "before"):
+        if (call, moment) == ("broker.read_log", "before"):
             calls.append(call)
             if len(calls) == 2:
                 raise RetryLater("the brokers do not answer")
