@@ -522,7 +522,7 @@ def test_publish_is_refused_when_the_branch_moved_after_it_was_checked(kit: Kit)
 @require_branches
 def test_publish_is_refused_when_the_branch_is_gone(kit: Kit) -> None:
     table_commit = kit.seed_table().merge_branch(FIRST)
-    kit.port.commits.drop_branches(TABLE, PIPELINE, 1)
+    kit.port.commits.drop_branches(TABLE, PIPELINE, 1, keep_all)
     assert_refused(kit, table_commit)
 
 
@@ -667,6 +667,16 @@ def test_position_survives_the_expiry_of_the_snapshots_that_carried_it(kit: Kit)
 # branches
 
 
+def keep_all(backfill: str) -> bool:
+    """No backfill is gone."""
+    return False
+
+
+def drop_all(backfill: str) -> bool:
+    """Each backfill is gone."""
+    return True
+
+
 @require_branches
 def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) -> None:
     state = kit.seed_table().state()
@@ -675,9 +685,9 @@ def test_stale_branches_are_dropped_and_newer_and_foreign_ones_kept(kit: Kit) ->
     ]
     for branch in branches:
         kit.port.commits.start_branch(TABLE, state, branch)
-    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 2) == 2
+    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 2, keep_all) == 2
     assert [kit.port.commits.read_head(TABLE, branch) is not None for branch in branches] == [False, False, True, True]
-    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 2) == 0
+    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 2, keep_all) == 0
 
 
 @require_branches
@@ -722,7 +732,7 @@ def test_tag_of_a_pipeline_whose_name_reads_like_a_batch_of_ours_is_no_branch_to
         kit.port.commits.publish(kit.merge_branch(FIRST, pipeline, attempt=f"of_{pipeline}"))
     stale = resource_names.name_branch(PIPELINE, 2024, "a")
     kit.port.commits.start_branch(TABLE, kit.state(), stale)
-    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 9_999) == 1
+    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 9_999, drop_all) == 1
     kit.port.history.forget_backfill(TABLE, PIPELINE, "1")
     assert kit.port.commits.read_head(TABLE, stale) is None
     assert [kit.state(pipeline).is_rolled_back for pipeline in pipelines] == [False, False]
@@ -1162,11 +1172,18 @@ def test_forget_takes_one_backfills_branches_and_mark_and_nothing_else(kit: Kit)
 
 
 @require_branches
-def test_clean_up_of_a_flush_leaves_branches_of_a_backfill(kit: Kit) -> None:
-    branch = resource_names.name_backfill_branch(PIPELINE, "0123456789", number=1, attempt="a")
-    kit.port.commits.start_branch(TABLE, kit.seed_table().state(), branch)
-    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 99) == 0
-    assert kit.port.commits.read_head(TABLE, branch) is not None
+def test_clean_up_of_a_flush_leaves_branches_of_a_backfill_that_is_not_gone(kit: Kit) -> None:
+    ids = ("0123456789", "abcdefabcd", "replay")
+    branches = [resource_names.name_backfill_branch(PIPELINE, backfill, number=1, attempt="a") for backfill in ids]
+    branches += [resource_names.name_backfill_branch("other", ids[0], number=1, attempt="a")]
+    state = kit.seed_table().state()
+    for branch in branches:
+        kit.port.commits.start_branch(TABLE, state, branch)
+    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 99, keep_all) == 0
+    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 0, {*ids[:2]}.__contains__) == 2
+    heads = [kit.port.commits.read_head(TABLE, branch) is not None for branch in branches]
+    assert heads == [False, False, True, True]
+    assert kit.port.commits.drop_branches(TABLE, PIPELINE, 0, drop_all) == 1
 
 
 # history
@@ -1207,4 +1224,4 @@ def test_verbs_on_a_table_that_vanished_tell_what_to_do(kit: Kit) -> None:
     with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):
         kit.port.commits.publish(missing_table)
     with pytest.raises(TidegateError, match=r"table=lake.shop.gone"):
-        kit.port.commits.drop_branches("lake.shop.gone", PIPELINE, 1)
+        kit.port.commits.drop_branches("lake.shop.gone", PIPELINE, 1, keep_all)

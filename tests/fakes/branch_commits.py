@@ -1,6 +1,6 @@
 """The port `BranchCommits` in memory: branches, and compare-and-swap on main."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -157,12 +157,13 @@ class MemoryBranchCommits(MemoryTableStore):
         current_values = {s.summary[name] for s in named_snapshots if s in line or s.sequence <= cut_sequence}
         return frozenset(s.summary[name] for s in named_snapshots) - current_values
 
-    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
         memory_table = self.get_table(table)
-        numbers = {
-            ref: resource_names.parse_branch_batch(pipeline, ref) for ref in set(memory_table.refs) - memory_table.tags
-        }
+        branches = set(memory_table.refs) - memory_table.tags
+        numbers = {ref: resource_names.parse_branch_batch(pipeline, ref) for ref in branches}
+        backfills = {ref: resource_names.parse_branch_backfill(pipeline, ref) for ref in branches}
         branches_to_drop = [ref for ref, number in numbers.items() if number is not None and number <= up_to_batch]
+        branches_to_drop += [ref for ref, backfill in backfills.items() if backfill is not None and is_gone(backfill)]
         for ref in branches_to_drop:
             del memory_table.refs[ref]
         return len(branches_to_drop)

@@ -2,7 +2,7 @@
 
 # ruff: noqa: D102 (each method is the port's own)
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Generic, TypeVar
 
 from tidegate.jobs.job import Job
@@ -122,8 +122,8 @@ class RoutedCommits(_Routed[BranchCommits]):
     def drop_branch(self, table: str, branch: str) -> None:
         self._route(table).drop_branch(table, branch)
 
-    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
-        return self._route(table).drop_branches(table, pipeline, up_to_batch)
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
+        return self._route(table).drop_branches(table, pipeline, up_to_batch, is_gone)
 
     def find_rollback(self, table: str, pipeline: str) -> Rollback | None:
         return self._route(table).find_rollback(table, pipeline)

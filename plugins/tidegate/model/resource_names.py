@@ -10,6 +10,7 @@ from tidegate.spec.table import Table
 CREATED_BY_PROPERTY = "tidegate.created-by"  # of a destination that a pipeline created: the pipeline
 SLICE_PROPERTY = "tidegate.backfill-slice"  # of a snapshot that a backfill wrote: which slice of which backfill
 REPLAY_PROPERTY = "tidegate.replay"  # of a snapshot that a replay wrote: the staged attempt that it holds
+REPLAY_ID = "replay"  # stands where a backfill has its id
 BACKFILL_PROPERTY = "tidegate.backfill"  # an intermediate table's property: the backfill that it was made for
 
 
@@ -141,6 +142,16 @@ def parse_branch_batch(pipeline: str, name: str) -> int | None:
     Names of branches only: the tag of a pipeline ``<pipeline>_<number>_<word>`` reads like one.
     """
     return _parse_attempt_number(f"tidegate_{pipeline}_", name)
+
+
+def parse_branch_backfill(pipeline: str, name: str) -> str | None:
+    """The backfill's id in the name of a branch of this pipeline, `REPLAY_ID` of a replay; None for any other branch.
+
+    No pipeline has a name that ends like the begin of such a branch.
+    """
+    prefix = re.escape(f"tidegate_{pipeline}_backfill_")
+    match = re.fullmatch(rf"{prefix}([0-9a-f]+|{REPLAY_ID})_\d+_[A-Za-z0-9]+", name)
+    return match[1] if match else None
 
 
 def parse_backfill_slice(pipeline: str, backfill: str, name: str) -> int | None:

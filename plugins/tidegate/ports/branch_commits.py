@@ -1,5 +1,6 @@
 """The port to commits: branches that are written beside a table, and the one commit that publishes."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from tidegate.model.merge_input import MergeInput
@@ -47,8 +48,11 @@ class BranchCommits(Protocol):
         """Remove one branch; nothing happens where it is gone."""
         ...
 
-    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
-        """Remove this pipeline's branches of batches up to that one; returns how many."""
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
+        """Remove this pipeline's branches of batches up to that one, and of backfills that are gone; returns how many.
+
+        `is_gone` is asked with the id of a backfill that has a branch, after the branches were read.
+        """
         ...
 
     def find_rollback(self, table: str, pipeline: str) -> Rollback | None:

@@ -22,7 +22,6 @@ from tidegate.progress.position_checks import check_read_log
 from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.replay_stage import (
-    REPLAY_ID,
     LetterGroup,
     Replay,
     ReplayResult,
@@ -149,7 +148,7 @@ def _begin_once(work: Replay) -> Replay:
         message_prefix=work.message_prefix,
         table=work.table.name,
         state=state,
-        branch=resource_names.name_backfill_branch(name, REPLAY_ID, number=1, attempt=attempt),
+        branch=resource_names.name_backfill_branch(name, resource_names.REPLAY_ID, number=1, attempt=attempt),
         attempt=attempt,
         properties={work.mark: BEGUN + attempt},
         guard=partial(_check_is_newest, work),
@@ -160,7 +159,7 @@ def _begin_once(work: Replay) -> Replay:
 
 
 def _build_summary(work: Replay) -> dict[str, str]:
-    return {"tidegate.pipeline": work.ports.pipeline.name, resource_names.BACKFILL_PROPERTY: REPLAY_ID}
+    return {"tidegate.pipeline": work.ports.pipeline.name, resource_names.BACKFILL_PROPERTY: resource_names.REPLAY_ID}
 
 
 def _check_is_newest(work: Replay, state: TableState | None) -> None:
@@ -209,7 +208,7 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
     if not staged.counts.staged or state is None:
         return staged.attempt, None
     attempt = ports.new_attempt()
-    branch = resource_names.name_backfill_branch(name, REPLAY_ID, number=staged.batch, attempt=attempt)
+    branch = resource_names.name_backfill_branch(name, resource_names.REPLAY_ID, number=staged.batch, attempt=attempt)
     swap = Swap(
         ports=ports,
         message_prefix=work.message_prefix,
@@ -288,4 +287,4 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
 
 def _forget_mark(work: Replay) -> None:
     with suppress(CommitRefused, RetryLater):  # it names one attempt, and branches go with the next replay
-        work.ports.history.forget_backfill(work.table.name, work.ports.pipeline.name, REPLAY_ID)
+        work.ports.history.forget_backfill(work.table.name, work.ports.pipeline.name, resource_names.REPLAY_ID)

@@ -25,7 +25,6 @@ from tidegate.staging.stage_request import build_stage_table
 
 MAX_CHOSEN_GROUPS = 50
 log = logging.getLogger(__name__)
-REPLAY_ID = "replay"  # stands where a backfill has its id
 
 
 @dataclass(frozen=True)
@@ -87,12 +86,12 @@ class Replay:
     @property
     def intermediate(self) -> str:
         """The replay's own intermediate table."""
-        return resource_names.name_backfill_table(self.ports.pipeline, self.table, REPLAY_ID)
+        return resource_names.name_backfill_table(self.ports.pipeline, self.table, resource_names.REPLAY_ID)
 
     @property
     def mark(self) -> str:
         """The destination's property: which staged attempt is applied and not yet marked, or who has begun a replay."""
-        return resource_names.name_backfill_property(self.ports.pipeline.name, REPLAY_ID)
+        return resource_names.name_backfill_property(self.ports.pipeline.name, resource_names.REPLAY_ID)
 
     @property
     def is_append(self) -> bool:
@@ -111,7 +110,7 @@ def list_former_replays(work: Replay) -> list[Replay]:
     Empty if the tables may not be listed.
     """
     ports, (namespace, _, bare_name) = work.ports, work.table.name.rpartition(".")
-    prefix = f"{resource_names.get_backfill_prefix(ports.pipeline.name, bare_name)}{REPLAY_ID}"
+    prefix = f"{resource_names.get_backfill_prefix(ports.pipeline.name, bare_name)}{resource_names.REPLAY_ID}"
     try:
         listed = ports.tables.list_tables(namespace)
     except GiveUp as reason:  # no replay needs the right to list them

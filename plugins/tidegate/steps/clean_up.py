@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from tidegate.merge.dead_letter_topic import send_dead_letters
@@ -55,7 +56,8 @@ def clean_up(ports: Ports) -> list[CleanUpReport]:
 
     1. Send the dead letters of batches up to the one published for that table to `errors.topic`, if there is one.
     2. Remove those batches from its intermediate table, and attempts that failed for a bad record.
-    3. Drop this pipeline's branches of the published batches.
+    3. Drop this pipeline's branches of the published batches, and those that a late job of a backfill or a replay has
+       made again after that had ended.
     4. Forget deletes that have been remembered long enough.
 
     Idempotent, except that dead letters may be sent again after a failure. A failure is logged and reported, and does
@@ -97,7 +99,8 @@ class _TableCleaning:
         removed_counts = ports.staging.clean_up(*_find_leftovers(ports, table, batch))
         is_worn = is_due(ports.pipeline.maintenance, batch, removed_counts.get("batches", 0))
         self._note(removed=removed_counts, needs_compaction=is_worn)
-        self._note(branches=ports.commits.drop_branches(table.name, ports.pipeline.name, batch))
+        is_gone = partial(_is_backfill_gone, ports, table)
+        self._note(branches=ports.commits.drop_branches(table.name, ports.pipeline.name, batch, is_gone))
         if table.remembers:
             self._note(**_forget_old_deletes(ports, table, state))
 
@@ -110,6 +113,13 @@ def _find_leftovers(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
     if table.discovers_names and ports.commits.has_branches(table.name):
         return table.name, batch - 1
     return resource_names.name_intermediate_table(ports.pipeline, table), batch
+
+
+def _is_backfill_gone(ports: Ports, table: Table, backfill: str) -> bool:
+    """Whether a backfill, or a replay, keeps no intermediate table for this one any more, under whatever suffix."""
+    namespace, _, bare_name = table.name.rpartition(".")
+    prefix = f"{resource_names.get_backfill_prefix(ports.pipeline.name, bare_name)}{backfill}".casefold()
+    return not any(name.casefold().startswith(prefix) for name in ports.tables.list_tables(namespace))
 
 
 def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:

@@ -350,6 +350,40 @@ def test_given_up_backfill_leaves_what_it_applied_and_nothing_else(world: World)
         abandon_backfill(ports, planned.id)
 
 
+@pytest.mark.parametrize("has_work", [True, False], ids=["with records", "idle"])
+def test_branch_that_a_late_job_of_an_abandoned_backfill_makes_again_goes_with_the_next_flush(
+    world: World, has_work: bool
+) -> None:
+    """Its snapshots would be kept for ever. A backfill that is open keeps its branches, also when a flush runs."""
+    ports = world.build_ports(PIPELINE)
+    planned = propose_backfill(ports, parse_request(ALL, None, None)).backfill
+    apply_slice(ports, planned, 2)
+    late, replayed, foreign = (
+        resource_names.name_backfill_branch(pipeline, backfill, number=1, attempt="late")
+        for pipeline, backfill in (("shop", planned.id), ("shop", "replay"), ("other", planned.id))
+    )
+
+    def write_late(*branches: str) -> None:
+        for branch in branches:
+            world.destination.tables[NAME].refs[branch] = world.destination.tables[NAME].refs["main"]
+            world.destination.add_snapshot(NAME, branch, (), {"tidegate.attempt": "late"})
+
+    def flush_once(key: str) -> set[str]:
+        if has_work:
+            produce(world, key, "later")
+        flush_all(world)
+        return {ref for ref in world.destination.tables[NAME].refs if "backfill" in ref}
+
+    write_late(late, replayed, foreign)
+    assert flush_once("d") == {late, foreign}, "the backfill is open"
+    abandon_backfill(ports, planned.id)
+    write_late(late)
+    assert flush_once("e") == {foreign}
+    write_late(late)
+    assert flush_once("f") == {foreign}
+    assert read_names(world) == {"a": "2", "b": "1"} | (dict.fromkeys("def", "later") if has_work else {})
+
+
 def test_open_backfill_of_a_table_that_the_file_names_no_more_is_refused_with_both_ways_out(world: World) -> None:
     pipeline = build_pipeline(build_table(NAME), build_table("lake.shop.copy"), max_records=2)
     flush_all(world, pipeline)

@@ -1,5 +1,6 @@
 """The port `BranchCommits` over BigQuery."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from tidegate.adapters.bigquery import position_table
@@ -87,7 +88,7 @@ class BigQueryCommits(BigQueryPort):
         """See the port: there are no branches."""
 
     @translate_bigquery_errors
-    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
         """See the port."""
         self._require_table(table)
         return 0

@@ -1,5 +1,7 @@
 """The port `BranchCommits` over Iceberg."""
 
+from collections.abc import Callable
+
 from tidegate.adapters.iceberg import reparent as iceberg_reparent
 from tidegate.adapters.iceberg import rollback as iceberg_rollback
 from tidegate.adapters.iceberg.ports.port import IcebergPort
@@ -88,10 +90,11 @@ class IcebergCommits(IcebergPort):
             commit.drop_references(loaded_table, [branch])
 
     @translate_iceberg_errors
-    def drop_branches(self, table: str, pipeline: str, up_to_batch: int) -> int:
+    def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
         """See the port."""
         loaded_table = self._load_table(table)
         stale = iceberg_state.list_attempt_branches(loaded_table, pipeline, up_to_batch)
+        stale += iceberg_state.list_gone_backfill_branches(loaded_table, pipeline, is_gone)
         if stale:
             commit.drop_references(loaded_table, stale)
         return len(stale)

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from pyiceberg.table import Table
@@ -130,6 +130,12 @@ def list_attempt_branches(table: Table, pipeline: str, up_to_batch: int) -> list
     """This pipeline's branches of batches up to that one."""
     numbered = {name: resource_names.parse_branch_batch(pipeline, name) for name in _list_branches(table)}
     return [name for name, batch in numbered.items() if batch is not None and batch <= up_to_batch]
+
+
+def list_gone_backfill_branches(table: Table, pipeline: str, is_gone: Callable[[str], bool]) -> list[str]:
+    """The branches of this pipeline's backfills and replays of which `is_gone` says that they are."""
+    backfills = {name: resource_names.parse_branch_backfill(pipeline, name) for name in _list_branches(table)}
+    return [name for name, backfill in backfills.items() if backfill is not None and is_gone(backfill)]
 
 
 def find_attempt_snapshots(table: Table, attempt: str) -> list[int]:
