@@ -119,7 +119,8 @@ class MemoryStagingStore(MemoryTableStore):
         self.add_snapshot(intermediate, "main", remaining_rows, {"tidegate.clean-up": str(up_to_batch)})
         for snapshot in spent_snapshots:
             del staged_table.snapshots[snapshot.id]
-        batches = {s.summary["tidegate.batch"] for s in spent_snapshots if "tidegate.batch" in s.summary}
+        numbers = {int(s.summary["tidegate.batch"]) for s in spent_snapshots if "tidegate.batch" in s.summary}
+        batches = {number for number in numbers if number <= up_to_batch}
         return {"batches": len(batches), "snapshots": len(spent_snapshots), "files": len(spent_snapshots)}
 
     def _is_dead(self, intermediate: str, summary: Mapping[str, str]) -> bool:

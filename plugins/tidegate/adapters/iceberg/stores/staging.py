@@ -182,6 +182,7 @@ def remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
     attempts that are never merged; their rows too, unless another attempt has written over them. So do unfinished ones
     that another has written over; a job that was only slow finds its rows gone, and stages again. So does what another
     tool's compaction has made, once a newer snapshot is there: a merge reads the snapshot that its batch was staged in.
+    Of `batches` in the answer each published one is counted once.
     """
     check_removable(table, STAGING_KINDS)
     last = {parse_batch(s): s for s in sorted(table.metadata.snapshots, key=lambda s: s.sequence_number or 0)}
@@ -206,8 +207,13 @@ def remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
         remove_file(fresh, location)
         hit_failpoint("clean_up.removed")
     drop_empty_folders(fresh, {location.rpartition("/")[0] for location in doomed if "/batch_number=" in location})
-    batches = {batch for snapshot in old if (batch := parse_batch(snapshot)) is not None}
-    return {"batches": len(batches), "snapshots": len(old), "files": len(doomed)}
+    # the snapshot of a batch without rows may stay as the newest, without its counts: it was counted before
+    numbers = {parse_batch(s) for s in old if read_outcome(table, read_summary(s).get("tidegate.attempt", ""))}
+    return {
+        "batches": sum(number is not None and number <= up_to_batch for number in numbers),
+        "snapshots": len(old),
+        "files": len(doomed),
+    }
 
 
 def _is_bare(table: Table, snapshot: Snapshot) -> bool:

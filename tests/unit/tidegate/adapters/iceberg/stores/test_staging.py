@@ -205,3 +205,20 @@ def test_note_of_a_backfill_is_read_where_the_catalog_keeps_names_in_lower_case(
     catalog.create_table("shop.orders_shop_backfill_1", Schema(), properties=properties)
     owner = Ownership(TableKind.INTERMEDIATE, "shop", "shop.Orders")
     assert staging.read_backfill_notes(catalog, "shop.Orders_shop_backfill_", owner) == ["of orders"]
+
+
+def test_batch_is_counted_once_as_removed_whatever_runs_find_of_it_later(kit: Kit) -> None:
+    """`compact` is due by this number: a quiet table would be measured again in each run."""
+    kit.port.staging.clean_up(STAGED, 3)
+    kit.stage(4, "no rows", 0)
+    assert [kit.port.staging.clean_up(STAGED, 4)["batches"] for _ in range(3)] == [1, 0, 0]
+    kit.stage(5, "rows", 2)
+    assert [kit.port.staging.clean_up(STAGED, 5)["batches"] for _ in range(3)] == [1, 0, 0]
+
+
+def test_batch_that_fails_for_a_bad_record_in_each_run_is_no_published_one(kit: Kit) -> None:
+    kit.port.staging.clean_up(STAGED, 3)
+    for attempt in ("x", "y", "z"):
+        kit.stage(4, attempt, 1, bad=1)
+        assert kit.port.staging.clean_up(STAGED, 3)["batches"] == 0
+        assert kit.read_rows(STAGED) == []
