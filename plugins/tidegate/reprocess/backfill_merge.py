@@ -17,7 +17,7 @@ from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, TableState
 from tidegate.progress.position_checks import refuse_cut
 from tidegate.progress.topic_log import filter_table_log, read_log
-from tidegate.reprocess.backfill_plan import require_position
+from tidegate.reprocess.backfill_plan import refuse_waiting_letters, require_position
 from tidegate.reprocess.backfill_stage import Slice, stage_missing_slice
 from tidegate.tables.columns import list_destination_columns, resolve_columns
 from tidegate.tables.compatibility import check_mergeable
@@ -57,6 +57,8 @@ def _merge_round(table_slice: Slice, started_ms: int) -> tuple[AppliedSlice, Sta
     if state is None or table_slice.is_applied:
         return _build_result(table_slice, None, None, started_ms, PublishOutcome.ALREADY_APPLIED), None
     position = table_slice.require_position(state)
+    slice_ranges = table_slice.all_ranges[table_slice.number - 1]
+    refuse_waiting_letters(table_slice.ports, table_slice.table, slice_ranges, position)
     table = resolve_columns(table_slice.table, table_slice.ports.pipeline.source.metadata, state)
     check_mergeable(table_slice.ports.pipeline, table, state)
     columns = list_destination_columns(table, table_slice.ports.pipeline.source.metadata)

@@ -10,6 +10,7 @@ from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
 from tidegate.model.offsets import Offsets, Ranges, format_names, format_partitions, get_offset
 from tidegate.model.position import Position
+from tidegate.model.resource_names import name_dead_letter_table
 from tidegate.planning.written_offsets import parse_written_ranges
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.progress.position_checks import check_read_log, resolve_position
@@ -18,6 +19,7 @@ from tidegate.progress.topic_log import filter_table_log, list_ignored_topics, r
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table, TableMode
 from tidegate.spec.time_text import parse_timestamp_ms
+from tidegate.tables.lookup import find_table
 from tidegate.tables.templated_tables import refuse_template
 
 MAX_SLICES = 1000  # each is a task; Airflow maps over 1024 at most
@@ -128,6 +130,8 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
             TableBackfill(t.name, _compute_table_ranges(ports, t, request, positions[t.name], log)) for t in tables
         ]
         busy = tuple(part for part in parts if part.ranges.span)
+        for part in busy:
+            refuse_waiting_letters(ports, find_table(ports, part.table), part.ranges, positions[part.table])
         if not busy:
             raise NothingToDo(f"pipeline={pipeline.name}: no offset lies in the wanted range")
         ids = {t: i for t, i in log.topic_ids.items() if any(t in part.ranges.by_topic for part in busy)}
@@ -248,6 +252,28 @@ def require_position(ports: Ports, table: Table, state: TableState | None) -> Po
     if state.is_rolled_back:  # a flush without new records answers nothing
         raise build_unanswered_error(ports.pipeline, table)
     return position
+
+
+def refuse_waiting_letters(ports: Ports, table: Table, ranges: Ranges, position: Position) -> None:
+    """`GiveUp` where dead letters of a table that is appended to wait in these ranges.
+
+    A backfill adds one row for a key that has none, and a replay each letter's row: of a record that both would bring
+    in nobody could tell afterwards whether it is in the table.
+    """
+    if needs_later_records(table):
+        return
+    waiting = []
+    for letter in ports.dead_letters.list_waiting_letters(name_dead_letter_table(ports.pipeline), table.name):
+        start, end = ranges.by_topic.get(letter.topic, {}).get(letter.partition, (0, 0))
+        is_of_topic = letter.topic_id in (None, position.topic_ids.get(letter.topic))
+        waiting += [letter] if start <= letter.offset < end and is_of_topic else []
+    if waiting:
+        raise GiveUp(
+            f"pipeline={ports.pipeline.name} table={table.name}: the table is appended to, and dead letters="
+            f"{len(waiting)} wait in the range, e.g. topic={waiting[0].topic} partition={waiting[0].partition} "
+            f"offset={waiting[0].offset}: a later replay would bring them in twice; replay or discard them first: "
+            f"tidegate dead-letters {ports.pipeline.name}"
+        )
 
 
 def _compute_table_ranges(
