@@ -155,18 +155,25 @@ def test_whole_number_is_a_time_under_a_stated_unit_only(spark) -> None:
     assert refused
 
 
-def test_time_that_the_clocks_of_its_zone_skip_is_bad_and_the_reason_says_so(spark) -> None:
-    skipped, column = "2026-03-29T02:30:00 Europe/Berlin", (Column("at", "TIMESTAMP"),)
-    texts = {"json": json.dumps({"at": skipped}), "csv": skipped, "string": skipped}
-    texts["canal-json"] = json.dumps({"type": "INSERT", "data": [{"at": skipped}]})
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("2026-03-29T02:30:00 Europe/Berlin", "the clocks of its zone skip that time"),
+        ("2026-07-01T10:00 BST", "its zone is no offset, UTC, GMT or region such as Europe/Berlin"),
+    ],
+)
+def test_time_that_its_zone_does_not_make_certain_is_bad_and_the_reason_says_so(spark, text: str, why: str) -> None:
+    column = (Column("at", "TIMESTAMP"),)
+    texts = {"json": json.dumps({"at": text}), "csv": text, "string": text}
+    texts["canal-json"] = json.dumps({"type": "INSERT", "data": [{"at": text}]})
     reasons = {
         w: decoding.read_reasons(spark, decoding.build_stage_table(ValueFormat(w), column), [t.encode()])
         for w, t in texts.items()
     }
-    why = "is not a TIMESTAMP without loss: the clocks of its zone skip that time"
+    reason = f"is not a TIMESTAMP without loss: {why}"
     begins = {"json": "the value field at", "csv": "the value column at", "string": "the value"}
     begins["canal-json"] = "the value field at"
-    assert reasons == {word: [f"{begin} {why}"] for word, begin in begins.items()}
+    assert reasons == {word: [f"{begin} {reason}"] for word, begin in begins.items()}
 
 
 def test_time_without_loss_under_a_unit_that_overflows_is_bad_instead_of_failing_the_job(spark) -> None:

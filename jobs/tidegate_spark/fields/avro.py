@@ -9,6 +9,7 @@ from typing import Any
 
 from tidegate.schema.avro import (
     LOGICAL_TYPES,
+    ZONED_TIME,
     Names,
     get_cut_decimal,
     get_logical_type,
@@ -19,7 +20,12 @@ from tidegate.schema.avro import (
 )
 from tidegate.sql.spark import quote, render_literal
 
-from tidegate_spark.fields.zone_names import render_existing_time, render_with_seconds
+from tidegate_spark.fields.written_times import (
+    TIMESTAMP_PATTERN,
+    ZONE_PATTERN,
+    render_certain_time,
+    render_with_seconds,
+)
 
 LAST_TIME = "9999-12-31 23:59:59.999999"
 NATIVE_LOGICAL_TYPES = (
@@ -28,7 +34,6 @@ NATIVE_LOGICAL_TYPES = (
     "local-timestamp-millis",
     "local-timestamp-micros",
 )
-WHOLE_DATE_PATTERN = "^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}"
 UNITS_PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}  # per second
 # The years 1 to 9999: what Spark promises to hold. Beyond them lies what PostgreSQL calls infinity.
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
@@ -103,13 +108,13 @@ def _combine_conditions(word: str, expr: str, parts: list[tuple[str, str | None]
 
 
 def _render_leaf(expr: str, node: Any, truncates: bool) -> str | None:
-    meaning, word = get_logical_type(node), get_type_name(node)
+    meaning = get_logical_type(node)
     if meaning in NATIVE_LOGICAL_TYPES and _is_native(node):
         return None
-    if meaning not in LOGICAL_TYPES:
+    if not meaning:
         return _render_narrowed(expr, node)
-    if word not in ("int", "long"):
-        return _render_written_moment(expr, LOGICAL_TYPES[meaning])
+    if meaning == ZONED_TIME:
+        return _render_zoned_time(expr)
     if meaning == "date":
         return render_date(expr)
     if meaning.startswith("time-"):
@@ -118,8 +123,9 @@ def _render_leaf(expr: str, node: Any, truncates: bool) -> str | None:
 
 
 def _render_is_leaf_lossy(expr: str, node: Any, truncates: bool) -> str | None:
-    meaning, word = get_logical_type(node), get_type_name(node)
-    if word in ("string", "enum") and meaning not in LOGICAL_TYPES:
+    meaning = get_logical_type(node)
+    word = get_type_name(node)
+    if word in ("string", "enum") and not meaning:
         return f"NOT is_valid_utf8({expr})" if word == "string" else None
     if meaning in NATIVE_LOGICAL_TYPES and _is_native(node):
         kind = LOGICAL_TYPES[meaning]
@@ -140,15 +146,13 @@ def _render_narrowed(expr: str, node: Any) -> str | None:
     return f"try_cast({expr} AS INT)" if get_type_name(node) == "int" else None
 
 
-def _render_written_moment(text: str, kind: str) -> str:
-    """A text as a moment; NULL outside of the years 1 to 9999, and where Spark would add the date of today."""
-    text = render_with_seconds(text) if kind == "TIMESTAMP" else text
-    cast_sql = f"try_cast({text} AS {kind})"
-    if kind == "STRING":
-        return cast_sql
-    last = LAST_TIME.split(" ", maxsplit=1)[0] if kind == "DATE" else LAST_TIME
-    within = f"{text} RLIKE '{WHOLE_DATE_PATTERN}' AND {cast_sql} BETWEEN {kind}'0001-01-01' AND {kind}'{last}'"
-    return f"CASE WHEN {within} THEN {render_existing_time(cast_sql, text) if kind == 'TIMESTAMP' else cast_sql} END"
+def _render_zoned_time(text: str) -> str:
+    """A text of a time with its zone as a moment; NULL outside of the years 1 to 9999, and where it is not certain."""
+    full_text = render_with_seconds(text)
+    cast_sql = f"try_cast({full_text} AS TIMESTAMP)"
+    within = f"{cast_sql} BETWEEN TIMESTAMP'0001-01-01' AND TIMESTAMP'{LAST_TIME}'"
+    is_time = f"{text} RLIKE {render_literal(TIMESTAMP_PATTERN % ZONE_PATTERN)}"
+    return f"CASE WHEN {is_time} AND {within} THEN {render_certain_time(cast_sql, full_text)} END"
 
 
 def _is_native(node: Any) -> bool:

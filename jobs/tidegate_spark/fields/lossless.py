@@ -30,7 +30,14 @@ from tidegate_spark.fields.decimals import (
 )
 from tidegate_spark.fields.encodings import render_variant_bytes
 from tidegate_spark.fields.json.as_written import render_is_changed, render_is_quoted
-from tidegate_spark.fields.zone_names import render_ends_without_name, render_existing_time, render_with_seconds
+from tidegate_spark.fields.written_times import (
+    TIMESTAMP_PATTERN,
+    UTC_PATTERN,
+    ZONE_PATTERN,
+    render_certain_time,
+    render_ends_without_name,
+    render_with_seconds,
+)
 
 SMALL_INTEGERS = ("TINYINT", "SMALLINT")
 GUARDED_TYPES = (*SMALL_INTEGERS, "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
@@ -38,10 +45,6 @@ MOMENTS = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 CHECKED_TYPES = ("STRING", "FLOAT", "DOUBLE")  # parsed as they are, and looked at afterwards
 INTEGER_PATTERN = "^[+-]?[0-9]+$"
 DATE_PATTERN = "^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}Z?$"
-# a moment is a whole date, and a time of day with at least minutes; Spark would add today's date to a time alone
-TIMESTAMP_PATTERN = r"^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}(?:[T ][0-9]{1,2}:[0-9]{1,2}(?::[0-9.]+)?\s*%s)?$"
-ZONE_PATTERN = r"(?:Z|[A-Za-z]+[A-Za-z0-9/_+:-]*|[+-][0-9:]+)?"
-UTC_PATTERN = "(?:Z|UTC|[+-]00(?::?00)?)?"
 NANOS_PATTERN = "[.][0-9]{6}[0-9]*[1-9]"
 SECONDS_TEXT_LENGTH = 20  # a text with more digits than that is longer
 FAR_POINT = "[eE][+-]?[0-9]{4,}"
@@ -222,7 +225,7 @@ def render_text_conversion(text: str, leaf: Primitive, unit: str | None) -> str:
         usual = f"WHEN {_render_has_usual_year(text)} AND {places} AND {render_ends_without_name(text)} THEN {cast} "
         full = render_with_seconds(text)
         cast = f"try_cast({full} AS {leaf.name})"
-        time_sql = render_existing_time(cast, full) if leaf.name == "TIMESTAMP" else cast
+        time_sql = render_certain_time(cast, full) if leaf.name == "TIMESTAMP" else cast
         return (
             f"CASE {usual if leaf.name == 'TIMESTAMP' else ''}"
             f"WHEN {text} RLIKE '{INTEGER_PATTERN}' THEN CAST({whole} AS {leaf.name}) "

@@ -12,7 +12,7 @@ from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.fields.json.reading_rules import find_word
 from tidegate_spark.fields.lossless import render_first_reason
 from tidegate_spark.fields.text import render_conversion, render_is_lossy
-from tidegate_spark.fields.zone_names import render_misfit_reason
+from tidegate_spark.fields.written_times import render_misfit_reason
 from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedValue, render_null_fields
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 

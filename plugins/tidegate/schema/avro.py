@@ -4,6 +4,7 @@ A schema is the decoded JSON; `Names` holds the named types met so far, by full 
 """
 
 import json
+import math
 from typing import Any
 
 from tidegate.errors import ConfigurationError
@@ -18,11 +19,14 @@ SIMPLE_TYPES = {
 NAMED_TYPES = ("record", "enum", "fixed", "error")
 # a number of these kinds becomes the column's type by our own arithmetic, because Spark would leave or cut it
 TIME_TYPES = {"time-millis": "STRING", "time-micros": "STRING", "time-nanos": "STRING"}
+ZONED_TIME = "zoned-timestamp"  # a text of Debezium's
 LOGICAL_TYPES = {
     "date": "DATE", "timestamp-millis": "TIMESTAMP", "timestamp-micros": "TIMESTAMP", "timestamp-nanos": "TIMESTAMP",
     "local-timestamp-millis": "TIMESTAMP_NTZ", "local-timestamp-micros": "TIMESTAMP_NTZ",
-    "local-timestamp-nanos": "TIMESTAMP_NTZ", "zoned-timestamp": "TIMESTAMP", **TIME_TYPES,
+    "local-timestamp-nanos": "TIMESTAMP_NTZ", ZONED_TIME: "TIMESTAMP", **TIME_TYPES,
 }  # fmt: skip
+# on any other type Avro's specification has a logical type ignored
+BASE_TYPES = {**dict.fromkeys(LOGICAL_TYPES, "long"), "date": "int", "time-millis": "int", ZONED_TIME: "string"}
 # what Kafka Connect and Debezium call the same things, by the schema's name
 CONNECT_LOGICAL_TYPES = {
     "org.apache.kafka.connect.data.Date": "date",
@@ -35,7 +39,7 @@ CONNECT_LOGICAL_TYPES = {
     "io.debezium.time.Timestamp": "local-timestamp-millis",
     "io.debezium.time.MicroTimestamp": "local-timestamp-micros",
     "io.debezium.time.NanoTimestamp": "local-timestamp-nanos",
-    "io.debezium.time.ZonedTimestamp": "zoned-timestamp",
+    "io.debezium.time.ZonedTimestamp": ZONED_TIME,
 }
 # A record is decoded with these bytes behind it, as one more field; a value that is no record becomes a field too.
 END_FIELD, END_BYTES = "_tidegate_end", "b1f0c39a5e7d4862a90e6f1d3c5b7a28"
@@ -149,23 +153,40 @@ def is_record(schema: Any) -> bool:
 
 
 def get_logical_type(node: Any) -> str:
-    """What a number or text means: a logical type of Avro's or its name in Kafka Connect, empty for neither."""
+    """The key of `LOGICAL_TYPES` that says what a number or text means, by Avro's name or by Kafka Connect's.
+
+    Empty for none, and for one that stands on another type than its own.
+    """
     if not isinstance(node, dict):
         return ""
-    return CONNECT_LOGICAL_TYPES.get(str(node.get("connect.name", ""))) or str(node.get("logicalType", ""))
+    meanings = (CONNECT_LOGICAL_TYPES.get(str(node.get("connect.name", ""))), node.get("logicalType"))
+    word = get_type_name(node)
+    return next((meaning for meaning in meanings if meaning and BASE_TYPES.get(str(meaning)) == word), "")
 
 
 def get_decimal(node: Any) -> tuple[int, int] | None:
-    """Precision and scale of a decimal.
+    """Precision and scale of a decimal; None for anything else, and for one that Avro's specification has ignored.
 
     A precision beyond a table's (Kafka Connect's default is 64) is cut to that: a longer number is a bad record.
     """
     if not isinstance(node, dict) or node.get("logicalType") != "decimal":
         return None
-    precision, scale = int(node["precision"]), int(node.get("scale", 0))
-    if not 0 <= scale <= min(precision, MAX_PRECISION):
+    precision = node.get("precision")
+    scale = node.get("scale", 0)
+    if not _is_valid_decimal(node, precision, scale):
+        return None
+    if scale > MAX_PRECISION:
         raise ConfigurationError(f"Avro decimal precision={precision} scale={scale} is beyond a table's DECIMAL(38)")
     return min(precision, MAX_PRECISION), scale
+
+
+def _is_valid_decimal(node: Any, precision: Any, scale: Any) -> bool:
+    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or not precision:
+        return False
+    if get_type_name(node) == "fixed":
+        size = node.get("size")
+        return type(size) is int and precision <= math.log10(2) * (8 * size - 1)
+    return get_type_name(node) == "bytes"
 
 
 def get_cut_decimal(node: Any) -> tuple[int, int] | None:

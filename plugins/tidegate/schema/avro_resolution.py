@@ -9,7 +9,6 @@ from tidegate.schema.avro import (
     BARE_FIELD,
     END_BYTES,
     END_FIELD,
-    LOGICAL_TYPES,
     LONG_PRECISION,
     TIME_TYPES,
     collect_named_types,
@@ -26,7 +25,7 @@ from tidegate.schema.avro import (
 from tidegate.schema.avro_versions import find_written_type, pair_branches, restore_dropped_fields
 
 # Spark would cut these, or give them a type that no table holds: it is told of the bare number instead
-CONVERTED_LOGICAL_TYPES = {*TIME_TYPES, "date", "timestamp-nanos", "local-timestamp-nanos", "duration"}
+CONVERTED_LOGICAL_TYPES = {*TIME_TYPES, "date", "timestamp-nanos", "local-timestamp-nanos"}
 # Avro reads these numbers as others that do not hold all of them: it rounds them
 ROUNDED_PROMOTIONS = {"long": {"float", "double"}, "int": {"float"}}
 NUMBER_NAMES = {"int": "an int", "long": "a long", "float": "a float", "double": "a double"}
@@ -85,11 +84,12 @@ def simplify_types(node: Any) -> Any:
     if not isinstance(node, dict):
         return "long" if node == "int" else node
     schema = {k: simplify_types(v) if k in ("type", "items", "values") else v for k, v in node.items()}
-    if schema.get("logicalType") in CONVERTED_LOGICAL_TYPES:
-        del schema["logicalType"]
-    decimal = get_decimal(schema)
+    decimal = get_decimal(node)
+    meaning = "decimal" if decimal else get_logical_type(node)
+    if meaning != schema.get("logicalType") or meaning in CONVERTED_LOGICAL_TYPES:
+        schema.pop("logicalType", None)
     if decimal:
-        schema["precision"] = LONG_PRECISION + 1 if get_cut_decimal(schema) else decimal[0]
+        schema["precision"] = LONG_PRECISION + 1 if get_cut_decimal(node) else decimal[0]
     if "fields" in schema:
         schema["fields"] = [{**f, "type": simplify_types(f["type"])} for f in schema["fields"]]
     return schema
@@ -156,4 +156,4 @@ def _get_meaning(node: Any) -> str:
     decimal = get_decimal(node)
     if decimal:
         return f"a decimal of scale {decimal[1]}"
-    return get_logical_type(node) if get_logical_type(node) in LOGICAL_TYPES else "a plain value"
+    return get_logical_type(node) or "a plain value"

@@ -32,7 +32,7 @@ from tidegate_spark.fields.lossless import (
     render_is_null,
     render_lacking_part_case,
 )
-from tidegate_spark.fields.zone_names import render_misfit_reason
+from tidegate_spark.fields.written_times import render_misfit_reason
 
 CORRUPT_COLUMN, ELEMENTS_FIELD = "_tidegate_corrupt", "e"
 OVERFLOW_PROBLEM = "a number is too large"
