@@ -117,10 +117,9 @@ def _check_key_columns(
 
 
 def _check_key_types(key: KeyModel, in_value: tuple[Column, ...] | None, path: KeyPath, findings: Problems) -> None:
-    """A key field has its type from the key's schema or, where there is none, from the value's."""
-    is_described = get_format(key.format).schema is not None or (
-        key.json_ is not None and key.json_.registry is not None
-    )
+    """A key field has its type from the key's schema, else from the value's, else from a format that needs none."""
+    has_registry = key.json_ is not None and key.json_.registry is not None
+    is_described = get_format(key.format).describes_itself or has_registry
     if key.schema_ is not None or is_described or in_value is None:
         return
     names = {column.name for column in in_value}

@@ -81,6 +81,18 @@ def test_a_key_makes_upsert_and_delete_the_default(include: Path) -> None:
     assert load(include, f"source: {{topics: [t], key: {{fields: [id]}}}}\n{only}").tables[0].mode == "upsert"
 
 
+def test_whole_key_that_no_schema_types_is_text_or_bytes(include: Path) -> None:
+    own = "{name: lake.shop.Own, key: {format: raw, fields: [B], prefix: k_}}"
+    tables = f"[{{name: lake.shop.orders}}, {own}]"
+    source = render_source("key: {format: string, fields: [K]}, value: {schema: 'id BIGINT'}", tables=tables)
+    assert [table.key.columns for table in load(include, source).tables] == [
+        (Column("K", "STRING"),),
+        (Column("B", "BINARY"),),
+    ]
+    typed = render_source("key: {format: string, fields: [id]}, value: {schema: 'id BIGINT'}")
+    assert load(include, typed).tables[0].key.columns == (Column("id", "BIGINT"),)
+
+
 def test_key_without_fields_is_an_append_that_is_warned_of_unless_it_is_said(include: Path) -> None:
     (warning,) = load(include, render_source("key: {format: json, schema: id INT}")).warnings
     for words in ("orders.yaml:1: source.key: no key.fields", "appended to lake.shop.orders", "key.fields: []"):
