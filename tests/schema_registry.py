@@ -22,6 +22,7 @@ class SchemaRegistry:
         self.schemas: dict[int, dict[str, Any]] = {}
         self.subjects: dict[str, list[int]] = {}
         self.asked: list[str] = []
+        self.page: str | None = None  # what a proxy answers in its place
         handler = type("Handler", (_Handler,), {"registry": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._thread = start_serving(self._server)
@@ -112,7 +113,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(404 if data is None else 200, missing if data is None else data)
 
     def _send(self, status: int, data: Any) -> None:
-        body = json.dumps(data).encode()
+        page = self.registry.page
+        body = (json.dumps(data) if page is None else page).encode()
+        status = status if page is None else 200
         self.send_response(status)
         self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
         self.send_header("Content-Length", str(len(body)))

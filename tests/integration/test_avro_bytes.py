@@ -1,7 +1,7 @@
 """Bytes that are no record of their Avro schema: each is one bad record, and takes nothing else down."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date
 from decimal import Decimal
 from io import BytesIO
@@ -308,3 +308,48 @@ def test_types_of_one_name_in_two_namespaces_are_told_apart(spark: Any, is_check
     row = {"x": {"n": 1}, "y": {"s": "a"}, "z": {"n": -2}, "w": [{"s": "b"}]}
     ((reason, decoded_row),) = decode_values(spark, table, [encode_avro(schema, **row)])
     assert (reason, decoded_row.asDict(recursive=True)) == (None, row)
+
+
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_field_that_no_table_holds_is_read_over_where_no_column_is_made_of_it(spark: Any, is_registered: bool) -> None:
+    marker = {"type": "record", "name": "Marker", "fields": []}
+    node = {"type": "record", "name": "Node", "fields": [{"name": "inside", "type": ["null", "Node"]}]}
+    schema = build_record(
+        Id="int", marker=marker, tree=node, more=["null", "Node"], none=["null", "Marker"], z="string"
+    )
+    rows = [
+        {"Id": 1, "marker": {}, "tree": {"inside": {"inside": None}}, "more": None, "none": {}, "z": "a"},
+        {"Id": 2, "marker": {}, "tree": {"inside": None}, "more": {"inside": None}, "none": None, "z": "b"},
+    ]
+    declared = (Column("z", "STRING"), Column("Id", "INT"))
+    options: dict[str, Any] = {"schema": json.dumps(schema)}
+    source = Table("lake.shop.n", ("t",), KeyFormat(), ValueFormat("avro", declared, options=options), False, False)
+    value = RegistrySchemas(lambda _: None).describe_table(source).value
+    header = b"\0\0\0\0\7" if is_registered else b""
+    if is_registered:
+        options = asdict(plan_decoding(schema, {7: schema}, (), {"Id", "z"}))
+        value = replace(value, options=options)
+    table = build_stage_table(value, declared)
+    given = [header + encode_avro(schema, **row) for row in rows]
+    for checked in (table, add_length_check(table)):
+        results = decode_values(spark, checked, [*given, given[0][:-1]])
+        assert [reason for reason, _ in results] == [None, None, "the value cannot be decoded with its Avro schema"]
+        assert [row.asDict() for _, row in results[:2]] == [{"z": "a", "Id": 1}, {"z": "b", "Id": 2}]
+
+
+def test_row_of_a_change_event_that_holds_itself_is_read_without_that_field(spark: Any) -> None:
+    row = {"type": "record", "name": "Row", "fields": [
+        {"name": "id", "type": "int"}, {"name": "parent", "type": ["null", "Row"]}]}  # fmt: skip
+    schema = build_record(before=["null", row], after=["null", "Row"], op="string")
+    value = ValueFormat("debezium-avro", (ID,), options={"schema": json.dumps(schema)})
+    source = Table("lake.shop.n", ("t",), KeyFormat("json", ("id",), (ID,)), value, True, True)
+    table = build_stage_table(RegistrySchemas(lambda _: None).describe_table(source).value, (ID,), (ID,))
+    inner = {"id": 1, "parent": {"id": 0, "parent": None}}
+    events = [
+        encode_avro(schema, before=None, after=inner, op="c"),
+        encode_avro(schema, before=inner, after=None, op="d"),
+    ]
+    results = decode(
+        spark, table, [(b'{"id": 1}', event) for event in events], "op", "key_struct.id", "value_struct.id", "reason"
+    )
+    assert results == [("c", 1, 1, None), ("d", 1, None, None)]

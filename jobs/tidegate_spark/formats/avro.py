@@ -169,7 +169,7 @@ def decode_record(records: DataFrame, part: str, options: dict[str, Any], name: 
     says, and what goes on behind it, has other bytes there.
     """
     if options.get(LENGTH_CHECK_OPTION):
-        schemas = options["writers"] or {"": options["reader"]}
+        schemas = options["writers"] or {"": _get_fixed_schema(options)}
         fits = F.arrow_udf(avro_lengths.build_length_checker(dict(schemas)), "boolean")(F.col(part))
         records = records.withColumn(f"{part}_fits", fits)
     return records.selectExpr("*", f"{_render_row(part, options)} AS {name}")
@@ -179,7 +179,8 @@ def _render_row(part: str, options: dict[str, Any]) -> str:
     reader = json.dumps(simplify_types(append_end_field(json.loads(options["reader"]))))
     checked_part = f"CASE WHEN {part}_fits THEN {part} END" if options.get(LENGTH_CHECK_OPTION) else part
     if not options["writers"] and "refused" not in options:
-        return _render_from_avro(checked_part, reader, reader)
+        writer = json.dumps(simplify_types(append_end_field(json.loads(_get_fixed_schema(options)))))
+        return _render_from_avro(checked_part, writer, reader)
     cases = [
         f"WHEN {render_literal(_format_header(number))} "
         f"THEN {_render_from_avro(f'substring({checked_part}, {HEADER_BYTES + 1})', schema, reader)}"
@@ -187,6 +188,11 @@ def _render_row(part: str, options: dict[str, Any]) -> str:
     ]
     nothing = _render_from_avro("CAST(NULL AS BINARY)", reader, reader)
     return f"CASE hex(substring({part}, 1, {HEADER_BYTES})) {' '.join(cases)} ELSE {nothing} END"
+
+
+def _get_fixed_schema(options: dict[str, Any]) -> str:
+    """The schema that bytes without an id are written with."""
+    return str(options.get("written") or options["reader"])
 
 
 def _list_writers(options: dict[str, Any]) -> list[tuple[str, str]]:

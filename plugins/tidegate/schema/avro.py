@@ -90,13 +90,14 @@ def to_spark_type(node: Any, names: Names, inside: tuple[str, ...] = ()) -> str:
     if word == "map":
         return f"MAP<STRING, {to_spark_type(node['values'], names, inside)}>"
     if word in ("record", "error"):
-        if get_full_name(node) in inside:
-            raise ConfigurationError(f"Avro record={get_full_name(node)} holds itself: no table has such a column")
+        name = get_full_name(node)
+        if name in inside or not node["fields"]:
+            fault = "holds itself" if name in inside else "has no fields"
+            raise ConfigurationError(
+                f"Avro record={name} {fault}, and no table has such a column; leave it out in value.schema"
+            )
         _register_types(node, names, "")
-        inner = (
-            f"{quote(f['name'])}: {to_spark_type(f['type'], names, (*inside, get_full_name(node)))}"
-            for f in node["fields"]
-        )
+        inner = (f"{quote(f['name'])}: {to_spark_type(f['type'], names, (*inside, name))}" for f in node["fields"])
         return f"STRUCT<{', '.join(inner)}>"
     decimal = get_decimal(node)
     if decimal:

@@ -1,7 +1,7 @@
 """What an Avro decoder is told: the writer's schemas by id, the reader's, and which writers must not be read by it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,9 +20,10 @@ from tidegate.schema.avro import (
     list_branches,
     qualify_names,
     resolve_name,
+    to_columns,
     to_spark_type,
 )
-from tidegate.schema.avro_versions import find_written_type, pair_branches, restore_dropped_fields
+from tidegate.schema.avro_versions import drop_unheld_fields, find_written_type, pair_branches, restore_dropped_fields
 
 # Spark would cut these, or give them a type that no table holds: it is told of the bare number instead
 CONVERTED_LOGICAL_TYPES = {*TIME_TYPES, "date", "timestamp-nanos", "local-timestamp-nanos"}
@@ -35,30 +36,43 @@ NUMBER_NAMES = {"int": "an int", "long": "a long", "float": "a float", "double":
 class AvroDecoding:
     """`reader` and `writers` are JSON texts; `writers` is empty for a fixed schema: bytes without an id.
 
-    `refused` says of a schema id why its records cannot be read without changing what they mean.
+    `refused` says of a schema id why its records cannot be read without changing what they mean. `written` is the fixed
+    schema where the reader lacks fields of it, else empty.
     """
 
     reader: str
     writers: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
+    written: str = ""
 
 
-def plan_decoding(latest: Any, writers: dict[int, Any], key_fields: Sequence[str] = ()) -> AvroDecoding:
+def plan_decoding(
+    latest: Any,
+    writers: dict[int, Any],
+    key_fields: Sequence[str] = (),
+    kept: Collection[str] | None = None,
+    find_row: Callable[[Any], Any] = lambda schema: schema,
+) -> AvroDecoding:
     """How records of these writers, the newest last, are read as `latest` with the fields that it dropped.
 
     A writer that lacks one of the `key_fields` is refused: all of its records would have one key. ConfigurationError
-    names a type that no table holds.
+    names a type that no table holds, where the row is not to have only the `kept` fields; `find_row` finds the row.
     """
     latest, writers = qualify_names(latest), {number: qualify_names(writer) for number, writer in writers.items()}
-    reader = restore_dropped_fields(latest, reversed(writers.values()))
-    to_spark_type(reader, {})
+    whole = restore_dropped_fields(latest, reversed(writers.values()))
+    reader = whole if kept is None else drop_unheld_fields(whole, kept, find_row)
+    if is_record(reader):
+        to_columns(reader)
+    else:
+        to_spark_type(reader, {})
     reasons = {
         str(number): find_lost_meaning(writer, reader) or find_missing_key_field(writer, reader, key_fields)
         for number, writer in writers.items()
     }
     refused_versions = {number: reason for number, reason in reasons.items() if reason}
     texts = {str(n): json.dumps(simplify_types(w)) for n, w in writers.items() if str(n) not in refused_versions}
-    return AvroDecoding(json.dumps(reader), texts, refused_versions)
+    written = "" if writers or reader is whole else json.dumps(whole)
+    return AvroDecoding(json.dumps(reader), texts, refused_versions, written)
 
 
 def find_missing_key_field(writer: Any, reader: Any, names: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 Without them an older record would lose its value in silence, and a newer one would leave the old value in its row.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import reduce
 from typing import Any
 
@@ -40,6 +40,41 @@ def restore_dropped_fields(latest: Any, older: Iterable[Any]) -> Any:
         merged_schema = _adopt_fields(merged_schema, _inline_types(version, names_by_version[-1]))
     merged_schema = _join_symbols(merged_schema, names_by_version)
     return latest if merged_schema == inlined else _define_types_once(merged_schema, set())
+
+
+def drop_unheld_fields(schema: Any, kept: Collection[str], find_row: Callable[[Any], Any]) -> Any:
+    """A schema whose row lacks the fields that no table can hold, but for those `kept`; `find_row` finds the row in it.
+
+    What no column is made of need not be a type of a table: a record that holds itself, or one without fields.
+    """
+    inlined = _inline_types(schema, collect_named_types(schema))
+    row = find_row(inlined)
+    if not is_record(row):
+        return schema
+    names = collect_named_types(inlined)
+    row_name = get_full_name(row)
+    held = {
+        field["name"] for field in row["fields"] if field["name"] in kept or _is_held(field["type"], names, row_name)
+    }
+
+    def drop(node: Any) -> Any:
+        if isinstance(node, list):
+            return [drop(branch) for branch in node]
+        if not isinstance(node, dict):
+            return node
+        if is_record(node) and get_full_name(node) == row_name:
+            return {**node, "fields": [field for field in node["fields"] if field["name"] in held]}
+        return _change_inner_types(node, drop)
+
+    return schema if len(held) == len(row["fields"]) else _define_types_once(drop(inlined), set())
+
+
+def _is_held(node: Any, names: Names, row_name: str) -> bool:
+    try:
+        to_spark_type(node, names, (row_name,))
+    except ConfigurationError:
+        return False
+    return True
 
 
 def join_records(newest: Sequence[Any]) -> Any:

@@ -152,10 +152,11 @@ def _to_type(schema_node: _Node) -> str:
         raise place.build_open_type_error()
     if place.is_logical and (logical_type := _find_logical_type(place)):
         return logical_type
-    is_text = all(choice is None or isinstance(choice, str) for choice in node.get("enum", (0,)))
+    choices = node.get("enum") or (0,)
+    is_text = isinstance(choices, list) and all(choice is None or isinstance(choice, str) for choice in choices)
     words = node.get("type", "string" if is_text else None)
     kinds = [word for word in (words if isinstance(words, list) else [words]) if word != "null"]
-    kind = kinds[0] if len(kinds) == 1 else None
+    kind = kinds[0] if len(kinds) == 1 and isinstance(kinds[0], str) else None
     if kind in SIMPLE_TYPES:
         return SIMPLE_TYPES[kind]
     if kind == "string":

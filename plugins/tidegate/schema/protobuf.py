@@ -4,9 +4,10 @@ A shape is plain data, so that it travels with a job: `{"kind": word}` for a lea
 with name, number and shape of each field; lists have an `element`, maps a `key` and a `value`, wrappers a `value`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
+from tidegate.errors import ConfigurationError
 from tidegate.sql.spark import quote
 
 Shape = dict[str, Any]
@@ -32,8 +33,12 @@ def make_truncated_shape(shape: Shape) -> Shape:
 
 
 def to_column_type(shape: Shape) -> str:
-    """The Spark type that holds values of this shape."""
+    """The Spark type that holds values of this shape. ConfigurationError names a message that no table holds."""
     match shape["kind"]:
+        case "recursive":
+            raise _build_unheld_error(shape["name"], "holds itself")
+        case "message" if not shape["fields"]:
+            raise _build_unheld_error(shape["name"], "has no fields")
         case "message":
             fields = (f"{quote(field['name'])}: {to_column_type(field['shape'])}" for field in shape["fields"])
             return f"STRUCT<{', '.join(fields)}>"
@@ -45,6 +50,25 @@ def to_column_type(shape: Shape) -> str:
             return to_column_type(shape["value"])
         case leaf:
             return LEAF_TYPES[leaf]
+
+
+def _build_unheld_error(message: str, fault: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"Protobuf message={message} {fault}, and no table has such a column; leave it out in value.schema"
+    )
+
+
+def drop_unheld_fields(shape: Shape, kept: Collection[str]) -> Shape:
+    """The message's shape without fields that no table can hold, but for those `kept`."""
+    return {**shape, "fields": [f for f in shape["fields"] if f["name"] in kept or _is_held(f["shape"])]}
+
+
+def _is_held(shape: Shape) -> bool:
+    try:
+        to_column_type(shape)
+    except ConfigurationError:
+        return False
+    return True
 
 
 def restore_dropped_fields(newest: Shape, older: Shape) -> Shape:
@@ -106,9 +130,9 @@ def find_missing_field(written_shape: Shape, read: Shape, names: Sequence[str]) 
 
 
 def _fits_type(written_shape: Shape, read: Shape) -> bool:
-    if "fields" in written_shape or "fields" in read or {"list", "map"} & {written_shape["kind"], read["kind"]}:
-        return False
     meaning = {written_shape["kind"], read["kind"]}
+    if "fields" in written_shape or "fields" in read or meaning & {"list", "map", "recursive"}:
+        return False
     if len(meaning) > 1 and meaning & {"timestamp", "duration", "json", "empty"}:
         return False  # a number of microseconds is no plain number
     before, after = to_column_type(written_shape), to_column_type(read)

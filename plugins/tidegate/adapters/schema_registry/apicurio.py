@@ -9,7 +9,9 @@ from tidegate.adapters.port_errors import format_one_line
 from tidegate.adapters.schema_registry.client import (
     MAX_RETRIES,
     TIMEOUT_SECONDS,
+    UNREADABLE,
     Version,
+    explain_odd_answer,
     explain_status,
     require_registry,
 )
@@ -45,16 +47,22 @@ class ApicurioRegistry:
         require_registry(self._name, self._settings)
         group, _, artifact = subject.rpartition("/")
         place = f"groups/{quote(group or 'default', safe='')}/artifacts/{quote(artifact, safe='')}/versions"
+        try:
+            versions = self._list_versions(place, subject)
+            if not versions:
+                raise self._explain(subject, 404, "it has no version")
+            ordered_versions = sorted(versions, key=lambda v: (v.get("state") != "DISABLED", int(v["globalId"])))
+            return tuple(self._read_version(version, subject) for version in ordered_versions)
+        except UNREADABLE as fault:
+            raise explain_odd_answer(self._name, f"subject={subject}", fault) from fault
+
+    def _list_versions(self, place: str, subject: str) -> list[dict[str, Any]]:
         versions: list[dict[str, Any]] = []
         while True:
             page = self._get_json(f"{place}?limit={PAGE_SIZE}&offset={len(versions)}", subject)
             versions += page["versions"]
             if not page["versions"] or len(versions) >= int(page["count"]):
-                break
-        if not versions:
-            raise self._explain(subject, 404, "it has no version")
-        ordered_versions = sorted(versions, key=lambda v: (v.get("state") != "DISABLED", int(v["globalId"])))
-        return tuple(self._read_version(version, subject) for version in ordered_versions)
+                return versions
 
     def _read_version(self, metadata: dict[str, Any], subject: str) -> Version:
         kind = str(metadata.get("artifactType") or metadata.get("type"))
@@ -75,6 +83,7 @@ class ApicurioRegistry:
             guid="",
             global_id=int(metadata["globalId"]),
             content_id=content,
+            number=str(metadata.get("version", "")),
         )
 
     def _read_references(self, place: str, texts: dict[str, str], subject: str) -> None:

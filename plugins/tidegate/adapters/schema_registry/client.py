@@ -10,6 +10,7 @@ from tidegate.connections import Resolve, require_connection
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
 from tidegate.redaction import mask_addresses
 
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)  # what odd answers make of code
 TIMEOUT_SECONDS = 20  # seconds; the client would wait for ever
 MAX_RETRIES = 2
 NOT_FOUND_STATUS_CODES, ACCESS_STATUS_CODES = (404,), (401, 403)
@@ -27,6 +28,7 @@ class Version(NamedTuple):
     global_id: int | None = None
     content_id: int | None = None
     subject: str = ""
+    number: str = ""  # in its subject
 
 
 class Registry:
@@ -41,11 +43,11 @@ class Registry:
         """All versions of a subject, the newest last; soft-deleted ones too, because their records are still there."""
         require_registry(self._name, self._settings)
         import httpx
-        from confluent_kafka.schema_registry import SchemaRegistryClient
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
-            with SchemaRegistryClient(self._settings) as client, SchemaRegistryClient(self._settings) as other_client:
+            client, other_client = self._open_client(), self._open_client()
+            with client, other_client:
                 alive = set(client.get_versions(subject))
                 numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
                 versions = tuple(self._read_version(client, other_client, subject, number) for number in numbers)
@@ -57,10 +59,8 @@ class Registry:
             raise RetryLater(
                 f"registry={self._name} cannot be asked for subject={subject}: {format_one_line(fault)}"
             ) from fault
-        except ValueError as fault:
-            raise ConfigurationError(
-                f"registry={self._name}: its settings are not usable: {format_one_line(fault)}"
-            ) from fault
+        except UNREADABLE as fault:
+            raise explain_odd_answer(self._name, f"subject={subject}", fault) from fault
         if not alive:
             raise explain_status(self._name, subject, status=NOT_FOUND_STATUS_CODES[0], message="it has no version")
         return versions
@@ -69,12 +69,12 @@ class Registry:
         """Kind and text of the schema with this id, whatever its subject is; `GiveUp` where there is none."""
         require_registry(self._name, self._settings)
         import httpx
-        from confluent_kafka.schema_registry import SchemaRegistryClient
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
-            with SchemaRegistryClient(self._settings) as client:
+            with self._open_client() as client:
                 schema = client.get_schema(number)
+                _require_text(schema)
         except SchemaRegistryError as fault:
             if fault.http_status_code in ACCESS_STATUS_CODES:
                 reason = f"access was refused: status={fault.http_status_code}; {ACCESS_ADVICE}"
@@ -85,7 +85,19 @@ class Registry:
             raise RetryLater(
                 f"registry={self._name} cannot be asked for id={number}: {format_one_line(fault)}"
             ) from fault
+        except UNREADABLE as fault:
+            raise explain_odd_answer(self._name, f"id={number}", fault) from fault
         return schema.schema_type or "AVRO", str(schema.schema_str)
+
+    def _open_client(self) -> Any:
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        try:
+            return SchemaRegistryClient(self._settings)
+        except ValueError as fault:
+            raise ConfigurationError(
+                f"registry={self._name}: its settings are not usable: {format_one_line(fault)}"
+            ) from fault
 
     def _read_version(self, client: Any, other_client: Any, subject: str, number: int) -> Version:
         """`other_client` has not seen the version: one client would remember it in the form asked for first."""
@@ -94,10 +106,16 @@ class Registry:
         if kind == "PROTOBUF":  # as the compiler's own description, so that nobody has to compile it again
             client, form = other_client, "serialized"
             version = client.get_version(subject, number, deleted=True, fmt=form)
+        _require_text(version.schema)
         texts: dict[str, str] = {}
         self._read_references(client, version.schema, texts, form)
         return Version(
-            id=version.schema_id, kind=kind, text=version.schema.schema_str, references=texts, guid=version.guid or ""
+            id=version.schema_id,
+            kind=kind,
+            text=version.schema.schema_str,
+            references=texts,
+            guid=version.guid or "",
+            number=str(number),
         )
 
     def _read_references(self, client: Any, schema: Any, texts: dict[str, str], form: str | None) -> None:
@@ -108,9 +126,22 @@ class Registry:
                 self._read_references(client, version.schema, texts, form)
 
 
+def _require_text(schema: Any) -> None:
+    if not isinstance(schema.schema_str, str):
+        raise ValueError("a schema has no text")
+
+
 def require_registry(name: str, settings: Mapping[str, Any]) -> None:
     """`RetryLater` where no server is there: the client would wait and try again for a minute."""
     require_server(Server.from_uris("schema registry", f"registry={name}", str(settings.get("url", ""))))
+
+
+def explain_odd_answer(name: str, place: str, fault: Exception) -> ConfigurationError:
+    """For an answer with status 200 that is not what a registry sends: a proxy's page, or a schema without its text."""
+    return ConfigurationError(
+        f"registry={name} {place}: the answer is none of a schema registry: "
+        f"{type(fault).__name__}: {format_one_line(fault)}; check the registry's address, and what stands before it"
+    )
 
 
 def explain_status(name: str, subject: str, *, status: int, message: str) -> Exception:

@@ -1,7 +1,7 @@
 """Protobuf's descriptors read: the files of a schema, the message that is meant, and its shape."""
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +10,14 @@ from typing import Any
 from tidegate.adapters.schema_registry.client import Version
 from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.schema.proto_source import ProtoSyntaxError, parse_proto
-from tidegate.schema.protobuf import Shape, find_incompatibility, find_missing_field, restore_dropped_fields
+from tidegate.schema.protobuf import (
+    Shape,
+    drop_unheld_fields,
+    find_incompatibility,
+    find_missing_field,
+    restore_dropped_fields,
+    to_column_type,
+)
 from tidegate.schema.wire_format import KEYLESS
 
 GOOGLE_PREFIX = "google.protobuf."
@@ -32,10 +39,15 @@ FIELD_TYPES = (
 
 
 def from_registry(
-    versions: Iterable[Version], message_name: str | None, key_fields: Sequence[str] = (), part: str = "value"
+    versions: Iterable[Version],
+    message_name: str | None,
+    key_fields: Sequence[str] = (),
+    part: str = "value",
+    kept: Collection[str] | None = None,
 ) -> dict[str, Any]:
     """How records of these versions, the newest last, are read: options of the format, without a secret.
 
+    ConfigurationError names a message that no table holds, where the row is not to have only the `kept` fields.
     A version of a key that lacks one of the `key_fields` is refused: all of its records would have one key. From a
     value of such a version no key can be taken.
     """
@@ -47,6 +59,7 @@ def from_registry(
     shape = to_shape(message)
     for version in reversed(version_list):
         shape = restore_dropped_fields(shape, writer_shapes.get(version.id, shape))
+    shape = _hold_shape(shape, kept)
     refused_versions = {
         str(number): reason for number, old in writer_shapes.items() if (reason := find_incompatibility(old, shape))
     }
@@ -61,8 +74,15 @@ def from_registry(
     return options | ({KEYLESS: keyless} if keyless and part == "value" else {})
 
 
-def from_file(path: Path, message_name: str | None) -> dict[str, Any]:
-    """The same for a descriptor set that the compiler wrote: records are bare messages, and no registry is asked."""
+def _hold_shape(shape: Shape, kept: Collection[str] | None) -> Shape:
+    held_shape = shape if kept is None else drop_unheld_fields(shape, kept)
+    for field in held_shape["fields"]:
+        to_column_type(field["shape"])
+    return held_shape
+
+
+def from_file(path: Path, message_name: str | None, kept: Collection[str] | None = None) -> dict[str, Any]:
+    """How bare messages of a descriptor set that the compiler wrote are read; no registry is asked."""
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.message import DecodeError
 
@@ -76,7 +96,8 @@ def from_file(path: Path, message_name: str | None) -> dict[str, Any]:
             "protoc --include_imports --descriptor_set_out=FILE"
         ) from fault
     message = _find_message(files, message_name)
-    return {"shape": to_shape(message), "message": message.full_name, "files": _encode_files(files)}
+    shape = _hold_shape(to_shape(message), kept)
+    return {"shape": shape, "message": message.full_name, "files": _encode_files(files)}
 
 
 def name_message(version: Version, indexes: Sequence[int]) -> str | None:
@@ -92,14 +113,12 @@ def name_message(version: Version, indexes: Sequence[int]) -> str | None:
 
 
 def to_shape(message: Any, above: tuple[str, ...] = ()) -> Shape:
-    """The shape of a message's descriptor. ConfigurationError where a message holds itself: no column can."""
+    """The shape of a message's descriptor; of one that holds itself, which no column can, its name alone."""
     if message.full_name in above:
-        raise ConfigurationError(
-            f"the message={message.full_name} holds itself, which no column can; read it as raw bytes"
-        )
+        return {"kind": "recursive", "name": message.full_name}
     inner = (*above, message.full_name)
     fields = [{"name": f.name, "number": f.number, "shape": _to_field_shape(f, inner)} for f in message.fields]
-    return {"kind": "message", "fields": fields}
+    return {"kind": "message", "name": message.full_name, "fields": fields}
 
 
 def _to_field_shape(field: Any, above: tuple[str, ...]) -> Shape:

@@ -1,13 +1,13 @@
 """Gives a table the columns and the decoding of its Avro or Protobuf key and value: from a registry, or from a file."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from tidegate.adapters.schema_registry import protobuf_descriptors
 from tidegate.adapters.schema_registry.apicurio import ApicurioRegistry, is_apicurio
-from tidegate.adapters.schema_registry.client import Registry, Version, resolve_registry_settings
+from tidegate.adapters.schema_registry.client import UNREADABLE, Registry, Version, resolve_registry_settings
 from tidegate.adapters.schema_registry.declared_columns import choose_columns
 from tidegate.connections import Resolve
 from tidegate.errors import ConfigurationError
@@ -77,50 +77,69 @@ class RegistrySchemas:
         known = self._described_parts.setdefault(table.topics, [])
         parts = next((parts for given, parts in known if given == (table.key, table.value)), None)
         if parts is None:
-            described_table = self._describe_key(self._describe_value(table))
+            described_table = self._describe_part("key", self._describe_part("value", table))
             parts = described_table.key, described_table.value
             known.append(((table.key, table.value), parts))
         return replace(table, key=parts[0], value=parts[1])
 
-    def _describe_value(self, table: Table) -> Table:
+    def _describe_part(self, part: str, table: Table) -> Table:
+        """The table with its key or its value described. ConfigurationError names the version that cannot be read."""
+        describe = {"key": self._describe_key, "value": self._describe_value}[part]
+        kind = get_format(_get_part(table, part).format).schema
+        options = _get_part(table, part).options
+        is_fixed = "schema" in options or "descriptor" in options
+        if (kind is None and REGISTRY_OPTION not in options) or (part == "key" and not table.key.fields):
+            return table
+        versions = [] if is_fixed else self._read_versions(options, table, part, "json" if kind is None else kind)
+        try:
+            return describe(table, versions)
+        except (ConfigurationError, *UNREADABLE) as fault:
+            if str(fault).startswith("table="):
+                raise
+            place = f"table={table.name}: the schema of its {part}s"
+            if versions:
+                wrong = next((v for v in versions if _is_refused(describe, table, v)), versions[-1])
+                place += f" with subject={wrong.subject} version={wrong.number} id={wrong.id}"
+            if isinstance(fault, ConfigurationError):  # which says what to do
+                raise ConfigurationError(*(f"{place}: {problem}" for problem in fault.problems)) from fault
+            raise ConfigurationError(
+                f"{place}: it cannot be read: {type(fault).__name__}: {fault}; correct it"
+            ) from fault
+
+    def _describe_value(self, table: Table, versions: list[Version]) -> Table:
         value, value_format = table.value, get_format(table.value.format)
         if value_format.schema is SchemaKind.PROTOBUF:
-            options = self._read_protobuf_options(value.options, table, "value")
-            columns = choose_columns(table, "value", value.columns, _to_message_columns(options))
+            options = self._read_protobuf_options(value.options, table, "value", versions)
+            columns = choose_columns(
+                table, "value", value.columns, _require_columns(table, _to_message_columns(options))
+            )
             return replace(table, value=replace(value, columns=columns, options=options))
-        if value_format.schema is None and REGISTRY_OPTION in value.options:
-            options, schema_columns = self._read_json_options(value.options, table, "value", value.columns is None)
-            return replace(table, value=replace(value, columns=value.columns or schema_columns, options=options))
         if value_format.schema is None:
-            return table
-        options = self._read_avro_options(value.options, table, "value")
+            options, schema_columns = self._read_json_options(table, "value", versions)
+            return replace(table, value=replace(value, columns=value.columns or schema_columns, options=options))
+        options = self._read_avro_options(value.options, table, "value", versions)
         schema = parse_schema(options["reader"])
         row = find_row_type(schema) if value_format.is_change_event else schema
         names = {**collect_named_types(schema), **collect_named_types(row)}
-        schema_columns = to_columns(row) if is_record(row) else ()
-        if not schema_columns:
-            raise ConfigurationError(
-                f"table={table.name}: the schema of its values is no record; use value.format: raw"
-            )
+        schema_columns = _require_columns(table, to_columns(row) if is_record(row) else ())
         columns = choose_columns(table, "value", value.columns, schema_columns, find_number_fields(row, names))
         options |= {name: word for name, word in value.options.items() if name == "truncate"}
         _check_names(names)
         return replace(table, value=replace(value, columns=columns, options=options))
 
-    def _describe_key(self, table: Table) -> Table:
-        key, kind = table.key, get_format(table.key.format).schema
-        if kind is None and REGISTRY_OPTION in key.options and key.fields:
-            options, schema_columns = self._read_json_options(key.options, table, "key", key.columns is None)
+    def _describe_key(self, table: Table, versions: list[Version]) -> Table:
+        key = table.key
+        kind = get_format(key.format).schema
+        if kind is None:
+            options, schema_columns = self._read_json_options(table, "key", versions)
             return replace(table, key=replace(key, columns=key.columns or schema_columns, options=options))
-        if kind is None or not key.fields:
-            return table
         bare: tuple[Column, ...] = ()
         numbers: set[str] = set()
         if kind is SchemaKind.PROTOBUF:
-            options = self._read_protobuf_options(key.options, table, "key")
+            options = self._read_protobuf_options(key.options, table, "key", versions)
             schema_columns = _to_message_columns(options)
         else:
-            options = self._read_avro_options(key.options, table, "key")
+            options = self._read_avro_options(key.options, table, "key", versions)
             schema = parse_schema(options["reader"])
             bare = () if is_record(schema) else (Column(key.fields[0], to_spark_type(schema, {})),)
             schema_columns = bare or to_columns(schema)
@@ -135,10 +154,15 @@ class RegistrySchemas:
         columns = choose_columns(table, "key", key.columns, schema_columns, numbers)
         return replace(table, key=replace(key, columns=columns, options=options))
 
-    def _read_avro_options(self, settings: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
+    def _read_avro_options(
+        self, settings: dict[str, Any], table: Table, part: str, versions: list[Version]
+    ) -> dict[str, Any]:
+        kept = _list_kept_fields(table, part)
+        is_event = get_format(_get_part(table, part).format).is_change_event
+        find_row = find_row_type if is_event else _get_itself
         if "schema" in settings:
-            return asdict(plan_decoding(parse_schema(settings["schema"]), {}), dict_factory=_drop_refused)
-        versions = self._read_versions(settings, table, part, SchemaKind.AVRO)
+            fixed_plan = plan_decoding(parse_schema(settings["schema"]), {}, (), kept, find_row)
+            return asdict(fixed_plan, dict_factory=_drop_refused)
         writers, newest = {}, {}
         for version in versions:
             named_types = {name: parse_schema(text) for name, text in version.references.items()}
@@ -146,34 +170,37 @@ class RegistrySchemas:
             newest[version.subject] = writers[version.id]
         several = len(settings.get("records", ())) > 1
         latest = join_records(list(newest.values())) if several else writers[versions[-1].id]
-        plan = plan_decoding(latest, writers, table.key.fields if part == "key" else ())
+        plan = plan_decoding(latest, writers, table.key.fields if part == "key" else (), kept, find_row)
         keyless = find_keyless_versions(writers, parse_schema(plan.reader), table) if part == "value" else {}
         wire_options = self._build_wire_options(settings, table, part, versions)
         return asdict(plan) | ({KEYLESS: keyless} if keyless else {}) | wire_options
 
-    def _read_protobuf_options(self, settings: dict[str, Any], table: Table, part: str) -> dict[str, Any]:
+    def _read_protobuf_options(
+        self, settings: dict[str, Any], table: Table, part: str, versions: list[Version]
+    ) -> dict[str, Any]:
+        kept = _list_kept_fields(table, part)
         if "descriptor" in settings:
-            return protobuf_descriptors.from_file(self._folder / settings["descriptor"], settings.get("message"))
-        versions = self._read_versions(settings, table, part, SchemaKind.PROTOBUF)
+            return protobuf_descriptors.from_file(self._folder / settings["descriptor"], settings.get("message"), kept)
         options = protobuf_descriptors.from_registry(
             versions,
             settings.get("message") or next(iter(settings.get("records", ())), None),
             table.key.fields,
             part,
+            kept,
         )
         return options | self._build_wire_options(settings, table, part, versions)
 
     def _read_json_options(
-        self, settings: dict[str, Any], table: Table, part: str, needs_columns: bool
+        self, table: Table, part: str, versions: list[Version]
     ) -> tuple[dict[str, Any], tuple[Column, ...] | None]:
-        """Options with the ids that records may have, and the columns of the newest schema if `needs_columns`."""
-        versions = self._read_versions(settings, table, part, "json")
+        """Options with the ids that records may have, and the columns of the newest schema if none are declared."""
+        settings = _get_part(table, part).options
         options = {**settings, "ids": sorted({version.id for version in versions})}
         options |= self._build_wire_options(settings, table, part, versions)
         is_value = part == "value"
         kinds = {str(version.id): json_schema.describe_logical_types(version.text) for version in versions}
         options |= {"kinds": kinds} if any(kinds.values()) else {}
-        if not needs_columns:
+        if _get_part(table, part).columns is not None:
             return options, None
         older = [version.text for version in reversed(versions[:-1])]
         return options, json_schema.to_columns(versions[-1].text, older, logical=is_value)
@@ -221,6 +248,31 @@ class RegistrySchemas:
         return self._registries[place, use_id]
 
 
+def _get_part(table: Table, part: str) -> KeyFormat | ValueFormat:
+    return table.key if part == "key" else table.value
+
+
+def _get_itself(schema: Any) -> Any:
+    return schema
+
+
+def _list_kept_fields(table: Table, part: str) -> frozenset[str] | None:
+    """The fields of which columns are made, None where all are: a table need not hold the types of others."""
+    if part == "key":
+        return frozenset(table.key.fields)
+    if table.value.columns is None:
+        return None
+    return frozenset(column.name for column in table.value.columns) | frozenset(table.key.fields)
+
+
+def _is_refused(describe: Callable[[Table, list[Version]], Table], table: Table, version: Version) -> bool:
+    try:
+        describe(table, [version])
+    except (ConfigurationError, *UNREADABLE):
+        return True
+    return False
+
+
 def find_subjects(settings: dict[str, Any], table: Table, part: str, records: Collection[str]) -> list[str]:
     """The subjects of a table's keys or values, as their producers call them; empty where nothing names them."""
     strategy = settings.get("subject_name_strategy")
@@ -231,13 +283,22 @@ def find_subjects(settings: dict[str, Any], table: Table, part: str, records: Co
     return [settings["subject"]] if "subject" in settings else [f"{topic}-{part}" for topic in table.topics]
 
 
+def _require_columns(table: Table, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+    if not columns:
+        raise ConfigurationError(
+            f"table={table.name}: the schema of its values is no record with fields that a table can hold; register "
+            "one with such fields, or use value.format: raw"
+        )
+    return columns
+
+
 def _to_message_columns(options: dict[str, Any]) -> tuple[Column, ...]:
     return tuple(Column(field["name"], to_column_type(field["shape"])) for field in options["shape"]["fields"])
 
 
 def _drop_refused(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A fixed schema: no ids, so nothing to refuse by them."""
-    return {name: value for name, value in pairs if name != "refused"}
+    return {name: value for name, value in pairs if name != "refused" and (name, value) != ("written", "")}
 
 
 def find_row_type(schema: Any) -> Any:

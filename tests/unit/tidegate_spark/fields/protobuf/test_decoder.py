@@ -12,6 +12,7 @@ from protobuf_messages import build_classes, build_field, build_file, build_map_
 from schema_registry import SchemaRegistry
 from tidegate.adapters.schema_registry.schema_provider import RegistrySchemas
 from tidegate.errors import ConfigurationError, GiveUp
+from tidegate.schema.column import Column
 from tidegate.schema.protobuf import make_truncated_shape
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Table
@@ -486,3 +487,23 @@ def test_descriptors_travel_as_text(registry: SchemaRegistry) -> None:
     encode_message(registry, build_classes(build_message_class())["shop.All"]())
     (files,) = build_described_table({"registry": registry.url}).value.options["writers"].values()
     assert FileDescriptorSet.FromString(base64.b64decode(files)).file[-1].package == "shop"
+
+
+def test_message_that_holds_itself_is_read_over_where_no_column_is_made_of_it(registry: SchemaRegistry) -> None:
+    node = build_message("Node", build_field("n", 1, "int32"), build_field("inside", 2, ".shop.Node", repeated=True))
+    order = build_message(
+        "Order",
+        build_field("Id", 1, "int32"),
+        build_field("tree", 2, ".shop.Node"),
+        build_field("parent", 3, ".shop.Order"),
+        build_field("marker", 4, ".shop.Marker"),
+    )
+    classes = build_classes(build_file(order, node, build_message("Marker")))
+    message = classes["shop.Order"](Id=7)
+    message.tree.inside.add().inside.add().n = 1
+    message.parent.Id = 8
+    message.marker.SetInParent()
+    value = encode_message(registry, message)
+    wanted = ValueFormat("protobuf", (Column("Id", "INT"),), options={"registry": registry.url})
+    options = build_described_table({}, value=wanted).value.options
+    assert MessageDecoder(options, "value").decode(value) == ({"Id": 7}, None)
