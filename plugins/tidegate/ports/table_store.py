@@ -14,7 +14,7 @@ class TableStore(Protocol):
     """Destination tables, and tables of our own beside them. Tables are named ``catalog.namespace.table``."""
 
     def list_namespaces(self, catalog: str) -> list[str]:
-        """Full names of the namespaces of a catalog that may be seen, without those that lie in another."""
+        """Full names of the namespaces of a catalog that may be seen; those in others may be left out of very many."""
         ...
 
     def list_tables(self, namespace: str) -> list[str]:

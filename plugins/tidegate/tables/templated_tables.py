@@ -61,9 +61,17 @@ def get_naming(pipeline: Pipeline) -> TableTemplate:
     """How the pipeline's records name their table."""
     template = pipeline.template
     assert template is not None
-    table_names = [table.identifier.rpartition(".")[2] for table in pipeline.tables if table.naming is None]
+    fixed_tables = [table.identifier for table in pipeline.tables if table.naming is None]
+    reserved_names = [identifier.rpartition(".")[2] for identifier in fixed_tables]
+    # no table is called like a namespace: the files of that namespace's tables would lie among its own
+    for namespace in template.namespaces:
+        above = f"{namespace}.".casefold()
+        inside = [name for name in (*fixed_tables, *template.namespaces) if name.casefold().startswith(above)]
+        reserved_names += [name[len(above) :].partition(".")[0] for name in inside]
     return TableTemplate(
-        template.identifier, template.namespaces, resource_names.build_reserved_pattern(pipeline, table_names)
+        template.identifier,
+        template.namespaces,
+        resource_names.build_reserved_pattern(pipeline, dict.fromkeys(reserved_names)),
     )
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NoSuchNamespaceError
+from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchNamespaceError
 
 from tidegate.adapters.iceberg.scratch_table import ScratchTable
-from tidegate.adapters.iceberg.table.catalogs import Catalogs
+from tidegate.adapters.iceberg.table.catalogs import Catalogs, create_namespace
 from tidegate.adapters.iceberg.table.errors import is_access_error
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.adapters.server_greeting import SILENCE_SECONDS, greet_uri
@@ -72,25 +72,24 @@ def _check_namespace(catalog: Catalog, place: str, namespace: NamespaceNeed, scr
         state = "exists" if is_there else "does not exist yet, and will be created"
         yield make_ok("catalog.namespace", f"{place} {state}")
         return
-    if not is_there and not (yield from _create_namespace(catalog, place, namespace.name)):
+    made = [] if is_there else (yield from _create_namespace(catalog, place, namespace.name))
+    if made is None:
         return
     try:
         yield from _try_commits(catalog, place, f"{namespace.name}.{scratch}")
     finally:
-        if not is_there:
-            yield from _drop_namespace(catalog, place, namespace.name)
+        for name in reversed(made):
+            yield from _drop_namespace(catalog, place, name)
 
 
 def _create_namespace(catalog: Catalog, place: str, namespace: str) -> "Iterator[Finding] | Any":
+    """The namespaces that were made; None where that failed."""
     try:
-        catalog.create_namespace(namespace)
-    except NamespaceAlreadyExistsError:  # another pipeline was faster
-        return True
+        return create_namespace(catalog, namespace)
     except Exception as error:
         cause = f"{place} does not exist and cannot be created: {format_one_line(error)}"
         yield make_error("catalog.namespace", cause, "create it, or give the catalog's login the right to")
-        return False
-    return True
+        return None
 
 
 def _drop_namespace(catalog: Catalog, place: str, namespace: str) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from tidegate.config.parsing.problems import Problems, refuse_secrets, suggest_c
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.model.resource_names import get_branch_suffix
 from tidegate.spec.catalog import Catalog
-from tidegate.spec.table_template import FIELD_PATTERN, is_template, split_template
+from tidegate.spec.table_template import FIELD_PATTERN, is_template
 
 NAME_PART_PATTERN = re.compile(r"[^.`'\"/\\\s\x00-\x1f]+")
 
@@ -49,15 +49,9 @@ def check_tables(
 
 def check_table_name(name: str, path: KeyPath, catalogs: Mapping[str, Catalog | str], findings: Problems) -> None:
     """Note a name that is no table's, or whose catalog cannot be used."""
-    parts = [
-        FIELD_PATTERN.sub("x", name).split(".")[0],
-        *split_template(FIELD_PATTERN.sub("x", name).partition(".")[2]),
-    ]
-    if (
-        is_template(FIELD_PATTERN.sub("x", name))
-        or len(parts) < 3
-        or not all(NAME_PART_PATTERN.fullmatch(part) for part in parts)
-    ):
+    plain_name = FIELD_PATTERN.sub("x", name)
+    parts = plain_name.split(".")
+    if is_template(plain_name) or len(parts) < 3 or not all(NAME_PART_PATTERN.fullmatch(part) for part in parts):
         findings.add(path, "not a table's full name; write <catalog>.<namespace>.<table>, e.g. lake.shop.orders")
         return
     catalog = catalogs.get(parts[0])
@@ -163,6 +157,10 @@ def _check_collisions(pipeline: str, model: PipelineModel, findings: Problems) -
             findings.add(
                 ("tables", index, "name"), f"the same destination as tables[{names.index(name)}]; keep one of them"
             )
+        inside = next((other for other in names if other.startswith(f"{name}.")), None)
+        if inside is not None:
+            problem = f"also the namespace of {inside}, whose files would lie among its own; rename one of the two"
+            findings.add(("tables", index, "name"), problem)
         if name in product_tables:
             findings.add(
                 ("tables", index, "name"), "the product makes a table of this name for itself; rename the destination"

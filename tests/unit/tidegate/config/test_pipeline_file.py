@@ -11,10 +11,12 @@ from tidegate.config.models.pipeline import PipelineModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.pipeline_file import build_json_schema, check_tables_of_others, load_all_pipelines
 from tidegate.errors import ConfigurationError
+from tidegate.model.resource_names import name_control_table
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import Maintenance
 from tidegate.spec.source import Start
+from tidegate.tables.templated_tables import get_naming, make_concrete_table
 
 
 def test_minimal_file_has_the_documented_defaults(include: Path) -> None:
@@ -79,6 +81,31 @@ def test_a_key_makes_upsert_and_delete_the_default(include: Path) -> None:
     assert load(include, render_source("key: {fields: [id]}")).tables[0].mode == "upsert_delete"
     only = "tables: [{name: lake.a.b, delete: false}]"
     assert load(include, f"source: {{topics: [t], key: {{fields: [id]}}}}\n{only}").tables[0].mode == "upsert"
+
+
+def test_namespaces_have_several_levels(include: Path) -> None:
+    tables = "[{name: lake.Shop.EU.Orders}, {name: lake.shop.orders}, {name: lake.a.b.c.d.e}]"
+    pipeline = load(include, render_source("key: {fields: [id]}", tables=tables))
+    assert [table.identifier for table in pipeline.tables] == ["Shop.EU.Orders", "shop.orders", "a.b.c.d.e"]
+    assert name_control_table(pipeline) == "lake.Shop.EU.tidegate_orders_batches"
+    value = "value: {schema: 'region STRING, type STRING'}"
+    template = "[{name: 'lake.shop.{region}.{type}', namespaces: [shop.eu, shop.us]}]"
+    found = load(include, render_source(value, tables=template)).template
+    assert found is not None
+    assert found.namespaces == ("shop.eu", "shop.us")
+    named = make_concrete_table(load(include, render_source(value, tables=template)), "lake.shop.eu.line").naming
+    assert named is not None
+    assert named.name_of({"region": "EU", "type": "Line"}) == "shop.eu.line"
+    assert named.name_of({"region": "de", "type": "line"}) is None
+
+
+def test_record_names_no_table_that_is_a_namespace(include: Path) -> None:
+    """Its files would lie among those of the tables in that namespace, where removal of orphans would find them."""
+    value = "value: {schema: 'type STRING'}"
+    tables = "[{name: 'lake.shop.{type}', namespaces: [shop]}, {name: lake.shop.eu.west.orders}]"
+    naming = get_naming(load(include, render_source(value, tables=tables)))
+    assert [naming.name_of({"type": word}) for word in ("eu", "EU", "west", "shop")] == [
+        None, None, "shop.west", "shop.shop"]  # fmt: skip
 
 
 def test_whole_key_that_no_schema_types_is_text_or_bytes(include: Path) -> None:

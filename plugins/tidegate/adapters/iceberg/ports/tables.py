@@ -22,6 +22,7 @@ from tidegate.sql.pruning import Bounds
 
 # tables whose metadata is kept as it was read, for the merge that follows: it may be megabytes each
 MAX_CACHED_TABLES = 8
+MAX_LISTED_NAMESPACES = 60  # behind these none is asked for those in it
 
 
 class IcebergTables(IcebergPort):
@@ -39,7 +40,8 @@ class IcebergTables(IcebergPort):
     @translate_iceberg_errors
     def list_namespaces(self, catalog: str) -> list[str]:
         """See the port."""
-        return [".".join((catalog, *namespace)) for namespace in self.catalogs.list_namespaces(catalog)]
+        listed = self.catalogs.list_all_namespaces(catalog, MAX_LISTED_NAMESPACES)
+        return [".".join((catalog, *namespace)) for namespace in listed]
 
     @translate_iceberg_errors
     def read_state(self, table: str, pipeline: str) -> TableState | None:

@@ -17,7 +17,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
 from pyiceberg.types import LongType
 
 from tidegate.adapters.iceberg.stores.ownership import claim
-from tidegate.adapters.iceberg.table.catalogs import format_name
+from tidegate.adapters.iceberg.table.catalogs import create_namespace, format_name
 from tidegate.adapters.iceberg.table.commit import MAIN, commit
 from tidegate.adapters.iceberg.table.data_files import list_snapshot_files, remove_file
 from tidegate.adapters.iceberg.table.state import read_summary
@@ -116,7 +116,7 @@ def forget_snapshots(table: Table) -> None:
 def _open_table(catalog: Catalog, identifier: str) -> Table:
     with suppress(NoSuchTableError):
         return _add_missing_columns(_claim_table(catalog.load_table(identifier)))
-    _create_namespace(catalog, identifier.rsplit(".", 1)[0])
+    create_namespace(catalog, identifier.rsplit(".", 1)[0])
     try:
         return catalog.create_table(
             identifier, COLUMNS, properties={**PROPERTIES, **describe_control(identifier).properties}
@@ -128,15 +128,6 @@ def _open_table(catalog: Catalog, identifier: str) -> Table:
 def _claim_table(table: Table) -> Table:
     claim(table, format_name(table), describe_control(format_name(table)))
     return table
-
-
-def _create_namespace(catalog: Catalog, namespace: str) -> None:
-    """Whoever loses a race for a new namespace is told so by each catalog in another way; that it is there counts."""
-    try:
-        catalog.create_namespace(namespace)
-    except Exception:
-        if not catalog.namespace_exists(namespace):
-            raise
 
 
 def read_newest_batches(table: Table, limit: int) -> list[HistoryRow]:

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 import pydantic
 from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import BadRequestError, NoSuchNamespaceError, NoSuchTableError, ValidationError
+from pyiceberg.exceptions import (
+    BadRequestError,
+    ForbiddenError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    ValidationError,
+)
 from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
@@ -125,6 +131,19 @@ class Catalogs:
         except NoSuchNamespaceError:
             return []
 
+    def list_all_namespaces(self, catalog: str, at_least: int) -> list[tuple[str, ...]]:
+        """The namespaces of a catalog, also those in others; behind `at_least` some may be left out.
+
+        Each costs a request for those in it.
+        """
+        listed = self.list_namespaces(catalog)
+        for namespace in listed:  # which grows meanwhile
+            if len(listed) >= at_least:
+                break
+            with suppress(ForbiddenError):
+                listed += self.list_namespaces(catalog, namespace)
+        return listed
+
     def list_namespaces(self, catalog: str, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         """The namespaces of a catalog that lie in no other, or right in the one `above`.
 
@@ -141,6 +160,24 @@ class Catalogs:
     def names(self) -> tuple[str, ...]:
         """The catalogs that can be opened."""
         return tuple(self._properties)
+
+
+def create_namespace(catalog: IcebergCatalog, namespace: str) -> list[str]:
+    """Create it, and those that it lies in, unless they are there; which were made, the outermost first.
+
+    Some catalogs make no namespace in one that is missing.
+    """
+    try:
+        catalog.create_namespace(namespace)
+    except Exception:  # whoever loses a race for a new one is told so by each catalog in another way
+        if catalog.namespace_exists(namespace):
+            return []
+        above = namespace.rpartition(".")[0]
+        if not above or catalog.namespace_exists(above):
+            raise
+        made = create_namespace(catalog, above)
+        return made + create_namespace(catalog, namespace)
+    return [namespace]
 
 
 def _load_table(catalog: IcebergCatalog, identifier: str, name: str) -> Table:

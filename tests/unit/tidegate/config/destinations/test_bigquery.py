@@ -271,3 +271,11 @@ def test_a_server_of_ones_own_takes_as_many_load_jobs_as_come(include: Path) -> 
     (include / "catalogs.yaml").write_text(json.dumps({"dwh": catalog}))
     pipeline = load(include, render_file("delete: true") + "merge: {interval: 5s, records_threshold: 10}")
     assert (pipeline.merge.interval_seconds, pipeline.merge.records_threshold) == (5, 10)
+
+
+@pytest.mark.parametrize("name", ["dwh.shop.eu.orders", "dwh.shop.eu.'{n}'"])
+def test_namespace_of_several_levels_is_refused_in_one_sentence(include: Path, name: str) -> None:
+    (include / "catalogs.yaml").write_text(CATALOGS)
+    text = render_file("delete: true", VALUE.replace("n INT", "n STRING"), f'"{name}"'.replace("'", ""))
+    (problem,) = find_problems(include, text)
+    assert problem.endswith("BigQuery has one level of datasets; write <catalog>.<dataset>.<table>")

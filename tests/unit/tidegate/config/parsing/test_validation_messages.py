@@ -264,6 +264,14 @@ REFUSED = {
         render_source(tables="[{name: lake.a.b}, {name: lake.a.B}]"),
         "tables[1].name=lake.a.B: the same",
     ),
+    "table that is the namespace of another one": (
+        render_source(tables="[{name: lake.a.B}, {name: lake.a.b.c}]"),
+        "tables[0].name=lake.a.B: also the namespace of lake.a.b.c, whose files would lie among its own",
+    ),
+    "level of a namespace without a name": (
+        render_source(tables="[{name: lake.a..c}]"),
+        "tables[0].name=lake.a..c: not a table's full name",
+    ),
     "destination is the intermediate table": (
         render_source(tables="[{name: lake.a.b}, {name: lake.a.b_orders_tmp}]"),
         "tables[1].name=lake.a.b_orders_tmp: the product makes a table of this name",

@@ -1,0 +1,56 @@
+"""Namespaces in namespaces: made one in another, and listed with those in them."""
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import ForbiddenError, NoSuchNamespaceError
+from tidegate.adapters.iceberg.ports.tables import MAX_LISTED_NAMESPACES, IcebergTables
+from tidegate.adapters.iceberg.table.catalogs import Catalogs, create_namespace
+
+
+@pytest.fixture
+def catalogs(tmp_path: Path) -> Catalogs:
+    return Catalogs({"lake": {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}"}})
+
+
+def test_namespaces_above_are_made_first_where_the_catalog_wants_them(
+    catalogs: Catalogs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = catalogs.catalog("lake")
+    create = SqlCatalog.create_namespace
+
+    def create_inside(catalog: SqlCatalog, namespace: str) -> None:
+        above = namespace.rpartition(".")[0]
+        if namespace == "Shop.refused" or (above and not catalog.namespace_exists(above)):
+            raise NoSuchNamespaceError(f"not made: {namespace}")
+        create(catalog, namespace)
+
+    monkeypatch.setattr(SqlCatalog, "create_namespace", create_inside)
+    assert create_namespace(lake, "Shop.EU.west") == ["Shop", "Shop.EU", "Shop.EU.west"]
+    assert create_namespace(lake, "Shop.EU.west") == []
+    assert create_namespace(lake, "Shop.us") == ["Shop.us"]
+    with pytest.raises(NoSuchNamespaceError, match=r"not made: Shop\.refused"):
+        create_namespace(lake, "Shop.refused")
+
+
+def test_namespaces_in_others_are_listed_up_to_a_limit(catalogs: Catalogs, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = catalogs.catalog("lake")
+    for name in ("shop", "Shop.EU.west", "Shop.us"):
+        lake.create_namespace(name)
+    tables = IcebergTables(catalogs)
+    listed = ["lake.Shop", "lake.shop", "lake.Shop.EU", "lake.Shop.us", "lake.Shop.EU.west"]
+    assert tables.list_namespaces("lake") == listed
+    list_those = lake.list_namespaces
+
+    def refuse_inside(above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        if above == ("Shop",):
+            raise ForbiddenError("403")
+        return list_those(above)
+
+    monkeypatch.setattr(lake, "list_namespaces", refuse_inside)
+    assert tables.list_namespaces("lake") == ["lake.Shop", "lake.shop"]
+    monkeypatch.undo()
+    for number in range(MAX_LISTED_NAMESPACES):
+        lake.create_namespace(f"n{number}.inside")
+    assert [name for name in tables.list_namespaces("lake") if "inside" in name] == []
