@@ -1,22 +1,27 @@
 """The BigQuery sink of Kafka Connect: a table for each topic, its key, its partitions, and where it has come to."""
 
+import re
 from typing import Any
 
 from tidegate.config.destinations.registry import DESTINATIONS, SPARK_DESTINATION
 from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import Choices, ConnectorConfig
 from tidegate.migration.draft import Draft, PositionSource, Translation
-from tidegate.migration.kafka_connect.bigquery_tables import note_creation, plan_kafka_data, plan_key, plan_tables
 from tidegate.migration.kafka_connect.catalog_settings import escape_variables
 from tidegate.migration.kafka_connect.converters import plan_converter
 from tidegate.migration.kafka_connect.iceberg_sink import find_connect_group, find_reset
 from tidegate.migration.kafka_connect.table_settings import complete_records, format_milliseconds
 from tidegate.migration.kafka_connect.worker_settings import note_worker_settings, plan_topics, start_draft
 from tidegate.migration.settings_ledger import SettingsLedger
-from tidegate.migration.transforms.record_plan import RecordPlan
-from tidegate.migration.transforms.registry import plan_transforms
+from tidegate.migration.transforms.record_plan import RecordPlan, compute
+from tidegate.migration.transforms.single_message_transforms import plan_transforms
+from tidegate.schema.data_types import Struct, parse_type
 from tidegate.sinks.world import World
 
+INGESTION_TIME = next(d for d in DESTINATIONS.values() if d is not SPARK_DESTINATION).partition_columns[0]
+DAY_MS = 86_400_000
+GROUP_REFERENCE = re.compile(r"\$(\d+|\{\w+\})")
+SINGLE_VALUE_FORMATS = ("string", "raw")
 WAREHOUSE = next(name for name in DESTINATIONS if name != SPARK_DESTINATION.name)
 CATALOG_NAME = "dwh"
 GOOGLE = "google_cloud_default"
@@ -61,14 +66,14 @@ def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: Wo
     if upserts or deletes:
         plan_converter(ledger, draft, plan, "key")
     plan_transforms(ledger, draft, plan)
-    draft.data["tables"] = plan_tables(ledger, draft, plan, topics)
+    draft.data["tables"] = _plan_tables(ledger, draft, plan, topics)
     for table in draft.data["tables"]:
         table |= {"upsert": upserts, "delete": deletes and not plan.ignores_tombstones}
     ledger.map("upsertEnabled", f"tables[].upsert: {str(upserts).lower()}")
     ledger.map("deleteEnabled", f"tables[].delete: {str(deletes).lower()}")
-    note_creation(ledger, draft)
-    _note_key(ledger, draft, plan, choices, world)
-    plan_kafka_data(ledger, plan)
+    _note_creation(ledger, draft)
+    _note_keys(ledger, draft, plan, choices, world)
+    _plan_kafka_data(ledger, plan)
     complete_records(draft, plan, world)
     _plan_merge(ledger, draft, writes_keys=upserts or deletes)
     for name, reason in WITHOUT_MEANING.items():
@@ -120,9 +125,9 @@ def _plan_project(ledger: SettingsLedger, draft: Draft) -> None:
                                   "key leave `connection` out of catalogs.yaml")  # fmt: skip
 
 
-def _note_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
+def _note_keys(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
     if draft.data["tables"][0]["upsert"] or draft.data["tables"][0]["delete"]:
-        plan_key(ledger, draft, plan, choices, world)
+        _plan_key(ledger, draft, plan, choices, world)
         return
     for name in ledger.list_names("key.converter"):
         ledger.drop(name, "without upsertEnabled and deleteEnabled rows have no key")
@@ -165,4 +170,152 @@ def _refuse_options(ledger: SettingsLedger) -> None:
     ledger.refuse(
         "preserveKafkaTopicPartitionOffset",
         "a router's old names of topics: source.metadata has the record's own topic, partition and offset",
+    )
+
+
+def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, topics: list[str]) -> list[dict[str, Any]]:
+    """One table for each topic; topics that lead to one table share an entry."""
+    tables: dict[str, list[str]] = {}
+    for topic in topics:
+        tables.setdefault(f"{draft.catalog_name}.{_name_table(ledger, plan, topic)}", []).append(topic)
+    for name in ("topic2TableMap", "defaultDataset", "sanitizeTopics", "datasets"):
+        ledger.map(name, "tables[].name")
+    if "topic_pattern" in draft.data["source"]:
+        draft.data["source"]["topics"] = sorted(topics)
+        del draft.data["source"]["topic_pattern"]
+        draft.check(
+            ("source", "topics"),
+            "The topics that matched topics.regex. A new one needs a table of its own in this file.",
+        )
+    entries: list[dict[str, Any]] = []
+    for index, (name, feeding) in enumerate(tables.items()):
+        entries.append({"name": name} | ({"topics": feeding} if len(topics) > 1 else {}))
+        if len(feeding) > 1 and (ledger.is_true("upsertEnabled") or ledger.is_true("deleteEnabled")):
+            entries[-1]["disjoint_keys"] = True
+            draft.check(
+                ("tables", index, "disjoint_keys"),
+                "Several topics feed this table: make sure that no two have the same key.",
+            )
+    return entries
+
+
+def _name_table(ledger: SettingsLedger, plan: RecordPlan, topic: str) -> str:
+    """``dataset.table``, as the sink makes it of a topic."""
+    mapped = dict(pair.partition(":")[::2] for pair in ledger.list_items("topic2TableMap"))
+    table_name = topic
+    for regex, replacement in plan.topic_renames:
+        match = re.fullmatch(regex, table_name)
+        if match is not None:
+            table_name = match.expand(GROUP_REFERENCE.sub(lambda m: f"\\g<{m[1].strip('{}')}>", replacement))
+    datasets = dict(pair.partition("=")[::2] for pair in ledger.list_items("datasets"))
+    dataset = ledger.get("defaultDataset") or next(
+        (name for pattern, name in datasets.items() if re.fullmatch(pattern, topic)), "FILL_IN"
+    )
+    if mapped:
+        return f"{dataset}.{mapped.get(table_name, table_name)}"
+    before, _, table = table_name.rpartition(":")
+    return f"{before or dataset}.{_sanitize(table) if ledger.is_true('sanitizeTopics') else table}"
+
+
+def _sanitize(name: str) -> str:
+    cleaned = re.sub(r"[^a-zA-Z0-9_]", "_", name)
+    return cleaned if re.match(r"[a-zA-Z_]", cleaned) else f"_{cleaned}"
+
+
+def _note_creation(ledger: SettingsLedger, draft: Draft) -> None:
+    """Partitions, clusters and evolution, the same for each table."""
+    create: dict[str, Any] = {}
+    if not ledger.is_true("autoCreateTables", default=True):
+        create["enabled"] = False
+    partition = _find_partition(ledger)
+    if partition:
+        create["partition_by"] = [partition]
+    clusters = ledger.list_items("clusteringPartitionFieldNames")
+    if clusters:
+        create["cluster_by"] = clusters
+    properties = _read_properties(ledger, partition)
+    if properties:
+        create["properties"] = properties
+    if ledger.is_true("allBQFieldsNullable"):
+        create["force_optional"] = True
+    adds = ledger.is_true("allowNewBigQueryFields")
+    relaxes = ledger.is_true("allowBigQueryRequiredFieldRelaxation")
+    evolve = {"add_columns": adds, "widen": False, "relax": relaxes}
+    for table in draft.data["tables"]:
+        table.update({"create": create} if create else {})
+        table.update({"evolve": evolve})
+    ledger.map("autoCreateTables", "tables[].create.enabled")
+    for name in ("timestampPartitionFieldName", "timePartitioningType"):
+        ledger.map(name, f"tables[].create.partition_by: [{partition}]")
+    ledger.map("clusteringPartitionFieldNames", "tables[].create.cluster_by")
+    ledger.map("partitionExpirationMs", "tables[].create.properties.partition_expiration_days")
+    ledger.map("allBQFieldsNullable", "tables[].create.force_optional")
+    ledger.map("allowNewBigQueryFields", "tables[].evolve.add_columns")
+    ledger.map("allowBigQueryRequiredFieldRelaxation", "tables[].evolve.relax")
+
+
+def _find_partition(ledger: SettingsLedger) -> str:
+    """Tables are partitioned by day of their ingestion unless a field, another length or NONE is named."""
+    kind = ledger.get("timePartitioningType", "DAY").casefold()
+    column = ledger.get("timestampPartitionFieldName") or INGESTION_TIME
+    return "" if kind == "none" else f"{kind}s({column})"
+
+
+def _read_properties(ledger: SettingsLedger, partition: str) -> dict[str, Any]:
+    properties: dict[str, Any] = {}
+    if ledger.get("partitionExpirationMs") and partition:
+        days = ledger.read_number("partitionExpirationMs", "0") / DAY_MS
+        properties["partition_expiration_days"] = int(days) if days.is_integer() else days
+    if INGESTION_TIME in partition and not ledger.is_true("bigQueryMessageTimePartitioning"):
+        properties["partition_time"] = "wall_clock"
+    return properties
+
+
+def _plan_key(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: Choices, world: World) -> None:
+    """The key's columns: all of the record's key in one column, or what a transform or the user names."""
+    column = ledger.get("kafkaKeyFieldName")
+    ledger.map("kafkaKeyFieldName", f"source.key.into: {column}")
+    is_bare = plan.key.get("format") in SINGLE_VALUE_FORMATS and not plan.key.get("from")
+    if is_bare:
+        plan.key["fields"] = [column or "key"]
+        ledger.map("kafkaKeyFieldName", f"source.key.fields: [{column}]", "the key is one value")
+        return
+    fields = list(choices.key_fields) or plan.key.get("fields") or _read_key_fields(draft, world, column)
+    plan.key["fields"] = fields
+    if column:
+        plan.key["into"] = column
+    if not fields:
+        draft.fill_in(
+            ("source", "key"),
+            "fields: the fields of the record's key (--key a,b), and schema where the table does not exist; "
+            "no setting has them.",
+        )
+
+
+def _read_key_fields(draft: Draft, world: World, column: str) -> list[str]:
+    """The fields of the struct that holds the key, where the table can be looked at."""
+    shape = world.describe_table(draft.data["tables"][0]["name"]) if column else None
+    types = (
+        [parse_type(column_shape.type) for column_shape in shape.columns if column_shape.name == column]
+        if shape
+        else []
+    )
+    return [name for data_type in types if isinstance(data_type, Struct) for name, *_ in data_type.fields]
+
+
+def _plan_kafka_data(ledger: SettingsLedger, plan: RecordPlan) -> None:
+    """A struct of topic, partition, offset and the time of the insert."""
+    column = ledger.get("kafkaDataFieldName")
+    if not column:
+        return
+    plan.row.put(
+        column,
+        compute(
+            "named_struct('topic', topic, 'partition', CAST(partition AS BIGINT), 'offset', offset, "
+            "'insertTime', current_timestamp())",
+            "STRUCT<topic: STRING, partition: BIGINT, offset: BIGINT, insertTime: TIMESTAMP>",
+        ),
+    )
+    ledger.map(
+        "kafkaDataFieldName", f"tables[].select ... AS {column}", "a struct of topic, partition, offset and insertTime"
     )

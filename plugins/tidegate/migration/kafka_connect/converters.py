@@ -65,7 +65,7 @@ def plan_converter(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, side:
             path, f"what {converter} reads; see docs/formats.md. json stands here so that the file can be read."
         )
     part |= _plan_options(ledger, draft, part["format"], side, converter)
-    plan.is_typed = plan.is_typed or (side == "value" and _is_typed(part))
+    plan.row.is_typed = plan.row.is_typed or (side == "value" and _is_typed(part))
 
 
 def _is_typed(part: dict[str, Any]) -> bool:

@@ -11,8 +11,8 @@ from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_nam
 from tidegate.migration.kafka_connect.table_settings import complete_records, parse_partitions
 from tidegate.migration.kafka_connect.worker_settings import start_draft
 from tidegate.migration.settings_ledger import SettingsLedger
-from tidegate.migration.transforms.change_transforms import plan_added_fields, use_change_events
 from tidegate.migration.transforms.record_plan import RecordPlan
+from tidegate.migration.transforms.single_message_transforms import plan_added_fields, use_change_events
 from tidegate.migration.transforms.transform import Transform
 from tidegate.sinks.world import World
 

@@ -8,15 +8,16 @@ from tidegate.migration.connector_config import Choices, ConnectorConfig, Source
 from tidegate.migration.draft import Draft, PositionSource, Translation
 from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
 from tidegate.migration.kafka_connect.converters import plan_converter
-from tidegate.migration.kafka_connect.iceberg_tables import plan_iceberg_tables
-from tidegate.migration.kafka_connect.table_settings import complete_records, format_milliseconds
+from tidegate.migration.kafka_connect.table_settings import complete_records, format_milliseconds, parse_partitions
 from tidegate.migration.kafka_connect.worker_settings import note_worker_settings, plan_topics, start_draft
 from tidegate.migration.settings_ledger import SettingsLedger
-from tidegate.migration.transforms.record_plan import RecordPlan
-from tidegate.migration.transforms.registry import plan_transforms
+from tidegate.migration.transforms.record_plan import FILL_IN, RecordPlan
+from tidegate.migration.transforms.single_message_transforms import plan_transforms
 from tidegate.sinks.world import ControlTopic, World
-from tidegate.sql.spark import quote_name
+from tidegate.sql.spark import quote, render_literal
 
+ROUTE_FIELD = "iceberg.tables.route-field"
+DYNAMIC = "iceberg.tables.dynamic-enabled"
 NO_COORDINATOR = "there is no coordinator: Spark writes, and one commit publishes rows and position"
 DEFAULT_COMMIT_MS = "300000"
 WITHOUT_MEANING = {
@@ -47,10 +48,10 @@ def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: Wor
         ledger.drop(name, "the sink does not read the record's key")
     plan_transforms(ledger, draft, plan)
     control = _find_control(ledger, config)
-    draft.data["tables"] = plan_iceberg_tables(ledger, draft, _name_tables(ledger, draft, choices, world, control))
+    draft.data["tables"] = _plan_tables(ledger, draft, plan, _name_tables(ledger, draft, choices, world, control))
     _plan_modes(ledger, draft, plan, choices, world)
     complete_records(draft, plan, world)
-    if plan.is_typed and "topic_pattern" in draft.data["source"] and topics:
+    if plan.row.is_typed and "topic_pattern" in draft.data["source"] and topics:
         draft.check(
             ("source", "topic_pattern"), f"It matches {', '.join(topics)}; a registry format needs a subject beside it."
         )
@@ -166,8 +167,22 @@ def _plan_cdc_field(ledger: SettingsLedger, plan: RecordPlan, cdc: str) -> None:
     if plan.is_change_event:
         ledger.map("iceberg.tables.cdc-field", "tables[].delete: true", "the change event itself says what it does")
         return
-    plan.delete_when = f"upper(left({quote_name(cdc)}, 1)) = 'D'"
+    operation = _find_sql(plan, cdc)
+    if not operation:
+        ledger.refuse("iceberg.tables.cdc-field", f"{cdc} is no column any more behind the transforms")
+        return
+    plan.delete_when = f"upper(left({operation}, 1)) = 'D'"
     ledger.map("iceberg.tables.cdc-field", "tables[].delete_when")
+
+
+def _find_sql(plan: RecordPlan, field: str) -> str:
+    """A field behind the transforms, with dots between its steps, as SQL over the record; empty if it is gone.
+
+    `when`, `route` and `delete_when` see the record before `select`.
+    """
+    first, *inner = field.split(".")
+    cell = plan.row.find(first)
+    return ".".join([cell.sql, *map(quote, inner)]) if cell else ""
 
 
 def _note_id_columns(ledger: SettingsLedger, own_setting: str) -> None:
@@ -195,3 +210,92 @@ def _set_key(draft: Draft, plan: RecordPlan, index: int, columns: list[str]) -> 
         plan.key = key
     elif key != plan.key:
         draft.data["tables"][index]["key"] = key
+
+
+def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, names: list[str]) -> list[dict[str, Any]]:
+    """Make an entry for each table that the sink writes. A table without a route gets no records, so no entry."""
+    field, is_dynamic = ledger.get(ROUTE_FIELD), ledger.is_true(DYNAMIC)
+    ledger.map(ROUTE_FIELD, "tables[].route.field")
+    ledger.map(DYNAMIC, "tables[].route", "a record goes to the table that it names")
+    entries = []
+    for name in names:
+        entry: dict[str, Any] = {"name": f"{draft.catalog_name}.{name}"}
+        pattern = ledger.get(f"iceberg.table.{name}.route-regex")
+        ledger.map(f"iceberg.table.{name}.route-regex", "tables[].route.pattern")
+        if field and not is_dynamic and not pattern:
+            draft.to_check.append(f"The table {name} has no route-regex: no record reached it; it is left out.")
+            continue
+        if field:
+            entry |= _build_route(ledger, plan, (field, pattern), name)
+        entry |= _plan_branch(ledger, name)
+        entry["create"] = _plan_creation(ledger, name)
+        entry["evolve"] = _plan_evolution(ledger)
+        entries.append({key: value for key, value in entry.items() if value != {}})
+    for name in ledger.list_names("iceberg.table."):
+        if not any(name.startswith(f"iceberg.table.{table}.") for table in names):
+            ledger.drop(name, "it belongs to no table of iceberg.tables")
+    return entries
+
+
+def _build_route(ledger: SettingsLedger, plan: RecordPlan, route: tuple[str, str], name: str) -> dict[str, Any]:
+    """`route` for a field of the record, `when` for anything else."""
+    field, pattern = route
+    cell = plan.row.find(field) if "." not in field else None
+    if cell is not None and cell.field:
+        return {"route": {"field": cell.field} | ({"pattern": pattern} if pattern else {})}
+    text = _find_sql(plan, field)
+    if not text:
+        ledger.refuse(ROUTE_FIELD, f"{field} is no column any more behind the transforms; write tables[].when")
+        return {"when": FILL_IN}
+    if pattern:
+        return {"when": f"{text} RLIKE {render_literal(f'^(?:{pattern})$')}"}
+    return {"when": f"lower({text}) = {render_literal(name.casefold())}"}
+
+
+def _plan_branch(ledger: SettingsLedger, name: str) -> dict[str, str]:
+    own_setting, default = f"iceberg.table.{name}.commit-branch", "iceberg.tables.default-commit-branch"
+    branch = ledger.get(own_setting) or ledger.get(default)
+    for setting in (own_setting, default):
+        ledger.map(setting, f"tables[].branch: {branch}")
+    return {"branch": branch} if branch else {}
+
+
+def _plan_creation(ledger: SettingsLedger, name: str) -> dict[str, Any]:
+    create: dict[str, Any] = {}
+    if not ledger.is_true("iceberg.tables.auto-create-enabled"):
+        create["enabled"] = False
+    ledger.map("iceberg.tables.auto-create-enabled", "tables[].create.enabled")
+    own_setting, default = f"iceberg.table.{name}.partition-by", "iceberg.tables.default-partition-by"
+    partitions = parse_partitions(ledger.get(own_setting) or ledger.get(default))
+    if partitions:
+        create["partition_by"] = partitions
+    for setting in (own_setting, default):
+        ledger.map(setting, "tables[].create.partition_by", "for a table that is still to be made")
+    properties = _read_properties(ledger)
+    if properties:
+        create["properties"] = properties
+    if ledger.is_true("iceberg.tables.schema-force-optional"):
+        create["force_optional"] = True
+    ledger.map("iceberg.tables.schema-force-optional", "tables[].create.force_optional")
+    return create
+
+
+def _read_properties(ledger: SettingsLedger) -> dict[str, str]:
+    """Properties of new tables; those of the sink's writers become the table's, and so Spark's."""
+    properties: dict[str, str] = {}
+    for prefix in ("iceberg.tables.auto-create-props.", "iceberg.tables.write-props.", "iceberg.table.write-props."):
+        for setting in ledger.list_names(prefix):
+            word = setting.removeprefix(prefix)
+            if word == "format-version" and ledger.get(setting) not in ("1", "2"):
+                ledger.refuse(setting, "format 3 is not supported: the table must have format 2")
+                continue
+            properties[word] = ledger.get(setting)
+            reason = "" if "auto-create" in prefix else "set it on a table that exists by ALTER TABLE"
+            ledger.map(setting, f"tables[].create.properties.{word}", reason)
+    return properties
+
+
+def _plan_evolution(ledger: SettingsLedger) -> dict[str, Any]:
+    evolves = ledger.is_true("iceberg.tables.evolve-schema-enabled")
+    ledger.map("iceberg.tables.evolve-schema-enabled", "tables[].evolve")
+    return {} if evolves else {"add_columns": False, "widen": False, "relax": False}

@@ -1,12 +1,11 @@
 """What the sources share of a table: its row made of the record, its partitions, and durations in YAML's words."""
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from tidegate.migration.draft import Draft
-from tidegate.migration.transforms.record_plan import NEEDS_SCHEMA, RecordPlan
-from tidegate.sinks.world import TableShape, World
+from tidegate.migration.transforms.record_plan import FILL_IN, NEEDS_SCHEMA, RecordPlan
+from tidegate.sinks.world import World
 from tidegate.sql.spark import quote
 
 COMMA_OUTSIDE_PARENTHESES = re.compile(r",(?![^()]*\))")
@@ -38,21 +37,19 @@ def _translate_partition(part: str) -> str:
 
 def complete_records(draft: Draft, plan: RecordPlan, world: World) -> None:
     """Put key, value, metadata and the SELECT into the draft; a schema that it needs is looked up in the table."""
-    source, tables = draft.data["source"], draft.data["tables"]
-    value = _build_part(plan.value, "value")
+    source = draft.data["source"]
     if plan.key:
         source["key"] = _build_part(plan.key, (plan.key.get("fields") or ["key"])[0])
-    source["value"] = value
+    source["value"] = _build_part(plan.value, "value")
     if plan.metadata:
         source["metadata"] = dict(plan.metadata)
-    select = plan.build_select()
-    for index, table in enumerate(tables):
-        if select:
-            table["select"] = select
+    _check_keys(draft, plan)
+    for index, table in enumerate(draft.data["tables"]):
+        _complete_table(draft, plan, world, index)
         if plan.delete_when:
             table["delete_when"] = plan.delete_when
-        if select and not plan.is_typed:
-            _add_schema(draft, plan, world, index)
+        if plan.when:
+            table["when"] = plan.when
 
 
 def _build_part(part: dict[str, Any], column: str) -> dict[str, Any]:
@@ -60,37 +57,63 @@ def _build_part(part: dict[str, Any], column: str) -> dict[str, Any]:
     return column_part | ({"schema": f"{column} {part['type']}"} if "type" in part else {})
 
 
-def _add_schema(draft: Draft, plan: RecordPlan, world: World, index: int) -> None:
-    """The value's fields are the table's columns without those that this file makes."""
-    source, table = draft.data["source"], draft.data["tables"][index]
-    shape = world.describe_table(table["name"])
-    if shape is None:
-        draft.fill_in(("source", "value"), f"schema: ..., because {NEEDS_SCHEMA}.")
+def _check_keys(draft: Draft, plan: RecordPlan) -> None:
+    """The key is the record's own: a row whose key the transforms have changed cannot be found again."""
+    keys = [plan.key, *(table["key"] for table in draft.data["tables"] if "key" in table)]
+    is_of_value = plan.key.get("from") == "value"
+    names = plan.list_key_columns() if not is_of_value else [name for key in keys for name in key.get("fields", [])]
+    for name in dict.fromkeys(names):
+        cell = plan.row.find(name)
+        if (cell is None and (is_of_value or plan.row.is_hidden(name))) or (cell and cell.field != name):
+            draft.fill_in(
+                ("source", "key"),
+                f"fields: the transforms change or leave out the column {name}, and a key is the record's own; name "
+                "fields that they leave as they are.",
+            )
+
+
+def _complete_table(draft: Draft, plan: RecordPlan, world: World, index: int) -> None:
+    """The SELECT of a table, and the value's fields where the format does not tell them: columns of the table that
+    the sink has filled from the value.
+    """
+    table = draft.data["tables"][index]
+    if plan.missing:
+        table["select"] = FILL_IN
+        draft.fill_in(
+            ("tables", index, "select"),
+            f"the row of table={table['name']}: {', '.join(plan.missing)} leave out or change columns, and what they "
+            "do is not in this file; a table without them would show what the connector does not.",
+        )
         return
-    schema = format_schema(shape, _list_made_columns(plan), {new: old for old, new in plan.renamed.items()})
+    fields: dict[str, str] | None = None
+    columns: dict[str, str] = {}
+    shape = None
+    if plan.row.is_changed and not plan.row.is_typed:
+        shape = world.describe_table(table["name"])
+    if shape is not None:
+        columns = {column.name: column.type for column in shape.columns}
+        fields = plan.row.list_fields(columns, plan.list_made_columns()) or None
+    select = plan.build_select(fields)
+    if select:
+        table["select"] = select
+    if not plan.row.is_changed or plan.row.is_typed:
+        return
+    if fields is None:
+        types = "".join(f"; {quote(name)} is {kind} there" for name, kind in plan.row.field_types.items())
+        draft.fill_in(("source", "value"), f"schema: ..., because {NEEDS_SCHEMA}{types}.")
+        return
+    unread = {name.casefold() for name in columns} - {name.casefold() for name in (*fields, *plan.list_made_columns())}
+    if not select and not unread:
+        return
+    schema = ", ".join(f"{_quote_where_needed(name)} {kind}" for name, kind in fields.items())
     if len(draft.data["tables"]) == 1:
-        source["value"]["schema"] = schema
+        draft.data["source"]["value"]["schema"] = schema
     else:
-        table["value"] = {**source["value"], "schema": schema}
+        table["value"] = {**draft.data["source"]["value"], "schema": schema}
     draft.check(
-        ("tables", index, "select" if "select" in table else "name"),
-        f"value.schema was taken from the columns of {table['name']}: a field that only the transform reads is "
-        "missing.",
-    )
-
-
-def _list_made_columns(plan: RecordPlan) -> set[str]:
-    own_columns = {*plan.dropped, *plan.list_replaced_fields()}
-    return {name.casefold() for name in (*plan.metadata, *plan.computed) if name not in own_columns}
-
-
-def format_schema(shape: TableShape, left_out: Iterable[str], renamed_columns: dict[str, str] | None = None) -> str:
-    """A table's columns as Spark DDL, without some of them; `renamed_columns` gives a column its name in the record."""
-    hidden_columns, names = set(left_out), renamed_columns or {}
-    return ", ".join(
-        f"{_quote_where_needed(names.get(column.name, column.name))} {column.type}"
-        for column in shape.columns
-        if column.name.casefold() not in hidden_columns
+        ("tables", index, "select" if select else "name"),
+        f"value.schema was taken from the columns of {table['name']}: read the types of the fields that transforms "
+        "read.",
     )
 
 

@@ -1,55 +1,217 @@
-"""How a sink sees a record, in Tidegate's words: formats of key and value, metadata columns, and the row made of it."""
+"""How a sink sees a record: formats of key and value, metadata columns, and the row that its transforms make of it.
 
+Transforms are folded one by one, in the connector's order: each changes what a column *is* at that moment. So a masked
+column is copied masked, a renamed one is left out under its new name, and one that was left out is no longer there.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.sql.spark import quote
 
 MAX_LINE_LENGTH = 80
+FILL_IN = "<FILL-IN>"  # neither a statement nor a condition: `validate` refuses it
 NEEDS_SCHEMA = (
     "select needs value.schema: every field of the value that the row is made of, as Spark DDL; no setting has them"
 )
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a column holds: SQL over the record's own columns.
+
+    `field` is the record's column that it is, unchanged; empty if it is computed. `type` is Spark's, where it is known.
+    `reads` are the record's columns, without case. `is_final`: how its field is read is decided, or the effect of a
+    transform is missing, so nothing more can be computed of it.
+    """
+
+    sql: str
+    field: str = ""
+    type: str = ""
+    reads: frozenset[str] = frozenset()
+    is_final: bool = False
+
+
+def compute(sql: str, kind: str, reads: Iterable[str] = ()) -> Cell:
+    """A computed cell of that type."""
+    return Cell(f"CAST({sql} AS {kind})", type=kind, reads=frozenset(reads))
+
+
+def build_own_cell(name: str, kind: str = "") -> Cell:
+    """The record's own column."""
+    return Cell(quote(name), field=name, type=kind, reads=frozenset((name.casefold(),)))
+
+
+class Row:
+    """The columns after the transforms so far. Names are compared without case, as Spark does.
+
+    `cells` are the columns that some transform has named. With `has_rest` all other fields of the record are columns
+    too, but those that are hidden: fields that are no longer there under their own name.
+    """
+
+    def __init__(self) -> None:
+        self.is_typed = False  # whether the format knows its fields without a schema in the file
+        self.has_rest = True
+        self.cells: dict[str, Cell] = {}
+        self.field_types: dict[str, str] = {}  # what a field without a schema must be read as, by the field
+        self._hidden: dict[str, str] = {}
+        self._made: set[str] = set()  # names that no field of the record has, as far as the transforms show
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether a record is not the row already."""
+        is_own = all(cell.field == name for name, cell in self.cells.items())
+        return not self.has_rest or bool(self._hidden) or not is_own
+
+    def find(self, name: str) -> Cell | None:
+        """The column as it is now; None if it was left out or renamed."""
+        known = self._find_name(name)
+        if known is None and self.has_rest and name.casefold() not in self._hidden:
+            self.cells[name] = build_own_cell(name)
+            known = name
+        return None if known is None else self.cells[known]
+
+    def is_known(self, name: str) -> bool:
+        """Whether some transform has named the column, or left it out."""
+        return self._find_name(name) is not None or self.is_hidden(name)
+
+    def is_hidden(self, name: str) -> bool:
+        """Whether the record's field of this name is no longer a column of this name."""
+        return name.casefold() in self._hidden
+
+    def is_read_twice(self, cell: Cell) -> bool:
+        """Whether another column is made of the same field: what is said of the field would change both."""
+        return sum(bool(cell.reads & other.reads) for other in self.cells.values()) > 1
+
+    def put(self, name: str, cell: Cell) -> None:
+        """Make, or replace, a column."""
+        folded, known = name.casefold(), self._find_name(name)
+        if cell.field == name:
+            self._hidden.pop(folded, None)
+        elif known is not None:
+            self._hide(known)
+        elif folded not in self._hidden:
+            self._made.add(folded)
+        if known is not None:
+            del self.cells[known]
+        self.cells[name] = cell
+
+    def replace_fields(self, excluded: Collection[str], included: Collection[str], renamed: Mapping[str, str]) -> str:
+        """Leave out, keep and rename columns, all at once. Else the reason why it cannot be, and nothing is changed."""
+        for name in (*included, *renamed):
+            self.find(name)
+        left_out = {name.casefold() for name in excluded}
+        kept = {name.casefold() for name in included}
+        new_names = {old.casefold(): new for old, new in renamed.items()}
+        staying = [
+            (new_names.get(name.casefold(), name), cell)
+            for name, cell in self.cells.items()
+            if name.casefold() not in left_out and (not kept or name.casefold() in kept)
+        ]
+        cells, folded_names = dict(staying), {name.casefold() for name, _ in staying}
+        if len(folded_names) < len(staying):
+            return "two columns would have one name"
+        if not staying and (kept or not self.has_rest):
+            return "no column would be left"
+        before = {name.casefold() for name in self.cells}
+        for name in (*excluded, *(name for name, cell in self.cells.items() if cells.get(name) != cell)):
+            self._hide(self._find_name(name) or name)
+        self._made |= folded_names - before - set(self._hidden)
+        for name, cell in cells.items():
+            if cell.field == name:
+                self._hidden.pop(name.casefold(), None)
+        self.has_rest = self.has_rest and not kept
+        self.cells = cells
+        return ""
+
+    def list_fields(self, columns: Mapping[str, str], made: Collection[str]) -> dict[str, str]:
+        """The value's fields with their types, from a table's `columns`; `made` are columns that no value holds."""
+        hidden = {name.casefold() for name in made}
+        fields: dict[str, str] = {}
+        types: dict[str, str] = {}
+        for name, kind in columns.items():
+            known = self._find_name(name)
+            cell = self.cells[known] if known is not None else build_own_cell(name) if self._shows_rest(name) else None
+            for read in cell.reads if cell else ():
+                types.setdefault(read, kind)
+            if cell and cell.field and cell.field.casefold() not in hidden:
+                fields[cell.field] = kind
+        own_names = {name.casefold(): name for name in (*columns, *self._hidden.values(), *self.cells)}
+        for cell in self.cells.values():
+            for read in cell.reads - {name.casefold() for name in fields} - hidden:
+                fields[own_names.get(read, read)] = types.get(read, "STRING")
+        forced = {name.casefold(): kind for name, kind in self.field_types.items()}
+        return {name: forced.get(name.casefold(), kind) for name, kind in fields.items()}
+
+    def render(self, keys: Iterable[str], metadata: Iterable[str], fields: Collection[str] | None) -> str:
+        """The SELECT that makes the row; empty where the record is the row.
+
+        `keys` are the columns that a record's key adds. `fields` are the value's fields, None if they are not known.
+        """
+        known = None if fields is None else {name.casefold() for name in (*fields, *metadata)}
+        if not self.has_rest:
+            names = {name.casefold() for name in self.cells}
+            key_columns = [quote(name) for name in keys if name.casefold() not in names]
+            return _join([*key_columns, *(_render_column(name, cell) for name, cell in self.cells.items())])
+        left_out = [quote(name) for folded, name in self._hidden.items() if known is None or folded in known]
+        computed = [_render_column(name, cell) for name, cell in self.cells.items() if cell.field != name]
+        star = f"* EXCEPT ({', '.join(left_out)})" if left_out else "*"
+        return _join([star, *computed]) if left_out or computed else ""
+
+    def _find_name(self, name: str) -> str | None:
+        return next((known for known in self.cells if known.casefold() == name.casefold()), None)
+
+    def _shows_rest(self, name: str) -> bool:
+        return self.has_rest and name.casefold() not in self._hidden
+
+    def _hide(self, name: str) -> None:
+        """The record's field of this name is no column any more.
+
+        A name that a transform has made is a field of no record with a schema: Kafka Connect refuses it twice. Without
+        a schema it may be one, and would come back.
+        """
+        if not (self.is_typed and name.casefold() in self._made):
+            self._hidden[name.casefold()] = name
 
 
 @dataclass
 class RecordPlan:
     """What is known of the records so far; each converter and transform adds to it.
 
-    `computed` are columns with the SQL that computes them. `kept` are the only fields that remain, None for all.
-    `topic_renames` are patterns with their replacements, in Java's syntax. `is_typed`: the format knows its fields
-    without a schema in the file.
+    `topic_renames` are patterns with their replacements, in Java's syntax. `missing` are the transforms that leave out
+    or change columns, and that are not in the row: a file without them would show what the sink does not.
     """
 
     key: dict[str, Any] = field(default_factory=dict)
     value: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
-    computed: dict[str, str] = field(default_factory=dict)
-    dropped: list[str] = field(default_factory=list)
-    renamed: dict[str, str] = field(default_factory=dict)
-    kept: list[str] | None = None
+    row: Row = field(default_factory=Row)
+    lost_by: str = ""
+    missing: list[str] = field(default_factory=list)
     topic_renames: list[tuple[str, str]] = field(default_factory=list)
     delete_when: str = ""
+    when: str = ""
     ignores_tombstones: bool = False
     is_change_event: bool = False
-    is_typed: bool = False
 
-    def build_select(self) -> str:
-        """The SELECT that makes the row; empty where the record is the row."""
-        if not (self.computed or self.renamed or self.kept is not None or (self.dropped and self.is_typed)):
-            return ""
-        computed = [f"{expression} AS {quote(column)}" for column, expression in self.computed.items()]
-        renamed_columns = [f"{quote(old)} AS {quote(new)}" for old, new in self.renamed.items()]
-        if self.kept is not None:
-            replaced_columns = {*self.computed, *self.renamed, *self.dropped}
-            stay = dict.fromkeys([*self.key.get("fields", []), *self.kept, *self.metadata])
-            return _join([*(quote(name) for name in stay if name not in replaced_columns), *renamed_columns, *computed])
-        replaced_names = dict.fromkeys([*self.dropped, *self.renamed, *self.list_replaced_fields()])
-        star = f"* EXCEPT ({', '.join(map(quote, replaced_names))})" if replaced_names else "*"
-        return _join([star, *renamed_columns, *computed])
+    def build_select(self, fields: Collection[str] | None = None) -> str:
+        """The SELECT that makes the row; empty where the record is the row. `fields`: the value's, None if unknown."""
+        return self.row.render(self.list_key_columns(), self.metadata, fields)
 
-    def list_replaced_fields(self) -> list[str]:
-        """Columns that are computed in place of the record's own field."""
-        return [column for column, expression in self.computed.items() if quote(column) in expression]
+    def list_key_columns(self) -> list[str]:
+        """The columns that the record's key adds to those of its value."""
+        if self.key.get("from") == "value":
+            return []
+        return [self.key["into"]] if self.key.get("into") else list(self.key.get("fields", []))
+
+    def list_made_columns(self) -> set[str]:
+        """Columns that no field of the value fills."""
+        return {*self.metadata, *([self.key["into"]] if self.key.get("into") else [])}
+
+
+def _render_column(name: str, cell: Cell) -> str:
+    return cell.sql if cell.field == name else f"{cell.sql} AS {quote(name)}"
 
 
 def _join(columns: list[str]) -> str:

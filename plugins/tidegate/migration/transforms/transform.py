@@ -4,11 +4,15 @@ from tidegate.migration.settings_ledger import SettingsLedger
 
 
 class Transform:
-    """The settings below ``<root><alias>.``; `is_refused`: its effect is missing from the pipeline file."""
+    """The settings below ``<root><alias>.``.
+
+    `is_refused`: an option is missing from the pipeline file; `is_refused_whole`: all of the transform's effect is.
+    """
 
     def __init__(self, ledger: SettingsLedger, alias: str, root: str = "transforms.") -> None:
         self.alias = alias
         self.is_refused = False
+        self.is_refused_whole = False
         self._ledger = ledger
         self._prefix = f"{root}{alias}."
         self._noted = set[str]()
@@ -25,8 +29,9 @@ class Transform:
 
     @property
     def is_conditional(self) -> bool:
-        """Whether a predicate chooses its records."""
-        return bool(self.get("predicate"))
+        """Whether a predicate chooses its records; all but tombstones have a value that can be changed."""
+        all_with_value = self.get_predicate("type").endswith(".RecordIsTombstone") and self.is_true("negate")
+        return bool(self.get("predicate")) and not all_with_value
 
     @property
     def options(self) -> list[str]:
@@ -78,7 +83,7 @@ class Transform:
 
     def refuse_all(self, reason: str) -> None:
         """Note every option as not mapped: the transform's effect is missing."""
-        self.is_refused = True
+        self.is_refused = self.is_refused_whole = True
         for option in self.options:
             self.refuse(option, reason)
 

@@ -213,11 +213,11 @@ def test_apache_iceberg_sink_appends_and_its_transforms_become_one_select() -> N
     assert events["select"].strip().split("\n") == [
         "SELECT",
         "  * EXCEPT (`email`, `password_hash`, `usr`),",
-        "  `usr` AS `user_name`,",
         "  CAST(named_struct('topic', topic, 'partition', partition, 'offset', offset, 'timestamp', "
         "unix_millis(timestamp)) AS STRUCT<topic: STRING, partition: INT, offset: BIGINT, timestamp: BIGINT>) "
         "AS `_kafka_metadata`,",
-        "  CAST('hidden' AS STRING) AS `email`,",
+        "  CAST(CASE WHEN `email` IS NOT NULL THEN 'hidden' END AS STRING) AS `email`,",
+        "  `usr` AS `user_name`,",
         "  CAST('connect' AS STRING) AS `loaded_by`",
         "FROM record",
     ]
