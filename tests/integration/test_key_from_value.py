@@ -64,6 +64,22 @@ def test_json_value_has_the_key_whatever_the_records_key_is(spark) -> None:
         assert broken[3] == "the value is not a JSON object"
 
 
+def test_delete_that_is_not_taken_is_ignored_before_its_key_is_judged(spark) -> None:
+    """An upsert table with `delete: false` goes on behind a tombstone, which has no value to show the key."""
+    stage = replace(build_stage_table("json", envelope=True), ignore_deletes=True)
+    row = encode_json({"schema": {}, "payload": build_row(1, "a", 1)})
+    null = encode_json({"schema": None, "payload": None})
+    broken = encode_json({"schema": {}, "payload": {"n": 3}})
+    rows = decode_keys(spark, stage, (b"1", row), (b"1", None), (None, None), (b"1", null), (b"1", broken))
+    assert [row[1:] for row in rows] == [
+        ("u", "staged", None),
+        ("d", "ignored", None),
+        ("d", "ignored", None),
+        ("d", "ignored", None),
+        ("u", "bad", "the value has no field id"),
+    ]
+
+
 def test_payload_of_connects_envelope_has_the_key(spark) -> None:
     stage = build_stage_table("json", envelope=True)
     value = encode_json({"schema": {}, "payload": build_row(1, "a", 1)})

@@ -117,7 +117,8 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
     )
     decoded = restore_sent_bytes(decoded, table)
     ignored_case = "op = 'd'" if table.ignore_deletes else "false"
-    key_reason = f"CASE WHEN NOT {is_truncate} THEN key_reason END" if is_truncate else "key_reason"
+    keyless = [is_truncate or "false", ignored_case]  # nothing is looked up by the key of these
+    key_reason = f"CASE WHEN NOT ({' OR '.join(keyless)}) THEN key_reason END"
     reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN coalesce({key_reason}, value_reason, {unnamed}) END AS reason"
     judged = decoded.selectExpr("*", reason, f"{render_failed_stage()} AS failed_stage").selectExpr(
         "*",

@@ -20,7 +20,7 @@ from tidegate.sinks.world import UnreachableWorld
 from tidegate.wiring.import_files import check_files, is_declared, write_files
 from tidegate.wiring.sink_world import SinkWorld
 
-STANDS_ELSEWHERE = (PositionState.RUNNING, PositionState.PENDING, PositionState.LOST)
+STANDS_ELSEWHERE = (PositionState.RUNNING, PositionState.PENDING, PositionState.LOST, PositionState.AHEAD)
 
 
 def run_import(words: argparse.Namespace) -> int:

@@ -22,7 +22,8 @@ class PositionSource:
     """Where a sink stores its position: consumer groups in order of precedence, and an Iceberg sink's control topic.
 
     `reset` is where the sink begins in a partition without a committed offset. `reason` says why there is no group.
-    `from_begin`: the topics are then to be read from their begin.
+    `from_begin`: the topics are then to be read from their begin. `ahead` says why the group's offsets may be ahead of
+    what is in the tables, and what to do first; then they are no position.
     """
 
     groups: tuple[str, ...] = ()
@@ -31,6 +32,7 @@ class PositionSource:
     repeats: str = ""
     reason: str = ""
     from_begin: bool = False
+    ahead: str = ""
 
 
 @dataclass

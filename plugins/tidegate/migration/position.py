@@ -9,6 +9,8 @@ from tidegate.model.offsets import Offsets, get_offset, iterate_offsets, merge_o
 from tidegate.sinks.world import AnnouncedFiles, CommitNote, ControlTopic, GroupState, World
 
 MAIN = "main"
+READ_COMMITTED = "read_committed"
+READ_UNCOMMITTED = "read_uncommitted"
 
 
 class PositionState(StrEnum):
@@ -18,6 +20,7 @@ class PositionState(StrEnum):
     RUNNING = "running"
     PENDING = "pending"
     LOST = "lost"
+    AHEAD = "ahead of the tables"
     BEGIN = "begin of the topics"
     NOT_ASKED = "not asked"
 
@@ -41,8 +44,11 @@ def find_position(source: PositionSource, draft: Draft, world: World) -> Connect
     if not source.groups:
         state = PositionState.BEGIN if source.from_begin else PositionState.LOST
         return ConnectorPosition(state=state, reason=source.reason)
+    if source.ahead:
+        return ConnectorPosition(state=PositionState.AHEAD, group=source.groups[0], reason=source.ahead)
     topics = _list_topics(draft, world)
-    log = world.read_log(topics) if topics else None
+    isolation = draft.data["source"].get("isolation", READ_COMMITTED)
+    log = world.read_log(topics, isolation) if topics else None
     if log is None:
         return ConnectorPosition(
             state=PositionState.NOT_ASKED,
@@ -57,9 +63,9 @@ def find_position(source: PositionSource, draft: Draft, world: World) -> Connect
             reason=f"group={group} has members={group_state.members}: the connector is running; stop it "
             "(PUT /connectors/NAME/stop), and run the command again",
         )
-    lost_partitions = _find_lost(group, group_state.offsets, log, topics)
-    if lost_partitions:
-        return ConnectorPosition(state=PositionState.LOST, group=group, reason=lost_partitions)
+    refusal = _refuse_offsets(group, group_state.offsets, log, world, isolation)
+    if refusal is not None:
+        return refusal
     return _check_tables(source, draft, world, _complete_offsets(source, group, group_state.offsets, log))
 
 
@@ -93,11 +99,37 @@ def _choose_group(source: PositionSource, world: World, topics: tuple[str, ...])
     return chosen_group, GroupState(max(state.members for state in states.values()), states[chosen_group].offsets)
 
 
-def _find_lost(group: str, offsets: Offsets, log: Log, topics: tuple[str, ...]) -> str:
+def _refuse_offsets(group: str, offsets: Offsets, log: Log, world: World, isolation: str) -> ConnectorPosition | None:
+    """Why the pipeline cannot begin at these offsets, now or ever; None if it can."""
+    open_transaction = _find_open_transaction(offsets, log, world) if isolation == READ_COMMITTED else ""
+    if open_transaction:
+        return ConnectorPosition(state=PositionState.PENDING, group=group, reason=open_transaction)
+    lost_partitions = _find_lost(group, offsets, log)
+    return ConnectorPosition(state=PositionState.LOST, group=group, reason=lost_partitions) if lost_partitions else None
+
+
+def _find_open_transaction(offsets: Offsets, log: Log, world: World) -> str:
+    """The reason why a sink is further than a committed read goes: it reads what no transaction has committed yet."""
+    for topic, partition, offset in iterate_offsets(offsets):
+        stable = get_offset(log.end, topic, partition)
+        if stable is None or offset <= stable:
+            continue
+        whole_log = world.read_log((topic,), READ_UNCOMMITTED)
+        end = get_offset(whole_log.end, topic, partition) if whole_log else None
+        if end is not None and offset <= end:
+            return (
+                f"topic={topic} partition={partition} offset={offset}: the connector reads uncommitted records, and is "
+                f"behind the begin of an open transaction, offset={stable}; run the command again when the transaction "
+                "has ended"
+            )
+    return ""
+
+
+def _find_lost(group: str, offsets: Offsets, log: Log) -> str:
     """The reason why the pipeline cannot continue at these offsets; empty if it can."""
     if not offsets:
         return (
-            f"group={group} has committed no offset of topics={', '.join(topics)}: the name is another one "
+            f"group={group} has committed no offset of topics={', '.join(log.end)}: the name is another one "
             "(--connector), "
             "or the offsets have expired; say where to begin in source.start"
         )
@@ -173,7 +205,7 @@ def apply_position(draft: Draft, position: ConnectorPosition) -> None:
     elif position.state == PositionState.BEGIN:
         source["start"] = "earliest"
         draft.comments[("source", "start")] = position.reason
-    elif position.state == PositionState.LOST:
+    elif position.state in (PositionState.LOST, PositionState.AHEAD):
         source["start"] = "FILL-IN"
         draft.fill_in(("source", "start"), f"where to begin. {position.reason}")
     else:

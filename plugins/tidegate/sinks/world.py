@@ -80,8 +80,8 @@ class World(Protocol):
         """Topics whose whole name matches."""
         ...
 
-    def read_log(self, topics: tuple[str, ...]) -> Log | None:
-        """Begin and end of the topics."""
+    def read_log(self, topics: tuple[str, ...], isolation: str) -> Log | None:
+        """Begin and end of the topics, as far as a consumer of that isolation level reads them."""
         ...
 
     def read_group(self, group: str, topics: tuple[str, ...]) -> GroupState | None:
@@ -111,7 +111,7 @@ class UnreachableWorld:
     def list_topics(self, pattern: str) -> tuple[str, ...] | None:
         """See the protocol."""
 
-    def read_log(self, topics: tuple[str, ...]) -> Log | None:
+    def read_log(self, topics: tuple[str, ...], isolation: str) -> Log | None:
         """See the protocol."""
 
     def read_group(self, group: str, topics: tuple[str, ...]) -> GroupState | None:

@@ -29,9 +29,9 @@ class SinkWorld:
         """See the protocol."""
         return self._broker.list_topics(pattern) if self._broker else None
 
-    def read_log(self, topics: tuple[str, ...]) -> Log | None:
+    def read_log(self, topics: tuple[str, ...], isolation: str) -> Log | None:
         """See the protocol."""
-        return self._broker.read_log(topics, ISOLATION) if self._broker else None
+        return self._broker.read_log(topics, isolation) if self._broker else None
 
     def read_group(self, group: str, topics: tuple[str, ...]) -> GroupState | None:
         """See the protocol. A topic that does not exist has no offsets."""

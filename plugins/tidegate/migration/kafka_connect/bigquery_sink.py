@@ -10,7 +10,7 @@ from tidegate.migration.draft import Draft, PositionSource, Translation
 from tidegate.migration.kafka_connect.catalog_settings import escape_variables
 from tidegate.migration.kafka_connect.converters import plan_converter
 from tidegate.migration.kafka_connect.iceberg_sink import find_connect_group, find_reset
-from tidegate.migration.kafka_connect.table_settings import complete_records, format_milliseconds
+from tidegate.migration.kafka_connect.table_settings import complete_records, format_milliseconds, note_new_fields
 from tidegate.migration.kafka_connect.worker_settings import note_worker_settings, plan_topics, start_draft
 from tidegate.migration.settings_ledger import SettingsLedger
 from tidegate.migration.transforms.record_plan import RecordPlan, compute
@@ -34,7 +34,7 @@ REPEATS = (
 WITHOUT_MEANING = {
     "queueSize": NO_THREADS, "threadPoolSize": NO_THREADS, "maxWriteSize": NO_THREADS, "bufferSize": NO_THREADS,
     "useStorageWriteApi": NO_THREADS, "commitInterval": NO_THREADS, "enableBatchMode": NO_THREADS,
-    "enableBatchLoad": NO_THREADS, "batchLoadIntervalSec": NO_THREADS, "gcsFolderName": "staging has its own folders",
+    "batchLoadIntervalSec": NO_THREADS, "gcsFolderName": "staging has its own folders",
     "autoCreateBucket": "the bucket of the catalog's staging must be there",
     "bigQueryRetry": RETRIES, "bigQueryRetryWait": RETRIES, "max.retries": RETRIES, "enableRetries": RETRIES,
     "trackPutAttempts": RETRIES, "concurrentSchemaUpdateMaxRetries": RETRIES,
@@ -45,7 +45,6 @@ WITHOUT_MEANING = {
     "schemaRegistryClient.basic.auth.credentials.source": "the registry is named beside the format",
     "runtimeProvider": "it is a label for Google's statistics",
     "ignoreUnknownFields": "a field that no column names is left out",
-    "sanitizeFieldNames": "columns keep the record's names; a name that BigQuery refuses is renamed in tables[].select",
     "convertDoubleSpecialValues": "NaN and infinities are values of DOUBLE",
     "allowSchemaUnionization": "columns that a record lacks stay in the table in any case",
     "bigQueryPartitionDecorator": "rows get their partition by create.partition_by",
@@ -67,27 +66,48 @@ def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: Wo
         plan_converter(ledger, draft, plan, "key")
     plan_transforms(ledger, draft, plan)
     draft.data["tables"] = _plan_tables(ledger, draft, plan, topics)
+    deletes = deletes and not plan.ignores_tombstones
     for table in draft.data["tables"]:
-        table |= {"upsert": upserts, "delete": deletes and not plan.ignores_tombstones}
+        table |= {"upsert": upserts, "delete": deletes}
     ledger.map("upsertEnabled", f"tables[].upsert: {str(upserts).lower()}")
     ledger.map("deleteEnabled", f"tables[].delete: {str(deletes).lower()}")
-    _note_creation(ledger, draft)
+    _note_creation(ledger, draft, plan)
     _note_keys(ledger, draft, plan, choices, world)
     _plan_kafka_data(ledger, plan)
     complete_records(draft, plan, world)
     _plan_merge(ledger, draft, writes_keys=upserts or deletes)
     for name, reason in WITHOUT_MEANING.items():
         ledger.drop(name, reason)
-    _refuse_options(ledger)
+    _refuse_options(ledger, draft)
     repeats = "" if upserts or deletes else REPEATS
     group = find_connect_group(ledger, config.name)
+    position = PositionSource(
+        groups=(group,), reset=find_reset(ledger), repeats=repeats, ahead=_find_loads(ledger, topics)
+    )
     return Translation(
         kind=config.kind,
         connector=config.name,
         draft=draft,
         settings=ledger.list_reports(),
-        position=PositionSource(groups=(group,), reset=find_reset(ledger), repeats=repeats),
+        position=position,
     )
+
+
+def _find_loads(ledger: SettingsLedger, topics: list[str]) -> str:
+    """Why the group's offsets are ahead of the tables, and what must be empty first; empty where they are not."""
+    loaded = [topic for topic in ledger.list_items("enableBatchLoad") if topic in topics]
+    if not loaded:
+        ledger.drop("enableBatchLoad", "it names none of the connector's topics")
+        return ""
+    place = "/".join(("gs:/", ledger.get("gcsBucketName"), ledger.get("gcsFolderName"))).rstrip("/")
+    reason = (
+        f"enableBatchLoad={','.join(loaded)}: the connector commits offsets when its files are in {place}, and loads "
+        "these later, so that the switch would lose the rows of files that are still there; pause the connector "
+        f"(PUT /connectors/NAME/pause), wait until {place} has no file of it, stop it, and run the command again with "
+        "a copy of the configuration without enableBatchLoad"
+    )
+    ledger.refuse("enableBatchLoad", f"{place} must be empty before the switch: see position")
+    return reason
 
 
 def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices, world: World) -> list[str]:
@@ -154,14 +174,30 @@ def _plan_merge(ledger: SettingsLedger, draft: Draft, *, writes_keys: bool) -> N
     ledger.map("mergeIntervalMs", f"merge.interval: {merge['interval']}")
     ledger.map("mergeRecordsThreshold", f"merge.records_threshold: {records}")
     suffix = ledger.get("intermediateTableSuffix")
-    ledger.drop(
-        "intermediateTableSuffix",
-        f"the connector's own intermediate tables ({suffix}); drop what it has left of them. Tidegate's end in _tmp",
-    )
+    if suffix and writes_keys:
+        merge["intermediate_suffix"] = f"_{_sanitize(suffix).lstrip('_')}"
+        ledger.map(
+            "intermediateTableSuffix",
+            f"merge.intermediate_suffix: {merge['intermediate_suffix']}",
+            "drop the connector's own intermediate tables after the switch",
+        )
+    ledger.drop("intermediateTableSuffix", "without upsertEnabled and deleteEnabled the connector makes no such tables")
     draft.data["merge"] = merge
 
 
-def _refuse_options(ledger: SettingsLedger) -> None:
+def _refuse_options(ledger: SettingsLedger, draft: Draft) -> None:
+    if ledger.is_true("sanitizeFieldNames"):
+        ledger.refuse(
+            "sanitizeFieldNames",
+            "the connector wrote a field like order-id into order_id, and here a column has its field's name; select "
+            "such fields AS the table's columns in tables[].select",
+        )
+        draft.check(
+            ("tables",),
+            "sanitizeFieldNames: fields whose names have other letters than a-z, 0-9 and _ are not read into the "
+            "columns that the connector made of them.",
+        )
+    ledger.drop("sanitizeFieldNames", "a column has its field's name")
     types = "declare the column's type in value.schema; a table that exists decides it"
     ledger.map("decimalHandlingMode", "value.schema", types)
     ledger.map("variableScaleDecimalHandlingMode", "value.schema", types)
@@ -222,7 +258,7 @@ def _sanitize(name: str) -> str:
     return cleaned if re.match(r"[a-zA-Z_]", cleaned) else f"_{cleaned}"
 
 
-def _note_creation(ledger: SettingsLedger, draft: Draft) -> None:
+def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
     """Partitions, clusters and evolution, the same for each table."""
     create: dict[str, Any] = {}
     if not ledger.is_true("autoCreateTables", default=True):
@@ -250,7 +286,7 @@ def _note_creation(ledger: SettingsLedger, draft: Draft) -> None:
     ledger.map("clusteringPartitionFieldNames", "tables[].create.cluster_by")
     ledger.map("partitionExpirationMs", "tables[].create.properties.partition_expiration_days")
     ledger.map("allBQFieldsNullable", "tables[].create.force_optional")
-    ledger.map("allowNewBigQueryFields", "tables[].evolve.add_columns")
+    note_new_fields(ledger, plan, "allowNewBigQueryFields", "tables[].evolve.add_columns")
     ledger.map("allowBigQueryRequiredFieldRelaxation", "tables[].evolve.relax")
 
 

@@ -8,10 +8,15 @@ from tidegate.errors import ConfigurationError
 from tidegate.migration.connector_config import DEBEZIUM_SINK_TYPE, Choices, ConnectorConfig
 from tidegate.migration.draft import Draft, PositionSource, Translation
 from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
-from tidegate.migration.kafka_connect.table_settings import complete_records, parse_partitions
+from tidegate.migration.kafka_connect.table_settings import (
+    NEW_FIELDS,
+    complete_records,
+    note_new_fields,
+    parse_partitions,
+)
 from tidegate.migration.kafka_connect.worker_settings import start_draft
 from tidegate.migration.settings_ledger import SettingsLedger
-from tidegate.migration.transforms.record_plan import RecordPlan
+from tidegate.migration.transforms.record_plan import FILL_IN, RecordPlan
 from tidegate.migration.transforms.single_message_transforms import plan_added_fields, use_change_events
 from tidegate.migration.transforms.transform import Transform
 from tidegate.sinks.world import World
@@ -25,6 +30,11 @@ NO_TOPIC = (
     "Stop it, keep its offset storage, and let Debezium produce to Kafka from there (debezium.sink.type=kafka with the "
     "same debezium.source.*, or a Debezium connector): the new topics begin where it stopped, so read them "
     "from their begin."
+)
+UPSERT_IS_UNSET = (
+    "upsert and delete: no setting says whether the table has one row for each key (true) or one for each change "
+    "(false); the default of debezium.sink.iceberg.upsert was true once and is false in newer versions. With "
+    "upsert-keep-deletes, which is the default, add deletes: soft and deleted_column: is_deleted."
 )
 DEFAULT_FIELDS = "op,table,source.ts_ms,source.ts_ns,db,ts_ms,ts_ns"
 ADDED_COLUMNS = (
@@ -62,6 +72,7 @@ def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: 
     topics = _plan_topics(ledger, draft, choices)
     _plan_events(ledger, draft, plan)
     draft.data["tables"] = [_plan_table(ledger, draft, topic, several=len(topics) > 1) for topic in topics]
+    _check_defaults(ledger, draft, plan)
     _plan_keys(draft, plan, choices, world)
     plan_catalog(ledger, draft, SINK, tuple(_list_sink_words(ledger)), "type")
     for word, reason in WITHOUT_MEANING.items():
@@ -123,12 +134,23 @@ def _plan_events(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None
         )
 
 
+def _check_defaults(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> None:
+    """Say what decides where a setting is not given."""
+    for index in range(len(draft.data["tables"]) if not ledger.has(f"{SINK}upsert") else 0):
+        draft.fill_in(("tables", index, "upsert"), UPSERT_IS_UNSET)
+    name = f"{SINK}allow-field-addition"
+    note_new_fields(ledger, plan, name, "tables[].evolve")
+    if not ledger.has(name) and not plan.row.is_typed:
+        draft.check(("source", "value"), f"Debezium Server adds columns for new fields; here {NEW_FIELDS}.")
+
+
 def _plan_table(ledger: SettingsLedger, draft: Draft, topic: str, *, several: bool) -> dict[str, Any]:
     name = f"{draft.catalog_name}.{ledger.get(f'{SINK}table-namespace', 'default')}.{_name_table(ledger, topic)}"
-    upserts, keeps = ledger.is_true(f"{SINK}upsert"), ledger.is_true(f"{SINK}upsert-keep-deletes", default=True)
+    upserts: bool | str = ledger.is_true(f"{SINK}upsert") if ledger.has(f"{SINK}upsert") else FILL_IN
+    keeps = ledger.is_true(f"{SINK}upsert-keep-deletes", default=True)
     table: dict[str, Any] = {"name": name} | ({"topics": [topic]} if several else {})
     table |= {"upsert": upserts, "delete": upserts}
-    if upserts and keeps:
+    if upserts is True and keeps:
         table |= {"deletes": "soft", "deleted_column": "is_deleted"}
     for word in ("table-namespace", "table-prefix", "destination-regexp", "destination-regexp-replace",
                  "destination-lowercase-table-names", "destination-uppercase-table-names"):  # fmt: skip
@@ -162,7 +184,6 @@ def _plan_creation(ledger: SettingsLedger, draft: Draft, topic: str) -> dict[str
         ledger.map(name, "tables[].create.partition_by", "for a table that is still to be made")
     adds = ledger.is_true(f"{SINK}allow-field-addition", default=True)
     entry |= {} if adds else {"evolve": {"add_columns": False, "widen": False, "relax": False}}
-    ledger.map(f"{SINK}allow-field-addition", "tables[].evolve")
     ledger.refuse(
         f"{SINK}excluded-columns",
         "leave the columns out of value.schema, or of Debezium's events (column.exclude.list)",

@@ -8,7 +8,12 @@ from tidegate.migration.connector_config import Choices, ConnectorConfig, Source
 from tidegate.migration.draft import Draft, PositionSource, Translation
 from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
 from tidegate.migration.kafka_connect.converters import plan_converter
-from tidegate.migration.kafka_connect.table_settings import complete_records, format_milliseconds, parse_partitions
+from tidegate.migration.kafka_connect.table_settings import (
+    complete_records,
+    format_milliseconds,
+    note_new_fields,
+    parse_partitions,
+)
 from tidegate.migration.kafka_connect.worker_settings import note_worker_settings, plan_topics, start_draft
 from tidegate.migration.settings_ledger import SettingsLedger
 from tidegate.migration.transforms.record_plan import FILL_IN, RecordPlan
@@ -137,7 +142,7 @@ def _plan_modes(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices:
     cdc = ledger.get("iceberg.tables.cdc-field")
     upserts = ledger.is_true("iceberg.tables.upsert-mode-enabled") or bool(cdc)
     ledger.map("iceberg.tables.upsert-mode-enabled", f"tables[].upsert: {str(upserts).lower()}")
-    _plan_cdc_field(ledger, plan, cdc)
+    _plan_cdc_field(ledger, draft, plan, cdc)
     deletes = bool(plan.delete_when) or (upserts and plan.is_change_event)
     default = ledger.get("iceberg.tables.default-id-columns")
     for index, table in enumerate(draft.data["tables"]):
@@ -161,7 +166,7 @@ def _plan_modes(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices:
             )
 
 
-def _plan_cdc_field(ledger: SettingsLedger, plan: RecordPlan, cdc: str) -> None:
+def _plan_cdc_field(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, cdc: str) -> None:
     if not cdc:
         return
     if plan.is_change_event:
@@ -171,6 +176,11 @@ def _plan_cdc_field(ledger: SettingsLedger, plan: RecordPlan, cdc: str) -> None:
     if not operation:
         ledger.refuse("iceberg.tables.cdc-field", f"{cdc} is no column any more behind the transforms")
         return
+    draft.check(
+        ("source", "key"),
+        "The connector ignored records without a value. Here they are bad, as the key is in the value: set "
+        "source.errors.tolerance: all to set them aside, or let the record's key be the key, and they delete.",
+    )
     plan.delete_when = f"upper(left({operation}, 1)) = 'D'"
     ledger.map("iceberg.tables.cdc-field", "tables[].delete_when")
 
@@ -229,7 +239,7 @@ def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, names: 
             entry |= _build_route(ledger, plan, (field, pattern), name)
         entry |= _plan_branch(ledger, name)
         entry["create"] = _plan_creation(ledger, name)
-        entry["evolve"] = _plan_evolution(ledger)
+        entry["evolve"] = _plan_evolution(ledger, plan)
         entries.append({key: value for key, value in entry.items() if value != {}})
     for name in ledger.list_names("iceberg.table."):
         if not any(name.startswith(f"iceberg.table.{table}.") for table in names):
@@ -295,7 +305,7 @@ def _read_properties(ledger: SettingsLedger) -> dict[str, str]:
     return properties
 
 
-def _plan_evolution(ledger: SettingsLedger) -> dict[str, Any]:
+def _plan_evolution(ledger: SettingsLedger, plan: RecordPlan) -> dict[str, Any]:
     evolves = ledger.is_true("iceberg.tables.evolve-schema-enabled")
-    ledger.map("iceberg.tables.evolve-schema-enabled", "tables[].evolve")
+    note_new_fields(ledger, plan, "iceberg.tables.evolve-schema-enabled", "tables[].evolve")
     return {} if evolves else {"add_columns": False, "widen": False, "relax": False}

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from tidegate.migration.draft import Draft
+from tidegate.migration.settings_ledger import SettingsLedger
 from tidegate.migration.transforms.record_plan import FILL_IN, NEEDS_SCHEMA, RecordPlan
 from tidegate.sinks.world import World
 from tidegate.sql.spark import quote
@@ -11,6 +12,10 @@ from tidegate.sql.spark import quote
 COMMA_OUTSIDE_PARENTHESES = re.compile(r",(?![^()]*\))")
 TRANSFORM_PATTERN = re.compile(r"(year|month|day|hour|bucket|truncate)s?\(\s*([^,()]+?)\s*(?:,\s*(\d+)\s*)?\)")
 SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
+NEW_FIELDS = (
+    "records in JSON do not say their fields' types, so a field that no column names is left out: add its column to "
+    "the table, or to value.schema"
+)
 
 
 def format_milliseconds(milliseconds: int) -> str:
@@ -33,6 +38,14 @@ def _translate_partition(part: str) -> str:
         return part
     name, column, width = match.groups()
     return f"{name}({width}, {column})" if width else f"{name}s({column})"
+
+
+def note_new_fields(ledger: SettingsLedger, plan: RecordPlan, name: str, target: str) -> None:
+    """Account for a switch with which the sink adds columns for fields that are new in a record."""
+    if ledger.is_true(name) and not plan.row.is_typed:
+        ledger.refuse(name, NEW_FIELDS)
+    else:
+        ledger.map(name, target)
 
 
 def complete_records(draft: Draft, plan: RecordPlan, world: World) -> None:

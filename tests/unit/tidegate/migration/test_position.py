@@ -1,6 +1,6 @@
 """A sink's position is taken only where it is exact; what is known is said, and nothing is read twice by default."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -21,12 +21,14 @@ class StillWorld(UnreachableWorld):
     notes: dict[tuple[str, str], CommitNote] = field(default_factory=dict)
     announced: list[AnnouncedFiles] = field(default_factory=list)
     asked: dict[int, int] = field(default_factory=dict)
+    uncommitted_end: dict[int, int] = field(default_factory=lambda: {0: 9, 1: 9})
 
     def list_topics(self, pattern: str) -> tuple[str, ...]:
         return ("a", "b")
 
-    def read_log(self, topics: tuple[str, ...]) -> Log:
-        return LOG
+    def read_log(self, topics: tuple[str, ...], isolation: str) -> Log:
+        is_whole = isolation == "read_uncommitted"
+        return replace(LOG, end={**LOG.end, "a": self.uncommitted_end}) if is_whole else LOG
 
     def read_group(self, group: str, topics: tuple[str, ...]) -> GroupState | None:
         return self.groups.get(group)
@@ -77,6 +79,28 @@ def test_offsets_outside_of_the_log_are_no_position(offset: int) -> None:
     assert f"topic=a partition=0 offset={offset}: outside of the log [2, 9]" in position.reason
     apply_position(draft, position)
     assert draft.data["source"]["start"] == "FILL-IN"
+
+
+def test_sink_that_reads_uncommitted_waits_for_an_open_transaction() -> None:
+    """The log a committed read sees ends before its offset; nothing is gone."""
+    world = StillWorld(groups={"g": GroupState(0, {"a": {0: 3, 1: 11}})}, uncommitted_end={0: 9, 1: 12})
+    source = PositionSource(groups=("g",))
+    position = find_position(source, build_draft(), world)
+    assert position.state == "pending"
+    assert "topic=a partition=1 offset=11: the connector reads uncommitted records" in position.reason
+    uncommitted = find_position(source, build_draft(topics=["a", "b"], isolation="read_uncommitted"), world)
+    assert (uncommitted.state, uncommitted.offsets["a"]) == ("exact", {0: 3, 1: 11})
+    world.uncommitted_end = {0: 9, 1: 10}
+    assert find_position(source, build_draft(), world).state == "lost"
+
+
+def test_offsets_that_run_ahead_of_the_tables_are_no_position() -> None:
+    world = StillWorld(groups={"g": GroupState(0, {"a": {0: 5}})})
+    draft = build_draft()
+    position = find_position(PositionSource(groups=("g",), ahead="files wait"), draft, world)
+    assert (position.state, position.offsets) == ("ahead of the tables", {})
+    apply_position(draft, position)
+    assert (draft.data["source"]["start"], draft.to_fill_in) == ("FILL-IN", ["where to begin. files wait"])
 
 
 def test_files_wait_that_neither_coordinator_nor_table_has_committed() -> None:

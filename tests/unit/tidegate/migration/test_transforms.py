@@ -190,7 +190,7 @@ def test_file_that_lacks_a_mask_or_the_row_itself_is_refused_until_somebody_writ
     translation = import_sink(steps, **options)
     assert translation.draft.data["tables"][0]["select"] == FILL_IN
     assert any("would show what the connector does not" in text for text in translation.draft.to_fill_in)
-    assert any("select" in problem for problem in find_problems(include, translation))
+    assert any("tables[0].select" in problem for problem in find_problems(include, translation))
     last = f"transforms.t{len(steps) - 1}.type"
     assert last in list_refused(translation)
 

@@ -149,7 +149,11 @@ def test_bigquery_sink_becomes_a_table_for_each_topic() -> None:
     }
     assert orders["evolve"] == {"add_columns": True, "widen": False, "relax": True}
     assert "AS `kafka_data`" in orders["select"]
-    assert pipeline["merge"] == {"interval": "90s", "records_threshold": 100000}
+    assert pipeline["merge"] == {
+        "interval": "90s",
+        "records_threshold": 100000,
+        "intermediate_suffix": "_tmp_kcbq",
+    }
     assert translation.draft.catalog == {
         "type": "bigquery",
         "project": "my-project",
@@ -197,7 +201,11 @@ def test_tabular_iceberg_sink_keeps_its_keys_routes_and_branch() -> None:
     assert translation.position.groups == ("cg-shop", "connect-orders-sink")
     outcomes = list_outcomes(translation)
     unmapped_names = {name for name, outcome in outcomes.items() if outcome == "not mapped"}
-    assert unmapped_names == {"iceberg.hadoop.fs.s3a.connection.maximum", "some.new.option"}
+    assert unmapped_names == {
+        "iceberg.hadoop.fs.s3a.connection.maximum",
+        "iceberg.tables.evolve-schema-enabled",
+        "some.new.option",
+    }
     assert outcomes["iceberg.table.gone.partition-by"] == "not needed"
 
 
@@ -314,7 +322,8 @@ def test_debezium_server_reads_from_kafka_from_the_begin_of_new_topics() -> None
     }
     outcomes = list_outcomes(translation)
     assert {name for name, outcome in outcomes.items() if outcome == "not mapped"} == {
-        "debezium.transforms.unwrap.add.fields"
+        "debezium.transforms.unwrap.add.fields",
+        "debezium.sink.iceberg.allow-field-addition",
     }
     assert "no topic lies between" in translation.position.reason
 
@@ -395,3 +404,57 @@ def test_script_that_is_no_pipeline_is_refused_with_its_statement(script: str, r
     with pytest.raises(ConfigurationError) as error_info:
         translate_text(script)
     assert reason in str(error_info.value)
+
+
+PLAIN_JSON = "value.converter=org.apache.kafka.connect.json.JsonConverter\nvalue.converter.schemas.enable=false\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (BIGQUERY_PROPERTIES + PLAIN_JSON, "allowNewBigQueryFields"),
+        (format_json(TABULAR), "iceberg.tables.evolve-schema-enabled"),
+        (DEBEZIUM_SERVER, "debezium.sink.iceberg.allow-field-addition"),
+    ],
+    ids=("bigquery", "tabular", "debezium"),
+)
+def test_new_fields_of_json_are_not_said_to_become_columns(text: str, name: str) -> None:
+    (setting,) = [setting for setting in translate_text(text).settings if setting.name == name]
+    assert str(setting.outcome) == "not mapped"
+    assert "a field that no column names is left out" in setting.reason
+
+
+def test_new_fields_of_a_registry_format_become_columns() -> None:
+    translation = translate_text(BIGQUERY_PROPERTIES)
+    assert list_outcomes(translation)["allowNewBigQueryFields"] == "mapped"
+    assert read_pipeline(translation)["tables"][0]["evolve"]["add_columns"]
+
+
+def test_names_that_the_sink_sanitizes_are_not_mapped() -> None:
+    translation = translate_text(BIGQUERY_PROPERTIES.replace("sanitizeFieldNames=false", "sanitizeFieldNames=true"))
+    assert list_outcomes(translation)["sanitizeFieldNames"] == "not mapped"
+    assert any(text.startswith("sanitizeFieldNames:") for text in translation.draft.to_check)
+
+
+def test_offsets_of_a_sink_that_loads_files_later_are_no_position() -> None:
+    """They are committed when the files are in the bucket: rows of files that are not loaded yet would be lost."""
+    plain = translate_text(BIGQUERY_PROPERTIES.replace("enableBatchLoad=", "enableBatchLoad=true"))
+    assert plain.position.ahead == ""  # a topic of that name; this sink has none
+    text = BIGQUERY_PROPERTIES.replace("enableBatchLoad=", "gcsFolderName=waiting\nenableBatchLoad=shop.customers")
+    translation = translate_text(text)
+    assert "wait until gs://shop-staging/waiting has no file of it" in translation.position.ahead
+    assert read_pipeline(translation)["source"]["start"] == "FILL-IN"
+    assert list_outcomes(translation)["enableBatchLoad"] == "not mapped"
+
+
+def test_upsert_that_debezium_server_leaves_to_its_version_is_to_be_filled_in(include: Path) -> None:
+    """Two tables: each of them is refused by `validate` until somebody says what it holds."""
+    (include / "catalogs.yaml").unlink()
+    translation = translate_text(DEBEZIUM_SERVER.replace("debezium.sink.iceberg.upsert=true", ""))
+    assert any(text.startswith("upsert and delete: no setting says") for text in translation.draft.to_fill_in)
+    text, entry = format_pipeline_file(translation), format_catalog_entry(translation.draft)
+    problems, _ = check_files(include, "pg", text, entry)
+    places = [f"tables[{index}].{word}" for index in (0, 1) for word in ("upsert", "delete")]
+    assert [problem.partition(": ")[2] for problem in problems] == [
+        f"{place}=<FILL-IN>: must be true or false" for place in places
+    ]
