@@ -3,6 +3,7 @@
 And random chains of them, as a connector's settings.
 """
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -117,3 +118,31 @@ STEPS = st.lists(
     min_size=1,
     max_size=5,
 )
+
+
+def choose_chain(chances: random.Random) -> list[Step]:
+    """A chain of two to five transforms; each names fields that are there, or were there before."""
+    steps: list[Step] = []
+    names = list(OWN_FIELDS)
+    while len(steps) < 5 and (len(steps) < 2 or chances.random() < 0.7):
+        field, other = chances.sample(names, 2)
+        new = f"n{len(names)}"
+        step: Step = chances.choice(
+            [
+                ("ReplaceField", {"exclude": field}),
+                ("ReplaceField", {"renames": f"{field}:{new}"}),
+                ("ReplaceField", {"renames": f"{field}:{other},{other}:{field}"}),
+                ("MaskField", {"fields": f"{field},{other}", "replacement": MASK}),
+                ("CopyValue", {"source.field": field, "target.field": new}),
+                ("InsertField", {"static.field": new, "static.value": STATIC}),
+                ("Cast", {"spec": f"{field}:int64"}),
+            ]
+        )
+        steps.append(step)
+        try:
+            is_new = new in apply(steps, VALUES, has_schema=True)
+        except RefusedByConnect:
+            steps.pop()
+        else:
+            names += [new] if is_new else []
+    return steps

@@ -1,17 +1,18 @@
 """Flink SQL as a pipeline: a Kafka table, an Iceberg table or catalog, and the INSERT between them."""
 
-import re
 from typing import Any
 
 from tidegate.config.destinations.registry import SPARK_DESTINATION
 from tidegate.errors import ConfigurationError
+from tidegate.formats.registry import VALUE_FORMATS
 from tidegate.migration.connector_config import Choices, ConnectorConfig
 from tidegate.migration.draft import Draft, PositionSource, Translation
-from tidegate.migration.flink.kafka_table import plan_kafka_table
-from tidegate.migration.flink.statements import FlinkInsert, FlinkScript, FlinkTable, parse_script
+from tidegate.migration.flink.statements import FlinkInsert, FlinkItem, FlinkScript, FlinkTable, parse_script
 from tidegate.migration.kafka_connect.catalog_settings import choose_catalog_name, plan_catalog
+from tidegate.migration.kafka_connect.converters import REGISTRY
 from tidegate.migration.kafka_connect.worker_settings import start_draft
 from tidegate.migration.settings_ledger import SettingsLedger
+from tidegate.redaction import is_secret_name
 from tidegate.sinks.world import World
 from tidegate.sql.spark import quote
 
@@ -19,16 +20,29 @@ DESTINATION = SPARK_DESTINATION.name
 KAFKA_CONNECTORS = ("upsert-kafka", "kafka")
 CATALOG_WORDS = ("type", "connector", "catalog-name", "catalog-database", "catalog-table", "property-version",
                  "default-database", "catalog-type")  # fmt: skip
-PLAIN_COLUMN = re.compile(r"`?([A-Za-z_]\w*)`?")
+TABLE_OPTIONS = ("write.", "format-version", "upsert-enabled", "sink.", "commit.", "history.", "read.")
+FORMATS = {"avro-confluent": "avro", "raw": "raw", "csv": "csv"}
+CHANGE_EVENTS = ("debezium", "canal", "maxwell", "ogg")
+STARTS = "a table with rows goes on at the position: see position"
+CSV_OPTIONS = {"field-delimiter": "delimiter", "quote-character": "quote", "escape-character": "escape",
+               "null-literal": "null_literal"}  # fmt: skip
+IGNORED = {
+    "json.ignore-parse-errors": "source.errors.tolerance: all sets bad records aside; nothing vanishes",
+    "json.fail-on-missing-field": "NOT NULL in value.schema",
+    "json.timestamp-format.standard": "both forms are read",
+    "json.map-null-key.mode": "a key of a map is never NULL in JSON",
+    "json.encode.decimal-as-plain-number": "it decides how records are written",
+    "debezium-json.schema-include": "seen in each record",
+    "debezium-json.ignore-parse-errors": "source.errors.tolerance: all sets bad records aside",
+    "csv.ignore-parse-errors": "source.errors.tolerance: all sets bad records aside",
+}
 CHECKPOINTS = (
-    "Flink commits the group's offsets when a checkpoint is complete, and the table at about the same time. "
-    "Stop the job "
-    "with a savepoint, and see that the newest snapshot's flink.max-committed-checkpoint-id is that checkpoint."
+    "Flink commits the group's offsets when a checkpoint is complete, and the table at about the same time. Stop the "
+    "job with a savepoint, and see that the newest snapshot's flink.max-committed-checkpoint-id is that checkpoint."
 )
 NO_GROUP = (
     "upsert-kafka keeps its offsets in Flink's checkpoints, and the table has no properties.group.id. The "
-    "topics are read "
-    "again from their begin: upserts and deletes by key end with the same rows."
+    "topics are read again from their begin: upserts and deletes by key end with the same rows."
 )
 
 
@@ -43,7 +57,7 @@ def translate_flink_sql(config: ConnectorConfig, choices: Choices, _: World) -> 
     name = choices.name or first[-1].rpartition(".")[2]
     catalog = choices.catalog or choose_catalog_name(first[0], "lake")
     draft = start_draft(name, choices, f"Imported from {config.kind}: {source_name}", catalog)
-    is_upsert = plan_kafka_table(ledger, draft, source, f"TABLE {source_name}.")
+    is_upsert = _plan_kafka_table(ledger, draft, source, f"TABLE {source_name}.")
     draft.data["tables"] = [_plan_sink(script, ledger, draft, insert, is_upsert=is_upsert) for insert in inserts]
     draft.data["merge"] = {"interval": "1m"}
     _note_statements(ledger)
@@ -65,7 +79,7 @@ def _list_settings(script: FlinkScript) -> dict[str, str]:
     settings |= {f"CATALOG {name}.{key}": v for name, options in script.catalogs.items() for key, v in options.items()}
     settings |= {f"TABLE {name}.WATERMARK": "" for name, table in script.tables.items() if table.watermark}
     settings |= {
-        f"TABLE {n}.column {c.name}": c.name for n, t in script.tables.items() for c in t.columns if c.expression
+        f"TABLE {n}.column {c.name}": c.name for n, t in script.tables.items() for c in t.columns if c.is_computed
     }
     settings |= {f"INSERT INTO {script.complete(insert.target)}": "" for insert in script.inserts}
     settings |= {f"SET {name}": value for name, value in script.settings.items()}
@@ -76,10 +90,8 @@ def _choose_inserts(script: FlinkScript, ledger: SettingsLedger) -> list[FlinkIn
     """The inserts that a pipeline can do; they read one Kafka table."""
     chosen_inserts = list[FlinkInsert]()
     for insert in script.inserts:
-        name, source = (
-            f"INSERT INTO {script.complete(insert.target)}",
-            script.tables.get(script.complete(insert.source)),
-        )
+        name = f"INSERT INTO {script.complete(insert.target)}"
+        source = script.tables.get(script.complete(insert.source))
         if insert.problem:
             ledger.refuse(name, f"{insert.problem}; keep this statement in Flink, or write it as tables[].select")
         elif source is None or source.options.get("connector") not in KAFKA_CONNECTORS:
@@ -122,9 +134,9 @@ def _plan_sink(
     for word in CATALOG_WORDS:
         ledger.map(f"{prefix}{word}", "tables[].name, catalogs.yaml")
     sink = script.tables.get(script.complete(insert.target), FlinkTable(name))
-    options = {**sink.options} if sink.options else {}
     if "type" not in draft.catalog:
-        plan_catalog(ledger, draft, prefix, (*CATALOG_WORDS, *_list_table_options(options)), "catalog-type")
+        table_options = [option for option in sink.options if option.startswith(TABLE_OPTIONS)]
+        plan_catalog(ledger, draft, prefix, (*CATALOG_WORDS, *table_options), "catalog-type")
     entry: dict[str, Any] = {"name": f"{draft.catalog_name}.{name}", "upsert": is_upsert, "delete": is_upsert}
     select = _build_select(insert, sink, script.tables[script.complete(insert.source)])
     if select:
@@ -138,11 +150,6 @@ def _plan_sink(
     return {**entry, "create": create} if create else entry
 
 
-def _list_table_options(options: dict[str, str]) -> list[str]:
-    words = ("write.", "format-version", "upsert-enabled", "sink.", "commit.", "history.", "read.")
-    return [name for name in options if name.startswith(words)]
-
-
 def _plan_creation(ledger: SettingsLedger, sink: FlinkTable, prefix: str) -> dict[str, Any]:
     """How a table is made that does not stand yet; accounts for each option of the sink's table."""
     properties: dict[str, str] = {}
@@ -153,11 +160,11 @@ def _plan_creation(ledger: SettingsLedger, sink: FlinkTable, prefix: str) -> dic
             ledger.refuse(
                 f"{prefix}{name}", "tables of format 3 are refused: let the pipeline make a table of format 2"
             )
-        elif name in _list_table_options(sink.options) and not name.startswith("sink."):
-            properties[name] = value
-            ledger.map(f"{prefix}{name}", f"tables[].create.properties.{name}", "for a table that is still to be made")
         elif name.startswith("sink."):
             ledger.drop(f"{prefix}{name}", "how Flink's tasks write")
+        elif name.startswith(TABLE_OPTIONS):
+            properties[name] = value
+            ledger.map(f"{prefix}{name}", f"tables[].create.properties.{name}", "for a table that is still to be made")
     return ({"partition_by": list(sink.partitions)} if sink.partitions else {}) | (
         {"properties": properties} if properties else {}
     )
@@ -165,35 +172,27 @@ def _plan_creation(ledger: SettingsLedger, sink: FlinkTable, prefix: str) -> dic
 
 def _build_select(insert: FlinkInsert, sink: FlinkTable, source: FlinkTable) -> str:
     """Flink inserts by place: each expression goes into the sink's column of the same number."""
-    physical = [column for column in sink.columns if not column.expression]
+    physical = [column for column in sink.columns if not column.is_computed]
     names = list(insert.columns) or [column.name for column in physical]
-    kinds = {column.name: column.type for column in physical}
-    if [expression for expression, _ in insert.items] == ["*"]:
+    types = {column.name: column.type for column in physical}
+    items = list(insert.items)
+    if [item.sql for item in items] == ["*"]:
         read = [column.name for column in source.columns]
         if not names or names == read:
             return ""
-        items = [(quote(name), "") for name in read]
-    else:
-        items = list(insert.items)
+        items = [FlinkItem(quote(name), column=name) for name in read]
     columns = [
-        _format_column(
-            expression, alias or (names[index] if index < len(names) else ""), kinds, insert.columns or names, index
-        )
-        for index, (expression, alias) in enumerate(items)
+        _format_column(item, names[index] if index < len(names) else item.alias or item.column, types)
+        for index, item in enumerate(items)
     ]
     return "SELECT\n  " + ",\n  ".join(columns) + "\nFROM record"
 
 
-def _format_column(expression: str, alias: str, kinds: dict[str, str], names: Any, index: int) -> str:
-    target = names[index] if index < len(names) else alias
-    plain = PLAIN_COLUMN.fullmatch(expression)
-    if plain:
-        return quote(plain[1]) + (f" AS {quote(target)}" if target and target != plain[1] else "")
-    kind = kinds.get(target)
-    cast_expression = (
-        f"CAST({expression} AS {kind})" if kind and not expression.upper().startswith("CAST") else expression
-    )
-    return f"{cast_expression} AS {quote(target or f'column_{index + 1}')}"
+def _format_column(item: FlinkItem, target: str, types: dict[str, str]) -> str:
+    if item.column:
+        return quote(item.column) + (f" AS {quote(target)}" if target != item.column else "")
+    sql = f"CAST({item.sql} AS {types[target]})" if target in types else item.sql
+    return f"{sql} AS {quote(target)}" if target else sql
 
 
 def _note_statements(ledger: SettingsLedger) -> None:
@@ -207,3 +206,110 @@ def _note_statements(ledger: SettingsLedger) -> None:
     for name in ledger.list_names("TABLE "):
         if name.endswith(".WATERMARK"):
             ledger.drop(name, "tables need no watermark; history and sequence_by name a column of their own")
+
+
+def _plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str) -> bool:
+    """Fill the draft's source; whether rows are upserted by a key."""
+    options, source = table.options, draft.data["source"]
+    value_format = options.get("value.format") or options.get("format", "")
+    is_upsert = options["connector"] == "upsert-kafka" or value_format.startswith(CHANGE_EVENTS)
+    ledger.map(f"{prefix}connector", "tables[].upsert, tables[].delete" if is_upsert else "tables[].upsert: false")
+    for word, key in (("topic", "topics"), ("topic-pattern", "topic_pattern")):
+        if word in options:
+            source[key] = options[word] if key == "topic_pattern" else [t.strip() for t in options[word].split(";")]
+            ledger.map(f"{prefix}{word}", f"source.{key}")
+    key_fields = [name.strip() for name in options.get("key.fields", "").split(";") if name.strip()]
+    keys = list(table.primary_key) or key_fields
+    key_prefix = options.get("key.fields-prefix", "")
+    if keys:
+        source["key"] = _plan_part(ledger, draft, table, prefix, "key")
+        source["key"] |= {"fields": [name.removeprefix(key_prefix) for name in keys]}
+        source["key"]["schema"] = _format_schema(table, set(keys), key_prefix)
+        source["key"] |= {"prefix": key_prefix} if key_prefix else {}
+    source["value"] = _plan_part(ledger, draft, table, prefix, "value")
+    hidden_columns: set[str] = set()
+    if options.get("value.fields-include", "ALL").upper() == "EXCEPT_KEY":
+        source["value"]["fields_include"] = "EXCEPT_KEY"
+        hidden_columns = set(keys)
+    own_columns = {column.name for column in table.columns if not (column.metadata or column.is_computed)}
+    source["value"]["schema"] = _format_schema(table, own_columns - hidden_columns, "")
+    metadata = {column.name: column.metadata for column in table.columns if column.metadata}
+    if metadata:
+        source["metadata"] = metadata
+    for word in ("key.fields", "key.fields-prefix", "value.fields-include"):
+        ledger.map(f"{prefix}{word}", f"source.{word.replace('-', '_')}")
+    _note_rest(ledger, draft, table, prefix)
+    return is_upsert
+
+
+def _format_schema(table: FlinkTable, names: set[str], prefix: str) -> str:
+    return ", ".join(
+        f"{quote(column.name.removeprefix(prefix))} {column.type}{'' if column.nullable else ' NOT NULL'}"
+        for column in table.columns
+        if column.name in names
+    )
+
+
+def _plan_part(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str, side: str) -> dict[str, Any]:
+    """The format of keys or values with its options; without one of its own the key has JSON."""
+    options = table.options
+    word = f"{side}.format" if f"{side}.format" in options or side == "key" else "format"
+    format_name = options.get(word, "json")
+    name = FORMATS.get(format_name, format_name.removesuffix("-confluent"))
+    part: dict[str, Any] = {"format": name if name in VALUE_FORMATS else "json"}
+    if name in VALUE_FORMATS:
+        ledger.map(f"{prefix}{word}", f"source.{side}.format: {name}")
+    else:
+        ledger.refuse(
+            f"{prefix}{word}", f"the format {format_name} is not known; set source.{side}.format (docs/formats.md)"
+        )
+        draft.fill_in(("source", side), f"format: what Flink's {format_name} reads.")
+    below = f"{side}." if f"{side}.format" in options else ""
+    if format_name.endswith("-confluent"):
+        part["avro"] = _plan_registry(ledger, draft, f"{prefix}{below}{format_name}.", side)
+    for option, reason in IGNORED.items():
+        ledger.drop(f"{prefix}{below}{option}", reason)
+    for option, key in CSV_OPTIONS.items():
+        if f"{below}csv.{option}" in options:
+            part.setdefault("csv", {})[key] = options[f"{below}csv.{option}"]
+            ledger.map(f"{prefix}{below}csv.{option}", f"source.{side}.csv.{key}")
+    if f"{below}raw.endianness" in options:
+        part["raw"] = {"endianness": options[f"{below}raw.endianness"].removesuffix("-endian")}
+        ledger.map(f"{prefix}{below}raw.endianness", f"source.{side}.raw.endianness")
+    return part
+
+
+def _plan_registry(ledger: SettingsLedger, draft: Draft, prefix: str, side: str) -> dict[str, str]:
+    url, subject = ledger.get(f"{prefix}url"), ledger.get(f"{prefix}subject")
+    secrets = [name for name in ledger.list_names(prefix) if name not in (f"{prefix}url", f"{prefix}subject")]
+    ledger.map(f"{prefix}url", f"source.{side}.avro.registry")
+    ledger.map(f"{prefix}subject", f"source.{side}.avro.subject")
+    for name in secrets:
+        ledger.map(name, f"source.{side}.avro.registry", f"connection {REGISTRY} holds it")
+        draft.need_connection(REGISTRY, "the registry's address as host, and its log-in")
+    return {"registry": REGISTRY if secrets or "@" in url else url} | ({"subject": subject} if subject else {})
+
+
+def _note_rest(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str) -> None:
+    """Account for the settings of Kafka's client and of Flink's connector, and for computed columns."""
+    for name, value in table.options.items():
+        setting, word = f"{prefix}{name}", name.removeprefix("properties.")
+        if name == "properties.group.id":
+            ledger.map(setting, "source.start", "the group that holds Flink's offsets; the pipeline has one of its own")
+        elif name == "properties.isolation.level":
+            draft.data["source"]["isolation"] = value
+            ledger.map(setting, "source.isolation")
+        elif name == "properties.auto.offset.reset" or name.startswith("scan.startup"):
+            ledger.drop(setting, STARTS)
+        elif name.startswith("properties."):
+            ledger.map(setting, "source.kafka", "the connection holds it")
+            if word != "bootstrap.servers":
+                draft.need_connection("kafka_default", f"{'the log-in' if is_secret_name(word) else word} in its extra")
+        elif name.startswith("scan."):
+            ledger.drop(setting, "every flush is bounded by the log as it finds it")
+        elif name.startswith("sink."):
+            ledger.drop(setting, "how Flink writes to Kafka; this table is read")
+    for column in table.columns:
+        ledger.refuse(
+            f"{prefix}column {column.name}", "a computed column: write it in tables[].select, with CAST(... AS type)"
+        )

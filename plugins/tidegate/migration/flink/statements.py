@@ -1,15 +1,196 @@
-"""Takes a Flink SQL script apart: tables, catalogs, inserts and settings, without running it."""
+"""Takes a Flink SQL script apart: tables, catalogs, inserts and settings, without running it.
+
+sqlglot finds the tokens. What the user wrote is cut out by their places: every name, number and text stays as it is.
+What cannot be read soundly is refused, by its statement.
+"""
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
 
 from tidegate.errors import ConfigurationError
-from tidegate.migration.flink.column_definitions import FlinkColumn, parse_flink_columns
-from tidegate.migration.flink.tokens import Tokens, split_statements
-from tidegate.sql.spark import quote
+from tidegate.sql.spark import quote, render_literal
 
 MAX_SHOWN_WORDS = 8
+BRACKETS = {"(": ")", "[": "]", "{": "}"}
+NESTED_TYPES = ("ARRAY", "MAP", "ROW")
+SIMPLE_TYPES = {
+    "STRING": "STRING", "VARCHAR": "STRING", "CHAR": "STRING", "BOOLEAN": "BOOLEAN", "TINYINT": "TINYINT",
+    "SMALLINT": "SMALLINT", "INT": "INT", "INTEGER": "INT", "BIGINT": "BIGINT", "FLOAT": "FLOAT", "DOUBLE": "DOUBLE",
+    "DATE": "DATE", "BYTES": "BINARY", "BINARY": "BINARY", "VARBINARY": "BINARY", "TIMESTAMP": "TIMESTAMP_NTZ",
+    "TIMESTAMP_LTZ": "TIMESTAMP",
+}  # fmt: skip
+DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
+NO_COLUMNS = ("NULL", "TRUE", "FALSE", "UNKNOWN", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME",
+              "LOCALTIMESTAMP", "CURRENT_ROW_TIMESTAMP")  # fmt: skip
+# with these words a row is made of more than one record
+ANYWHERE = ("JOIN", "UNION", "GROUP", "ORDER", "LIMIT", "OVER", "INTERSECT", "EXCEPT", "HAVING", "SELECT",
+            "MATCH_RECOGNIZE")  # fmt: skip
+BEHIND_A_TABLE = (*ANYWHERE, "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL", "FOR", "FETCH", "OFFSET", "WINDOW",
+                  "TABLESAMPLE", ",", "(")  # fmt: skip
+ONE_ROW = "a pipeline makes one row of each record"
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token, and its place in the script."""
+
+    kind: str
+    raw: str
+    start: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        """A keyword in capitals. A name in backquotes is none."""
+        return self.raw if self.kind in ("IDENTIFIER", "STRING") else self.raw.upper()
+
+    @property
+    def text(self) -> str:
+        """A name or a text without its quotes."""
+        is_quoted = self.kind in ("IDENTIFIER", "STRING")
+        return self.raw[1:-1].replace(self.raw[0] * 2, self.raw[0]) if is_quoted else self.raw
+
+    def render(self) -> str:
+        """As Spark reads it: there a backslash begins an escape, and two quotes end a text."""
+        if self.kind != "STRING" or (self.text.isprintable() and not {"\\", "'"} & set(self.text)):
+            return self.raw
+        literal = render_literal(self.text)  # a line's end in it would be one of the YAML file
+        return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in literal)
+
+
+class Tokens:
+    """Tokens in a row; those that were read are gone. ValueError where something else is expected than what comes."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.rest = tokens
+
+    def peek(self) -> str:
+        """The next token as a word; empty at the end."""
+        return self.rest[0].word if self.rest else ""
+
+    def read(self) -> str:
+        """The next name, text or word, without quotes."""
+        if not self.rest:
+            raise ValueError("it ends too early")
+        return self.rest.pop(0).text
+
+    def take(self, *words: str) -> bool:
+        """Go over these words if they come next."""
+        comes_next = [token.word for token in self.rest[: len(words)]] == list(words)
+        del self.rest[: len(words) if comes_next else 0]
+        return comes_next
+
+    def read_name(self) -> str:
+        """A name of one or more parts, without quotes."""
+        parts = [self.read()]
+        while self.take("."):
+            parts.append(self.read())
+        return ".".join(parts)
+
+    def read_group(self, opening: str = "(") -> "Tokens":
+        """What stands in the next brackets."""
+        if self.peek() != opening:
+            raise ValueError(f"{opening} is missing before {self.peek() or 'its end'}")
+        end = self._find_end(0, {**BRACKETS, "<": ">"}[opening])
+        inner = Tokens(self.rest[1:end])
+        del self.rest[: end + 1]
+        return inner
+
+    def read_until(self, word: str) -> "Tokens":
+        """What comes before a word, outside of brackets. `IS DISTINCT FROM` is no FROM."""
+        index = 0
+        while index < len(self.rest):
+            if self.rest[index].word == word and not (index and self.rest[index - 1].word == "DISTINCT"):
+                break
+            index = self._skip(index)
+        before = Tokens(self.rest[:index])
+        del self.rest[:index]
+        return before
+
+    def split(self) -> Iterator["Tokens"]:
+        """The parts between commas, outside of brackets."""
+        while self.rest:
+            yield self.read_until(",")
+            self.take(",")
+
+    def cut(self, table: str = "") -> str:
+        """The user's own text; a comment or a line's end is a blank, and a column loses the prefix `table.`."""
+        parts: list[str] = []
+        needs_blank = False
+        for index, token in enumerate(self.rest):
+            needs_blank = needs_blank or (index > 0 and token.start > self.rest[index - 1].end + 1)
+            if self._is_prefix(index, table) or self._is_prefix(index - 1, table):
+                continue
+            parts.append(f" {token.render()}" if needs_blank and parts else token.render())
+            needs_blank = False
+        return "".join(parts)
+
+    def _is_prefix(self, index: int, table: str) -> bool:
+        if index < 0 or index + 2 >= len(self.rest) or self.rest[index].kind == "STRING":
+            return False
+        is_first = index == 0 or self.rest[index - 1].raw != "."
+        return is_first and self.rest[index].text == table and self.rest[index + 1].raw == "."
+
+    def _skip(self, index: int) -> int:
+        """The index behind a token, or behind what its bracket holds."""
+        word = self.rest[index].word
+        is_type = word == "<" and index > 0 and self.rest[index - 1].word in NESTED_TYPES
+        closing = ">" if is_type else BRACKETS.get(word)
+        return self._find_end(index, closing) + 1 if closing else index + 1
+
+    def _find_end(self, index: int, closing: str) -> int:
+        index += 1
+        while index < len(self.rest) and self.rest[index].word != closing:
+            index = self._skip(index)
+        if index >= len(self.rest):
+            raise ValueError(f"{closing} is missing")
+        return index
+
+
+@cache
+def _build_tokenizer() -> Any:
+    """Flink's lexical rules: names in backquotes, texts in single quotes, where two quotes stand for one."""
+    from sqlglot.tokens import Tokenizer
+
+    rules = {
+        "QUOTES": ["'"], "STRING_ESCAPES": ["'"], "IDENTIFIERS": ["`"], "IDENTIFIER_ESCAPES": ["`"],
+        "NESTED_COMMENTS": False, "COMMANDS": set(),
+        # operators of several signs alone: sqlglot would join words, as GROUP BY
+        "KEYWORDS": {word: kind for word, kind in Tokenizer.KEYWORDS.items() if not word[0].isalpha()},
+    }  # fmt: skip
+    return type(Tokenizer)("FlinkTokenizer", (Tokenizer,), rules)()
+
+
+def _split_statements(script: str) -> Iterator[list[Token]]:
+    from sqlglot.errors import TokenError
+
+    try:
+        found = _build_tokenizer().tokenize(script)
+    except TokenError:
+        raise ConfigurationError("statements: a text or a name has no closing quote; correct the script") from None
+    tokens: list[Token] = []
+    for token, next_start in zip(found, [*(token.start for token in found[1:]), len(script)], strict=True):
+        tokens.append(Token(token.token_type.name, script[token.start : token.end + 1], token.start, token.end))
+        if "/*+" in script[token.end + 1 : next_start]:  # a comment for sqlglot
+            tokens.append(Token("HINT", "/*+", token.end + 1, next_start - 1))
+        if token.token_type.name == "SEMICOLON":
+            yield tokens[:-1]
+            tokens = []
+    yield tokens
+
+
+@dataclass(frozen=True)
+class FlinkColumn:
+    """A column: its Spark type, or the metadata key that it shows, or whether an expression makes it."""
+
+    name: str
+    type: str = ""
+    metadata: str = ""
+    is_computed: bool = False
+    nullable: bool = True
 
 
 @dataclass(frozen=True)
@@ -25,15 +206,23 @@ class FlinkTable:
 
 
 @dataclass(frozen=True)
-class FlinkInsert:
-    """One INSERT INTO ... SELECT: expressions with their aliases, the one table it reads, and its condition.
+class FlinkItem:
+    """One expression of a select list; `column` is the column that it is, empty for anything else."""
 
-    `problem` says what makes it more than that; then nothing else counts.
+    sql: str
+    alias: str = ""
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class FlinkInsert:
+    """One INSERT INTO ... SELECT from one table. `problem` says what makes it more than that, or what Spark would read
+    in another way; then nothing else counts.
     """
 
     target: str
     source: str = ""
-    items: tuple[tuple[str, str], ...] = ()
+    items: tuple[FlinkItem, ...] = ()
     condition: str = ""
     columns: tuple[str, ...] = ()
     problem: str = ""
@@ -61,110 +250,190 @@ class FlinkScript:
 def parse_script(text: str) -> FlinkScript:
     """The script's statements. ConfigurationError names one that cannot be read, by its first words."""
     script = FlinkScript()
-    for statement in split_statements(text):
-        tokens = Tokens(statement)
+    for statement in _split_statements(text):
+        words = " ".join(token.raw for token in statement[:3])
         try:
-            _read_statement(script, tokens)
-        except (IndexError, ValueError) as fault:
-            words = " ".join(statement.split()[:3])
+            _read_statement(script, Tokens(statement))
+        except ValueError as fault:
             raise ConfigurationError(f"statement={words} ...: it cannot be read: {fault}; correct it") from None
     return script
 
 
 def _read_statement(script: FlinkScript, tokens: Tokens) -> None:
+    if any(token.raw == '"' for token in tokens.rest):
+        raise ValueError("a double quote: Flink writes names in ` and texts in '")
+    tokens.take("EXECUTE", "STATEMENT", "SET")
+    tokens.take("BEGIN", "STATEMENT", "SET")
+    tokens.take("BEGIN")
     if tokens.take("CREATE", "TABLE") or tokens.take("CREATE", "TEMPORARY", "TABLE"):
         table = _parse_table(tokens)
         script.tables[script.complete(table.name)] = table
     elif tokens.take("CREATE", "CATALOG"):
         tokens.take("IF", "NOT", "EXISTS")
         name = tokens.read_name()
+        tokens.read_until("WITH")
         script.catalogs[name] = _parse_options(tokens)
     elif tokens.take("USE", "CATALOG"):
-        script.catalog, script.database = tokens.read_name(), ""
+        script.catalog = tokens.read_name()
+        script.database = ""
     elif tokens.take("USE"):
         *catalog, script.database = tokens.read_name().split(".")
         script.catalog = catalog[0] if catalog else script.catalog
-    elif tokens.take("SET"):
-        name, value = tokens.read_assignment()
+    elif tokens.take("SET") and tokens.rest:
+        name, value = _read_assignment(tokens)
         script.settings[name] = value
     elif tokens.take("INSERT", "INTO") or tokens.take("INSERT", "OVERWRITE"):
         script.inserts.append(_parse_insert(tokens))
-    elif not (tokens.take("BEGIN") or tokens.take("END")):
-        script.others.append(
-            " ".join(tokens.texts[:MAX_SHOWN_WORDS]) if tokens.texts[0] == "CREATE" else tokens.texts[0]
-        )
-
-
-def _read_partition(tokens: Tokens) -> str:
-    """A column of PARTITIONED BY as `create.partition_by` has it: in backquotes where its name needs them."""
-    name = tokens.read_name()
-    return name if re.fullmatch(r"\w+", name) else quote(name)
+    elif tokens.rest and not tokens.take("END"):
+        shown = tokens.rest[: MAX_SHOWN_WORDS if tokens.peek() == "CREATE" else 1]
+        script.others.append(" ".join(token.raw for token in shown))
 
 
 def _parse_table(tokens: Tokens) -> FlinkTable:
     tokens.take("IF", "NOT", "EXISTS")
     name = tokens.read_name()
-    columns, keys, watermark = parse_flink_columns(tokens.read_group()) if tokens.peek() == "(" else ((), (), False)
-    partitions: tuple[str, ...] = ()
-    while tokens.peek() and not tokens.take("WITH"):
+    columns, keys, watermark = _parse_columns(tokens.read_group()) if tokens.peek() == "(" else ((), (), False)
+    partitions: list[str] = []
+    while tokens.rest and tokens.peek() != "WITH":
         if tokens.take("PARTITIONED", "BY"):
-            partitions = tuple(_read_partition(part) for part in tokens.read_group().split(","))
-        elif tokens.peek().upper() in ("LIKE", "AS"):
-            raise ValueError(f"{tokens.peek().upper()} in CREATE TABLE {name}: write its columns and options out")
+            partitions = [part.read() for part in tokens.read_group().split()]
+        elif tokens.peek() in ("LIKE", "AS"):
+            raise ValueError(f"{tokens.peek()} in CREATE TABLE {name}: write its columns and options out")
         else:
-            tokens.skip()
-    return FlinkTable(
-        name=name,
-        columns=columns,
-        primary_key=keys,
-        partitions=partitions,
-        options=dict(_read_options(tokens.read_group())) if tokens.peek() == "(" else {},
-        watermark=watermark,
-    )
+            tokens.read()
+    quoted = tuple(part if re.fullmatch(r"\w+", part) else quote(part) for part in partitions)
+    return FlinkTable(name, columns, keys, quoted, _parse_options(tokens), watermark)
 
 
 def _parse_options(tokens: Tokens) -> dict[str, str]:
-    while tokens.peek() and not tokens.take("WITH"):
-        tokens.skip()
-    return dict(_read_options(tokens.read_group()))
+    if not tokens.take("WITH"):
+        return {}
+    options = dict(_read_assignment(part) for part in tokens.read_group().split() if part.rest)
+    if tokens.rest:
+        raise ValueError(f"{tokens.peek()} behind WITH (...): write columns and options out")
+    return options
 
 
-def _read_options(tokens: Tokens) -> Iterator[tuple[str, str]]:
-    for part in tokens.split(","):
-        if part.peek():
-            yield part.read_assignment()
+def _read_assignment(tokens: Tokens) -> tuple[str, str]:
+    """``'name' = 'value'``; SET takes both without quotes, too."""
+    left = tokens.read_until("=")
+    name = left.read() if len(left.rest) == 1 else left.cut()
+    if not tokens.take("="):
+        raise ValueError(f"= is missing behind {name}")
+    return name, tokens.read() if len(tokens.rest) == 1 else tokens.cut()
+
+
+def _parse_columns(tokens: Tokens) -> tuple[tuple[FlinkColumn, ...], tuple[str, ...], bool]:
+    """Columns, the primary key, and whether there is a watermark."""
+    columns: list[FlinkColumn] = []
+    keys: tuple[str, ...] = ()
+    watermark = False
+    for part in tokens.split():
+        if part.take("CONSTRAINT"):
+            part.read()
+        if part.take("PRIMARY", "KEY"):
+            keys = tuple(name.read() for name in part.read_group().split())
+        elif part.take("WATERMARK"):
+            watermark = True
+        elif part.rest:
+            column, is_key = _parse_column(part)
+            columns.append(column)
+            keys = (column.name,) if is_key else keys
+    return tuple(columns), keys, watermark
+
+
+def _parse_column(tokens: Tokens) -> tuple[FlinkColumn, bool]:
+    name = tokens.read()
+    if tokens.take("AS"):
+        return FlinkColumn(name, is_computed=True), False
+    kind = _parse_type(tokens)
+    metadata = ""
+    nullable, is_key = True, False
+    while tokens.rest:
+        if tokens.take("METADATA"):
+            metadata = tokens.read() if tokens.take("FROM") else name
+        elif tokens.take("NOT", "NULL"):
+            nullable = False
+        elif tokens.take("PRIMARY", "KEY"):
+            is_key = True
+        elif tokens.take("COMMENT"):
+            tokens.read()
+        elif not (tokens.take("NULL") or tokens.take("VIRTUAL") or tokens.take("NOT", "ENFORCED")):
+            raise ValueError(f"{tokens.peek()} behind the type of {name}")
+    return FlinkColumn(name, kind, metadata=metadata, nullable=nullable), is_key
+
+
+def _parse_type(tokens: Tokens) -> str:
+    """One type in Spark's words. ValueError for a type that Spark does not have."""
+    word = tokens.read().upper()
+    if word in NESTED_TYPES:
+        parts = [_parse_inner_type(part, is_field=word == "ROW") for part in tokens.read_group("<").split()]
+        return f"{'STRUCT' if word == 'ROW' else word}<{', '.join(parts)}>"
+    size = tokens.read_group().cut().replace(" ", "") if tokens.peek() == "(" else ""
+    if word in DECIMALS:
+        return f"DECIMAL({size if ',' in size else f'{size or 10},0'})"
+    tokens.take("PRECISION")
+    tokens.take("WITHOUT", "TIME", "ZONE")
+    if tokens.take("WITH", "LOCAL", "TIME", "ZONE"):
+        word = "TIMESTAMP_LTZ"
+    if word not in SIMPLE_TYPES:
+        raise ValueError(f"type {word} has no counterpart here; use another in the DDL, e.g. STRING or BIGINT")
+    return SIMPLE_TYPES[word]
+
+
+def _parse_inner_type(tokens: Tokens, *, is_field: bool) -> str:
+    name = f"{quote(tokens.read())}: " if is_field else ""
+    kind = _parse_type(tokens)
+    tokens.take("NOT")
+    tokens.take("NULL")
+    if len(tokens.rest) > 1 or (tokens.rest and tokens.rest[0].kind != "STRING"):  # a field's comment
+        raise ValueError(f"{tokens.peek()} behind the type {kind}")
+    return name + kind
 
 
 def _parse_insert(tokens: Tokens) -> FlinkInsert:
-    """One table, one select list, at most one condition; hints in comments are skipped."""
+    """One table, one select list, at most one condition."""
+    has_hint = any(token.kind == "HINT" for token in tokens.rest)
+    names = [token.text for token in tokens.rest]
     target = tokens.read_name()
-    columns = tuple(part.read_name() for part in tokens.read_group().split(",")) if tokens.peek() == "(" else ()
-    if not tokens.take("SELECT"):
-        return FlinkInsert(target, problem="it does not select from a table")
-    items = tokens.read_until("FROM").split(",")
-    if not tokens.take("FROM"):
+    if any("." in name and name != "." for name in names[: len(names) - len(tokens.rest)]):
+        return FlinkInsert(target, problem="a name with a dot would be read as two names")
+    if has_hint:
+        return FlinkInsert(target, problem="a hint: write its options into CREATE TABLE")
+    columns = tuple(part.read() for part in tokens.read_group().split()) if tokens.peek() == "(" else ()
+    selects = tokens.take("SELECT")
+    items = tokens.read_until("FROM")
+    if not selects or not tokens.take("FROM"):
         return FlinkInsert(target, problem="it does not select from a table")
     source = tokens.read_name()
-    tokens.take("AS")
-    alias = tokens.read_name() if tokens.peek() and tokens.peek().upper() not in ("WHERE", "JOIN", ",") else ""
-    condition = tokens.read_rest() if tokens.take("WHERE") else ""
-    condition_text = condition or tokens.read_rest()
-    match = re.search(
-        r"\b(JOIN|UNION|GROUP\s+BY|ORDER\s+BY|LIMIT|OVER|INTERSECT|EXCEPT|HAVING)\b|^,", condition_text, re.IGNORECASE
-    )
-    if match or (condition_text and not condition) or any(part.peek().upper() == "DISTINCT" for part in items):
-        construct = match[1] if match and match[1] else "more than one table or condition"
-        return FlinkInsert(target, problem=f"{construct}: a pipeline makes one row of each record")
-    pairs = tuple(_strip_alias(*part.read_item(), alias) for part in items)
-    return FlinkInsert(
-        target=target, source=source, items=pairs, condition=_strip_prefix(condition, alias), columns=columns
-    )
+    table = source.rpartition(".")[2]
+    if tokens.take("AS") or (tokens.rest and tokens.peek() not in (*BEHIND_A_TABLE, "WHERE")):
+        table = tokens.read()
+    if tokens.rest and not tokens.take("WHERE"):
+        return FlinkInsert(target, problem=f"{tokens.peek()}: {ONE_ROW}")
+    problem = _find_problem(items.rest) or _find_problem(tokens.rest)
+    if problem:
+        return FlinkInsert(target, problem=problem)
+    return FlinkInsert(target, source, tuple(_read_item(i, table) for i in items.split()), tokens.cut(table), columns)
 
 
-def _strip_alias(expression: str, name: str, alias: str) -> tuple[str, str]:
-    return _strip_prefix(expression, alias), name
+def _find_problem(tokens: list[Token]) -> str:
+    """What makes a row of several records, or what Spark reads in another way; empty where there is nothing."""
+    for token, after in zip(tokens, [*tokens[1:], *tokens[-1:]], strict=True):
+        if token.word in ANYWHERE or (token is tokens[0] and token.word == "DISTINCT"):
+            return f"{token.word}: {ONE_ROW}"
+        if token.word == "/":
+            return "/: Flink divides whole numbers into whole numbers, and Spark does not"
+        if token.word == "SIMILAR" or (token.word == "LIKE" and "\\" in after.text):
+            return f"{token.word}: its pattern has another meaning in Spark"
+        if token.word == "U" and after.raw == "&":
+            return "U&'...': write the letters themselves"
+    return ""
 
 
-def _strip_prefix(text: str, alias: str) -> str:
-    """Columns without the alias of the one table."""
-    return re.sub(rf"(?<![\w.`])`?{re.escape(alias)}`?\s*\.\s*", "", text) if alias else text
+def _read_item(tokens: Tokens, table: str) -> FlinkItem:
+    expression = tokens.read_until("AS")
+    alias = tokens.read() if tokens.take("AS") else ""
+    sql, last = expression.cut(table), expression.rest[-1]
+    is_name = sql == last.raw and last.kind in ("VAR", "IDENTIFIER") and last.word not in NO_COLUMNS
+    return FlinkItem(sql, alias, last.text if is_name else "")

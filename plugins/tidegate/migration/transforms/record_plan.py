@@ -154,7 +154,8 @@ class Row:
             names = {name.casefold() for name in self.cells}
             key_columns = [quote(name) for name in keys if name.casefold() not in names]
             return _join([*key_columns, *(_render_column(name, cell) for name, cell in self.cells.items())])
-        left_out = [quote(name) for folded, name in self._hidden.items() if known is None or folded in known]
+        hidden = [name for name in self._hidden.values() if self._may_come_back(name)]
+        left_out = [quote(name) for name in hidden if known is None or name.casefold() in known]
         computed = [_render_column(name, cell) for name, cell in self.cells.items() if cell.field != name]
         star = f"* EXCEPT ({', '.join(left_out)})" if left_out else "*"
         return _join([star, *computed]) if left_out or computed else ""
@@ -166,13 +167,15 @@ class Row:
         return self.has_rest and name.casefold() not in self._hidden
 
     def _hide(self, name: str) -> None:
-        """The record's field of this name is no column any more.
+        self._hidden[name.casefold()] = name
+
+    def _may_come_back(self, name: str) -> bool:
+        """Whether a hidden name may be a field of the record.
 
         A name that a transform has made is a field of no record with a schema: Kafka Connect refuses it twice. Without
-        a schema it may be one, and would come back.
+        a schema it may be one.
         """
-        if not (self.is_typed and name.casefold() in self._made):
-            self._hidden[name.casefold()] = name
+        return not (self.is_typed and name.casefold() in self._made)
 
 
 @dataclass
