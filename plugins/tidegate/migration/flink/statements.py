@@ -7,11 +7,10 @@ What cannot be read soundly is refused, by its statement.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any
 
+from tidegate.config.parsing.flink_tokens import FlinkToken, split_statements
 from tidegate.errors import ConfigurationError
-from tidegate.sql.spark import quote, render_literal
+from tidegate.sql.spark import quote
 
 MAX_SHOWN_WORDS = 8
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
@@ -33,38 +32,10 @@ BEHIND_A_TABLE = (*ANYWHERE, "LEFT", "RIGHT", "FULL", "INNER", "CROSS", "NATURAL
 ONE_ROW = "a pipeline makes one row of each record"
 
 
-@dataclass(frozen=True)
-class Token:
-    """One token, and its place in the script."""
-
-    kind: str
-    raw: str
-    start: int
-    end: int
-
-    @property
-    def word(self) -> str:
-        """A keyword in capitals. A name in backquotes is none."""
-        return self.raw if self.kind in ("IDENTIFIER", "STRING") else self.raw.upper()
-
-    @property
-    def text(self) -> str:
-        """A name or a text without its quotes."""
-        is_quoted = self.kind in ("IDENTIFIER", "STRING")
-        return self.raw[1:-1].replace(self.raw[0] * 2, self.raw[0]) if is_quoted else self.raw
-
-    def render(self) -> str:
-        """As Spark reads it: there a backslash begins an escape, and two quotes end a text."""
-        if self.kind != "STRING" or (self.text.isprintable() and not {"\\", "'"} & set(self.text)):
-            return self.raw
-        literal = render_literal(self.text)  # a line's end in it would be one of the YAML file
-        return "".join(letter if letter.isprintable() else f"\\U{ord(letter):08x}" for letter in literal)
-
-
 class Tokens:
     """Tokens in a row; those that were read are gone. ValueError where something else is expected than what comes."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[FlinkToken]) -> None:
         self.rest = tokens
 
     def peek(self) -> str:
@@ -150,38 +121,6 @@ class Tokens:
         return index
 
 
-@cache
-def _build_tokenizer() -> Any:
-    """Flink's lexical rules: names in backquotes, texts in single quotes, where two quotes stand for one."""
-    from sqlglot.tokens import Tokenizer
-
-    rules = {
-        "QUOTES": ["'"], "STRING_ESCAPES": ["'"], "IDENTIFIERS": ["`"], "IDENTIFIER_ESCAPES": ["`"],
-        "NESTED_COMMENTS": False, "COMMANDS": set(),
-        # operators of several signs alone: sqlglot would join words, as GROUP BY
-        "KEYWORDS": {word: kind for word, kind in Tokenizer.KEYWORDS.items() if not word[0].isalpha()},
-    }  # fmt: skip
-    return type(Tokenizer)("FlinkTokenizer", (Tokenizer,), rules)()
-
-
-def _split_statements(script: str) -> Iterator[list[Token]]:
-    from sqlglot.errors import TokenError
-
-    try:
-        found = _build_tokenizer().tokenize(script)
-    except TokenError:
-        raise ConfigurationError("statements: a text or a name has no closing quote; correct the script") from None
-    tokens: list[Token] = []
-    for token, next_start in zip(found, [*(token.start for token in found[1:]), len(script)], strict=True):
-        tokens.append(Token(token.token_type.name, script[token.start : token.end + 1], token.start, token.end))
-        if "/*+" in script[token.end + 1 : next_start]:  # a comment for sqlglot
-            tokens.append(Token("HINT", "/*+", token.end + 1, next_start - 1))
-        if token.token_type.name == "SEMICOLON":
-            yield tokens[:-1]
-            tokens = []
-    yield tokens
-
-
 @dataclass(frozen=True)
 class FlinkColumn:
     """A column: its Spark type, or the metadata key that it shows, or whether an expression makes it."""
@@ -250,13 +189,20 @@ class FlinkScript:
 def parse_script(text: str) -> FlinkScript:
     """The script's statements. ConfigurationError names one that cannot be read, by its first words."""
     script = FlinkScript()
-    for statement in _split_statements(text):
+    for statement in _split_script(text):
         words = " ".join(token.raw for token in statement[:3])
         try:
             _read_statement(script, Tokens(statement))
         except ValueError as fault:
             raise ConfigurationError(f"statement={words} ...: it cannot be read: {fault}; correct it") from None
     return script
+
+
+def _split_script(text: str) -> list[list[FlinkToken]]:
+    try:
+        return list(split_statements(text))
+    except ValueError as fault:
+        raise ConfigurationError(f"statements: {fault}") from None
 
 
 def _read_statement(script: FlinkScript, tokens: Tokens) -> None:
@@ -302,7 +248,10 @@ def _parse_table(tokens: Tokens) -> FlinkTable:
         else:
             tokens.read()
     quoted = tuple(part if re.fullmatch(r"\w+", part) else quote(part) for part in partitions)
-    return FlinkTable(name, columns, keys, quoted, _parse_options(tokens), watermark)
+    return FlinkTable(
+        name=name, columns=columns, primary_key=keys, partitions=quoted, options=_parse_options(tokens),
+        watermark=watermark,
+    )  # fmt: skip
 
 
 def _parse_options(tokens: Tokens) -> dict[str, str]:
@@ -414,10 +363,13 @@ def _parse_insert(tokens: Tokens) -> FlinkInsert:
     problem = _find_problem(items.rest) or _find_problem(tokens.rest)
     if problem:
         return FlinkInsert(target, problem=problem)
-    return FlinkInsert(target, source, tuple(_read_item(i, table) for i in items.split()), tokens.cut(table), columns)
+    return FlinkInsert(
+        target=target, source=source, items=tuple(_read_item(item, table) for item in items.split()),
+        condition=tokens.cut(table), columns=columns,
+    )  # fmt: skip
 
 
-def _find_problem(tokens: list[Token]) -> str:
+def _find_problem(tokens: list[FlinkToken]) -> str:
     """What makes a row of several records, or what Spark reads in another way; empty where there is nothing."""
     for token, after in zip(tokens, [*tokens[1:], *tokens[-1:]], strict=True):
         if token.word in ANYWHERE or (token is tokens[0] and token.word == "DISTINCT"):

@@ -43,7 +43,7 @@ def build_own_cell(name: str, kind: str = "") -> Cell:
     return Cell(quote(name), field=name, type=kind, reads=frozenset((name.casefold(),)))
 
 
-class Row:
+class TransformedRow:
     """The columns after the transforms so far. Names are compared without case, as Spark does.
 
     `cells` are the columns that some transform has named. With `has_rest` all other fields of the record are columns
@@ -189,7 +189,7 @@ class RecordPlan:
     key: dict[str, Any] = field(default_factory=dict)
     value: dict[str, Any] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
-    row: Row = field(default_factory=Row)
+    row: TransformedRow = field(default_factory=TransformedRow)
     lost_by: str = ""
     missing: list[str] = field(default_factory=list)
     topic_renames: list[tuple[str, str]] = field(default_factory=list)
