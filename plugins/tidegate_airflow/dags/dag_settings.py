@@ -8,7 +8,9 @@ from tidegate.spec.runtime import SparkMode
 
 from tidegate_airflow.failures.notifiers import build_failure_callbacks
 
-SHORT_TIMEOUT, LONG_TIMEOUT = timedelta(minutes=10), timedelta(hours=2)
+# Of tasks that only read, commit offsets or drop tables. Tasks that run a job or write rows have none: they would be ended on
+# every try where the work takes longer, and each request that they wait for has a limit of its own.
+SHORT_TIMEOUT = timedelta(minutes=10)
 # A passing fault (a restarted broker or Spark server) is over within a minute or two; later tries are further apart.
 # Airflow spreads them: the first comes after 5 to 10 s, so that what was short is over on the page soon, the last of
 # them after 80 to 160.
@@ -33,11 +35,10 @@ def build_dag_settings(pipeline: Pipeline, kind: str) -> dict[str, Any]:
 
 
 def build_job_task_settings(pipeline: Pipeline, task_id: str, doc: str) -> dict[str, Any]:
-    """Arguments of a task that runs a job on Spark, or waits for one: two hours at most, in the pool of its catalog."""
+    """Arguments of a task that runs a job on Spark, or waits for one, however long it takes: in the pool of its catalog."""
     return {
         "task_id": task_id,
         "doc_md": doc,
-        "execution_timeout": LONG_TIMEOUT,
         "pool": format_pool_name(pipeline),
     }
 

@@ -11,7 +11,6 @@ from tidegate_airflow import tasks
 from tidegate_airflow.assets import build_asset_alias, build_backlog_alias, build_complete_asset
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import (
-    LONG_TIMEOUT,
     SHORT_TIMEOUT,
     build_dag_settings,
     build_job_task_settings,
@@ -71,7 +70,6 @@ def _build_tasks(pipeline: Pipeline) -> None:
     clean_up = task(
         task_id="clean_up",
         doc_md=task_docs.CLEAN_UP,
-        execution_timeout=LONG_TIMEOUT,
         pool=format_pool_name(pipeline),
         trigger_rule=TriggerRule.ALL_DONE,  # also for what a run left that was killed after its publish
         outlets=[build_asset_alias(name)],

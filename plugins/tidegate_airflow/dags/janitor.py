@@ -10,7 +10,7 @@ from airflow.sdk.bases.xcom import BaseXCom
 from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import JANITOR_DAG_ID
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import LONG_TIMEOUT, RETRY_ARGS
+from tidegate_airflow.dags.dag_settings import RETRY_ARGS
 from tidegate_airflow.errors import raise_airflow_errors
 
 Data = dict[str, Any]
@@ -30,7 +30,7 @@ def build_janitor_dag() -> DAG:
         default_args={"owner": "tidegate", **RETRY_ARGS},
         tags=["tidegate", "maintenance"],
     ) as dag:
-        task(task_id="leftovers", doc_md=task_docs.JANITOR, execution_timeout=LONG_TIMEOUT)(report_leftovers)()
+        task(task_id="leftovers", doc_md=task_docs.JANITOR)(report_leftovers)()
     return dag
 
 

@@ -9,7 +9,7 @@ from tidegate.spec.runtime import SparkMode
 
 from tidegate_airflow.assets import build_table_asset
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import LONG_TIMEOUT, RETRY_ARGS
+from tidegate_airflow.dags.dag_settings import RETRY_ARGS
 from tidegate_airflow.operators.job import PublishOperator
 
 # Airflow looks at a pattern in programs' runs, too: a snapshot's id, or a time.
@@ -72,7 +72,6 @@ def _build_publish_task(publication: Publication) -> None:
     settings: dict[str, Any] = {
         "task_id": "publish",
         "doc_md": task_docs.PUBLISH,
-        "execution_timeout": LONG_TIMEOUT,
         "pool": f"tidegate_{publication.catalog}",
     }
     if publication.spark.mode == SparkMode.SUBMIT and publication.spark.master is None:

@@ -22,7 +22,7 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate_airflow.assets import build_asset_alias, build_backlog_alias, build_backlog_asset
 from tidegate_airflow.dag_ids import format_fleet_dag_id, name_fleet
 from tidegate_airflow.dags import task_docs
-from tidegate_airflow.dags.dag_settings import LONG_TIMEOUT, RETRY_ARGS, SHORT_TIMEOUT, format_pool_name
+from tidegate_airflow.dags.dag_settings import RETRY_ARGS, SHORT_TIMEOUT, format_pool_name
 from tidegate_airflow.dags.fleet import fleet_docs
 from tidegate_airflow.dags.fleet.attend_members import clean_up_members, commit_offsets_of_members
 from tidegate_airflow.dags.fleet.finish_members import finish_fleet_run
@@ -87,7 +87,7 @@ def _list_tags(members: Sequence[Pipeline]) -> list[str]:
 def _build_tasks(fleet: str, pool: str, backlog: Asset) -> None:
     name = name_fleet(fleet)
     quick: dict[str, Any] = {"execution_timeout": SHORT_TIMEOUT, "multiple_outputs": False, "inlets": [backlog]}
-    long: dict[str, Any] = {"execution_timeout": LONG_TIMEOUT, "pool": pool}
+    pooled: dict[str, Any] = {"pool": pool}
     plan = task(task_id="plan", doc_md=fleet_docs.PLAN, **quick)(plan_fleet)
     commit_offsets = task(
         task_id="commit_offsets",
@@ -101,7 +101,7 @@ def _build_tasks(fleet: str, pool: str, backlog: Asset) -> None:
         multiple_outputs=False,
         trigger_rule=TriggerRule.ALL_DONE,  # also for what a run left that was killed after its publish
         outlets=[build_asset_alias(name), build_backlog_alias(name)],
-        **long,
+        **pooled,
     )(clean_up_members)
     heartbeat = task(
         task_id="heartbeat",
@@ -109,11 +109,11 @@ def _build_tasks(fleet: str, pool: str, backlog: Asset) -> None:
         trigger_rule=TriggerRule.ALL_DONE,
         **quick,
     )(finish_fleet_run)
-    rows = _build_member_tasks(name, plan(fleet), long)
+    rows = _build_member_tasks(name, plan(fleet), pooled)
     with TaskGroup("progress", prefix_group_id=False, tooltip="Reported to Kafka, and tidied up"):
         cleaned = clean_up(fleet)
         rows >> commit_offsets(fleet) >> cleaned >> heartbeat(fleet)
-        fixed: dict[str, Any] = {"doc_md": task_docs.COMPACT, "retries": 0, **long, **MAPPED}
+        fixed: dict[str, Any] = {"doc_md": task_docs.COMPACT, "retries": 0, **pooled, **MAPPED}
         MemberOperator.partial(task_id="compact", verb="compact", fleet=name, **fixed).expand(given=cleaned)
 
 

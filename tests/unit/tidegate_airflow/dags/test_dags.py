@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from dag_reading.process import read
 from fakes import build_pipeline
 from tidegate.actions.request import WORDS, ActionKind
 from tidegate.config import pipeline_file, publication_file
-from tidegate_airflow.dag_files import build_all_dags
+from tidegate_airflow.dag_files import build_all_dags, build_fleet_dags
 from tidegate_airflow.dags.flush import build_flush_dag
 
 PIPELINE = """
@@ -240,8 +239,23 @@ def test_backlog_has_its_watchers_in_every_place_because_airflow_takes_those_of_
     assert [len(mention.get("watchers", [])) for mention in mentions] == [watchers] * len(mentions)
 
 
-def test_janitor_has_time_for_a_lake_of_tens_of_thousands_of_tables() -> None:
-    """It opens each table, which takes a part of a second where the table has thousands of snapshots."""
-    from tidegate_airflow.dags.janitor import build_janitor_dag
-
-    assert build_janitor_dag().get_task("leftovers").execution_timeout >= timedelta(hours=2)
+def test_task_with_real_work_is_not_ended_by_a_clock_on_every_try(
+    include: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first load, or the first maintenance of a large table, takes hours; the next try would begin it again."""
+    monkeypatch.setenv("TIDEGATE_INCLUDE", str(include))
+    monkeypatch.delenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", raising=False)
+    dags = build_all_dags() | build_fleet_dags({"shop": [build_pipeline()]})
+    limits = {f"{dag.dag_id}.{task.task_id}": task.execution_timeout for dag in dags.values() for task in dag.tasks}
+    quick = {
+        "plan", "commit_offsets", "heartbeat", "freshness", "complete", "tables", "beat",
+    }  # fmt: skip
+    work = {
+        name: limit
+        for name, limit in limits.items()
+        if name.rpartition(".")[2] not in quick and not name.endswith("_backfill.clean_up")
+    }
+    kinds = {name.rpartition(".")[2] for name in work}
+    assert kinds == {"stage", "merge", "clean_up", "compact", "maintain", "batch", "act", "publish", "leftovers"}
+    assert {name: limit for name, limit in work.items() if limit is not None} == {}
+    assert all(limit for name, limit in limits.items() if name not in work)
