@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from zlib import crc32
 
 from croniter import croniter
 
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.publication import Publication
 
-FIRST_MAINTENANCE_SHARE = 0.1  # of its interval, after the process began
+# Of its interval, after the process began: the earliest first maintenance, and the time over which those of many
+# pipelines are spread. Not more: a process that is started again each night would never maintain some of them.
+FIRST_MAINTENANCE_SHARE = 0.1
+SPREAD_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -58,9 +62,14 @@ def build_heartbeat_schedule(pipeline: Pipeline) -> Schedule:
 
 
 def build_maintenance_schedule(pipeline: Pipeline) -> Schedule:
-    """That of the pipeline file. A process that is started again and again does not maintain each time."""
+    """That of the pipeline file. A process that is started again and again does not maintain each time.
+
+    The first times of many pipelines are spread by their names, so that not all of them are due at once.
+    """
     seconds = pipeline.maintenance.interval_seconds
-    return Schedule(seconds, delay_seconds=seconds * FIRST_MAINTENANCE_SHARE) if seconds > 0 else Schedule()
+    place = crc32(pipeline.name.encode()) / 2**32
+    delay_seconds = seconds * (FIRST_MAINTENANCE_SHARE + SPREAD_SHARE * place)
+    return Schedule(seconds, delay_seconds=delay_seconds) if seconds > 0 else Schedule()
 
 
 def build_publication_schedule(publication: Publication) -> Schedule:

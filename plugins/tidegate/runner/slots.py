@@ -15,6 +15,7 @@ class Slots:
     """
 
     def __init__(self, count: int) -> None:
+        self.count = count
         self._free, self._waiting, self._changed = count, deque[object](), threading.Condition()
 
     def acquire(self, must_end: Callable[[], bool]) -> bool:

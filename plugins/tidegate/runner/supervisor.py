@@ -29,6 +29,8 @@ class Supervisor:
         self._outer = shared.reporter
         self._shared = replace(shared, reporter=self)
         self._beats = replace(self._shared, slots=Slots(BEATS_AT_ONCE))  # long flushes keep no heartbeat waiting
+        # slots of its own, as it takes long: it must keep no flush waiting; and fewer, as it shares Spark with flushes
+        self._maintenance = replace(self._shared, slots=Slots(max(1, shared.slots.count // 2)))
         self._workers: dict[str, Worker] = {}
         self._watches: dict[str, BacklogWatch] = {}
 
@@ -98,7 +100,11 @@ class Supervisor:
             if key not in self._workers:
                 with suppress(ConfigurationError):
                     work = make()
-                    self._workers[key] = Worker(work, self._beats if isinstance(work, Beat) else self._shared)
+                    if isinstance(work, Beat):
+                        shared = self._beats
+                    else:
+                        shared = self._maintenance if isinstance(work, Maintain) else self._shared
+                    self._workers[key] = Worker(work, shared)
                     self._workers[key].start()
 
     def _list_all(self) -> list[str]:

@@ -8,8 +8,8 @@ from tidegate.spec.runtime import SparkMode
 
 from tidegate_airflow.failures.notifiers import build_failure_callbacks
 
-# Of tasks that only read, commit offsets or drop tables. Tasks that run a job or write rows have none: they would be ended on
-# every try where the work takes longer, and each request that they wait for has a limit of its own.
+# Of tasks that only read, commit offsets or drop tables. Tasks that run a job or write rows have none: where the work
+# takes longer, they would be ended on every try, and each request that they wait for has a limit of its own.
 SHORT_TIMEOUT = timedelta(minutes=10)
 # A passing fault (a restarted broker or Spark server) is over within a minute or two; later tries are further apart.
 # Airflow spreads them: the first comes after 5 to 10 s, so that what was short is over on the page soon, the last of
@@ -35,7 +35,7 @@ def build_dag_settings(pipeline: Pipeline, kind: str) -> dict[str, Any]:
 
 
 def build_job_task_settings(pipeline: Pipeline, task_id: str, doc: str) -> dict[str, Any]:
-    """Arguments of a task that runs a job on Spark, or waits for one, however long it takes: in the pool of its catalog."""
+    """Arguments of a task that runs a job on Spark, or waits for one, however long: in its catalog's pool."""
     return {
         "task_id": task_id,
         "doc_md": doc,

@@ -1,6 +1,7 @@
 """When work is due."""
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -73,9 +74,18 @@ def test_pipeline_that_flushes_less_often_than_its_heartbeat_beats_by_itself(
     assert build_heartbeat_schedule(pipeline) == schedule
 
 
-def test_maintenance_begins_a_tenth_of_its_interval_after_the_process() -> None:
+def test_first_maintenance_of_a_herd_is_spread_and_the_same_after_each_start() -> None:
+    pipelines = [replace(build_pipeline(), name=f"Shop_{number}") for number in range(200)]
+    dues = [build_maintenance_schedule(pipeline).find_due(None, NOON + 1, began=NOON) for pipeline in pipelines]
+    delays = sorted(due - NOON for due in dues if due is not None)
+    assert 8640 <= delays[0] < delays[-1] < 2 * 8640
+    assert max(after - before for before, after in pairwise(delays)) < 8640 / 10, "no rush"
+    assert sum(delay < 1.5 * 8640 for delay in delays) in range(70, 131)
+    assert dues == [build_maintenance_schedule(pipeline).find_due(None, NOON + 1, began=NOON) for pipeline in pipelines]
+
+
+def test_maintenance_keeps_its_interval_after_the_first_one() -> None:
     schedule = build_maintenance_schedule(build_pipeline())
-    assert schedule.find_due(None, NOON + 1, began=NOON) == NOON + 8640
     assert schedule.find_due(NOON + 8640, NOON + 9000, began=NOON) == NOON + 8640 + 86_400
 
 

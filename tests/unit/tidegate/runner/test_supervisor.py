@@ -1,7 +1,9 @@
 """Which publications a runner calls, and when: also those that were told nothing of what a failed flush published."""
 
 import threading
+import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,9 +14,10 @@ from tidegate.config import publication_file
 from tidegate.errors import ConfigurationError
 from tidegate.monitoring.failure_streak import FailureStreak
 from tidegate.runner.pipeline_files import PublicationFiles
+from tidegate.runner.schedule import Schedule
 from tidegate.runner.slots import Slots
 from tidegate.runner.supervisor import Supervisor
-from tidegate.runner.work import Flush, Place, Publish, RunOutcome
+from tidegate.runner.work import Flush, Maintain, Place, Publish, RunOutcome
 from tidegate.runner.worker import Shared
 
 STREAK = FailureStreak("x", "the brokers do not answer", since=0.0, runs=1, run_id="1")
@@ -136,3 +139,56 @@ def test_cluster_that_no_pipeline_watches_any_more_is_left_alone(place: Place) -
         assert not watches['"second_kafka"'].join(0)
     finally:
         stop.set()
+
+
+class Rewrite(threading.Event):
+    """A maintenance that goes on until it is set; counts how many are under way at once, and how many were at most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock, self.under_way, self.most = threading.Lock(), 0, 0
+
+    def run(self) -> RunOutcome:
+        with self.lock:
+            self.under_way += 1
+            self.most = max(self.most, self.under_way)
+        self.wait(60)
+        with self.lock:
+            self.under_way -= 1
+        return RunOutcome()
+
+
+@pytest.mark.parametrize(("flushes_at_once", "maintained_at_once"), [(1, 1), (4, 2)])
+def test_maintenance_that_is_due_for_all_pipelines_keeps_no_flush_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flushes_at_once: int, maintained_at_once: int
+) -> None:
+    names, rewrite, flushed = [f"Shop_{number}" for number in range(6)], Rewrite(), set[str]()
+    pipelines = {name: replace(build_pipeline(), name=name) for name in names}
+    (tmp_path / "pipelines").mkdir()
+    for name in names:
+        (tmp_path / "pipelines" / f"{name}.yaml").write_text("")
+
+    def flush(work: Flush, _at_least: int) -> RunOutcome:
+        flushed.add(work.name)
+        return RunOutcome()
+
+    monkeypatch.setattr(Maintain, "run", lambda *_: rewrite.run())
+    monkeypatch.setattr(Maintain, "read_schedule", lambda _: Schedule(86_400))
+    monkeypatch.setattr(Flush, "run", flush)
+    monkeypatch.setattr(Flush, "read_schedule", lambda _: Schedule(86_400, delay_seconds=0.5))
+    files: Any = SimpleNamespace(load=pipelines.__getitem__)
+    place = Place(tmp_path, lambda _: {}, files, PublicationFiles(tmp_path))
+    stop = threading.Event()
+    supervisor = Supervisor(place, (), Shared(Slots(flushes_at_once), stop, Ear()))  # type: ignore[arg-type]
+    try:
+        supervisor._start_workers()
+        deadline = time.monotonic() + 30
+        while (len(flushed) < len(names) or not rewrite.under_way) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert flushed == {f"pipeline={name}" for name in names}
+        assert rewrite.most == maintained_at_once
+    finally:
+        stop.set()
+        rewrite.set()
+        for worker in supervisor._workers.values():
+            worker.join(30)

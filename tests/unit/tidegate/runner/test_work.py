@@ -13,7 +13,7 @@ from tidegate.runner.work import Beat, Flush, Maintain, Place, RunOutcome
 from tidegate.runner.worker import Shared, Worker
 
 CATALOGS = "lake: {type: iceberg, properties: {type: rest, uri: 'http://localhost:1'}}\n"
-DEFAULTS = "heartbeat: {interval: 30s, ignore_topics: [quiet]}\nmaintenance: {interval: 10m}\n"
+DEFAULTS = "heartbeat: {interval: 30s, ignore_topics: [quiet]}\nmaintenance: {interval: 5m}\n"
 PIPELINE = """
 source:
   kafka: {{bootstrap.servers: 'localhost:1'}}
@@ -62,13 +62,13 @@ def test_changed_defaults_reach_flushes_and_maintenance_that_go_on(include: Path
     assert look(0) == [flush]
     assert look(60) == []
     (include / "defaults.yaml").write_text(
-        "heartbeat: {interval: 30s, ignore_topics: [quiet]}\nmaintenance: {interval: 10m}\n"
+        "heartbeat: {interval: 30s, ignore_topics: [quiet]}\nmaintenance: {interval: 5m}\n"
     )
-    assert look(0) == [flush, maintenance], "the interval of 30 seconds is over, and a tenth of 10 minutes"
+    assert look(0) == [flush, maintenance], "the interval of 30 seconds is over, and a fifth of 5 minutes"
     assert works[0].monitored_backlog[1].ignored == ("quiet",)
     assert look(29) == []
     assert look(1) == [flush]
-    assert look(570) == [flush, maintenance]
+    assert look(270) == [flush, maintenance]
 
 
 def build_daily_pipeline(include: Path, name: str) -> Path:
