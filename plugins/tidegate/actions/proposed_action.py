@@ -38,7 +38,9 @@ class ActionPart:
 class ProposedAction:
     """What a person is asked to confirm.
 
-    - `preview`, `subject`: what would be done, for people and for programs. `parts`: table by table.
+    - `preview`, `subject`: what would be done, for people and for programs. `parts`: table by table. A preview holds
+      nothing of a record's content: Airflow keeps it among results and in logs.
+    - `full_preview`: with the content, for a terminal; empty where there is none.
     - `success_message`: the sentence afterwards.
     - `pinned_params`: parameters that ask for exactly this action again. The given ones (a time, for instance) may mean
       something else a moment later.
@@ -51,6 +53,7 @@ class ProposedAction:
     question: str
     success_message: str
     pinned_params: dict[str, Any] = field(default_factory=dict)
+    full_preview: str = ""
     refuse: Callable[[], None] = lambda: None
 
     @property

@@ -1,5 +1,6 @@
 """A record of the log and what the decoder says of it, for people and as plain data."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tidegate.formats.encoding import decode_text
@@ -31,10 +32,19 @@ def _describe_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
 
 def format_record(record: KafkaRecord) -> str:
     """The record for people."""
+    return _format_parts(record, _format_bytes)
+
+
+def outline_record(record: KafkaRecord) -> str:
+    """Where the record is and how long its parts are, and nothing that they hold."""
+    return _format_parts(record, lambda data: "none" if data is None else f"{len(data)} bytes")
+
+
+def _format_parts(record: KafkaRecord, format_part: Callable[[bytes | None], str]) -> str:
     at = format_time_ms(record.timestamp_ms)
     lines = [f"topic={record.topic} partition={record.partition} offset={record.offset} timestamp={at}"]
     parts = [("key", record.key), ("value", record.value), *((f"header {n}", value) for n, value in record.headers)]
-    return "\n".join([*lines, *(f"  {name}: {_format_bytes(data)}" for name, data in parts)])
+    return "\n".join([*lines, *(f"  {name}: {format_part(data)}" for name, data in parts)])
 
 
 def _format_bytes(data: bytes | None) -> str:
@@ -56,8 +66,18 @@ def format_verdict(verdict: Verdict) -> str:
     return "\n".join([*lines, *(f"  {_format_field(field)}" for field in verdict.fields)])
 
 
+def outline_verdict(verdict: Verdict) -> str:
+    """What the decoder says of a bad record, by the types of its fields, without what they hold."""
+    lines = [f"{verdict.table}: cannot be decoded: {verdict.reason}"]
+    fields = [f"{field.part} {field.name}: expected {field.type} ({_format_mark(field)})" for field in verdict.fields]
+    return "\n".join([*lines, *(f"  {line}" for line in fields)])
+
+
 def _format_field(field: FieldExplanation) -> str:
-    actual_type = "nothing" if field.found is None else field.found
+    value = "nothing" if field.found is None else field.found
+    return f"{field.part} {field.name}: expected {field.type}, got {value} ({_format_mark(field)})"
+
+
+def _format_mark(field: FieldExplanation) -> str:
     mark = {True: "ok", False: "refused", None: "not known"}[field.accepted]
-    reason = f": {field.reason}" if field.reason else ""
-    return f"{field.part} {field.name}: expected {field.type}, got {actual_type} ({mark}{reason})"
+    return f"{mark}: {field.reason}" if field.reason else mark

@@ -15,7 +15,7 @@ def perform_action(words: argparse.Namespace, action: ProposedAction) -> int:
     With `--json` a program gets one object, whose `done` says whether anything was changed.
     """
     if not words.json:
-        print_text(action.preview)
+        print_text(action.full_preview or action.preview)
     if not words.yes and not _ask(f"{action.question} Type yes: "):
         if words.json:
             print(json.dumps({**action.data, "done": False}))

@@ -1,5 +1,7 @@
 """The task of a pipeline's actions: a preview changes nothing, what was shown is done, and who asked is kept."""
 
+import json
+import logging
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +9,13 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from fakes import World, build_pipeline, build_table
 from fakes.task_instance import KeptState
+from tidegate.actions import skip as skip_action
+from tidegate.actions.skip import propose_skip
+from tidegate.jobs.record_explanation import FieldExplanation
+from tidegate.model.kafka_log import KafkaRecord
 from tidegate.monitoring.status import read_status
+from tidegate.reprocess import skip as reprocess_skip
+from tidegate.reprocess.record import Verdict, parse_address
 from tidegate.steps.flush import flush
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.operators.action import MAX_PREVIEW_CHARACTERS, run_action
@@ -85,6 +93,46 @@ def test_run_that_is_cleared_does_nothing_that_no_preview_has_shown(world: World
         run_action(context, "shop")
     assert read_position_and_actors(world) == position_and_actors
     assert "-> " in results["preview"]["text"], "what it would do by now"
+
+
+@pytest.mark.parametrize("table", [None, ORDERS])
+def test_preview_of_a_skip_leaves_nothing_of_the_record_in_airflow(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, table: str | None
+) -> None:
+    """Results and logs are kept for months, and read by people who may not read the table."""
+    name = FieldExplanation(
+        part="value", name="Name", type="STRING", found="Ann Smith", accepted=True, reason=None
+    )
+    score = FieldExplanation(
+        part="value", name="Score", type="INT", found="secret 1.5", accepted=False, reason="the field is no INT"
+    )
+    verdict = Verdict(
+        table=ORDERS, fate="bad", reason="the value field Score is no INT", stage="value", operation="u",
+        row='{"Name": "Ann Smith"}', fields=(name, score),
+    )  # fmt: skip
+    value, headers = b'{"Name": "Ann Smith", "Score": "secret 1.5"}', (("Trace-Id", b"hidden"), ("Empty", None))
+    record = KafkaRecord("orders", 1, 1, 1_800_000_000_000, b'{"id": "ann@shop.example"}', value, headers)
+    monkeypatch.setattr(reprocess_skip, "explain_record", lambda *_: [verdict])
+    monkeypatch.setattr(skip_action, "read_record", lambda *_: record)
+    caplog.set_level(logging.INFO)
+    context, results = build_context(at="orders:1:1", table=table)
+    done = run_action(context, "shop")
+    kept = json.dumps([results, done, context["task_state_store"]]) + caplog.text
+    assert [text for text in ("Ann", "Smith", "ann@", "secret", "1.5", "hidden") if text in kept] == []
+    text = results["preview"]["text"]
+    for line in (
+        "topic=orders partition=1 offset=1",
+        "value: 44 bytes",
+        "header Trace-Id: 6 bytes",
+        "header Empty: none",
+        f"{ORDERS}: cannot be decoded: the value field Score is no INT",
+        "value Score: expected INT (refused: the field is no INT)",
+        "tidegate record shop --at orders:1:1",
+    ):
+        assert line in text
+    action = propose_skip(world.build_ports(PIPELINE), parse_address("orders:1:1"))
+    assert "Ann Smith" in action.full_preview
+    assert action.digest == results["preview"]["digest"]
 
 
 def test_run_that_is_cleared_does_what_its_preview_has_shown_once(world: World) -> None:
