@@ -21,7 +21,7 @@ from tidegate_airflow.dag_ids import (
     find_publication,
     format_publish_dag_id,
 )
-from tidegate_airflow.web.authorization import ScraperDep, can_pause, can_trigger, filter_visible
+from tidegate_airflow.web.authorization import ScraperDep, can_pause, can_read, can_trigger, filter_visible
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipelines import PipelinesView, format_now, list_worst_partitions
 from tidegate_airflow.web.publications import PublicationsView
@@ -127,12 +127,15 @@ def get_overview(pipelines: PipelinesDep, publications: PublicationsDep, user: G
 
 @api.get("/pipelines/{name}")
 def get_pipeline(name: str, pipelines: PipelinesDep, user: GetUserDep) -> dict[str, Any]:
-    """One pipeline with everything that is known about it, and what the user may trigger."""
-    details = pipelines.get_pipeline(_check_visible(pipelines, user, name))
+    """One pipeline with everything that is known about it, and what the user may trigger. Of its DAGs those that the
+    user may read.
+    """
+    all_dags = pipelines.list_dag_ids(_check_visible(pipelines, user, name))
+    details = pipelines.get_pipeline(name, {kind: dag for kind, dag in all_dags.items() if can_read(user, dag)})
     if details is None:
         raise _build_not_there(name)
     dags = details["airflow"].get("dags", {})
-    may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in pipelines.list_dag_ids(name).items()}
+    may = {kind: kind in dags and can_trigger(user, dag) for kind, dag in all_dags.items()}
     may["pause"] = "flush" in dags and can_pause(user, pipelines.find_flush_dag_id(name))
     return {"now": format_now(), **details, "may": may}
 

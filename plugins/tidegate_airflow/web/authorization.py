@@ -37,6 +37,11 @@ def _read_known_dag_ids(dag_ids: list[str]) -> set[str]:
         return set(session.scalars(select(DagModel.dag_id).where(DagModel.dag_id.in_(dag_ids))))
 
 
+def can_read(user: Any, dag_id: str) -> bool:
+    """Whether the user may see this DAG with its runs."""
+    return _is_authorized(user, dag_id, method="GET")
+
+
 def can_trigger(user: Any, dag_id: str) -> bool:
     """Whether the user may start a run of this DAG."""
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity

@@ -109,9 +109,9 @@ class PipelinesView:
         counts = {"partition_count": len(row["partitions"])} if "partitions" in row else {}
         return cast("PipelineRow", {**row, **known, **counts, **schedule})
 
-    def get_pipeline(self, name: str) -> Data | None:
+    def get_pipeline(self, name: str, dags: Mapping[str, str]) -> Data | None:
         """Everything about one pipeline, None where its file has gone; a part that fails or takes too long says so in
-        its own place.
+        its own place. `dags` are those of its DAGs that the user may read, by kind.
         """
         row = next(iter(self.get_overview([name])), None)
         if row is None:
@@ -124,20 +124,19 @@ class PipelinesView:
             "storage": lambda: details.read_storage(self._get_ports(name)),
             "actions": lambda: details.read_actions(self._get_ports(name)),
             "backfills": lambda: details.read_backfills(self._get_ports(name)),
-            "airflow": lambda: self._read_airflow(name, [table["table"] for table in row.get("tables", ())]),
+            "airflow": lambda: self._read_airflow(name, dags, [table["table"] for table in row.get("tables", ())]),
         }
-        parts = self._parts.read_parts(name, readers)
+        parts = self._parts.read_parts(f"{name} {sorted(dags)}", readers)  # shared by those who may read the same
         parts["airflow"] |= {"offsets_expire": _compute_expiry(parts)}
         return {"pipeline": row, **parts}
 
     def _get_ports(self, name: str) -> Ports:
         return self.sources.get_context(name).ports
 
-    def _read_airflow(self, name: str, tables: list[str]) -> Data:
-        dags, fleet = self.list_dag_ids(name), self.sources.get_fleet(name)
-        member = None if fleet is None else FleetPart(dags["flush"], name)
+    def _read_airflow(self, name: str, dags: Mapping[str, str], tables: list[str]) -> Data:
+        flush, fleet = self.find_flush_dag_id(name), self.sources.get_fleet(name)
+        member = None if fleet is None else FleetPart(flush, name)
         statuses = airflow_runs.read_dag_statuses(dags.values())
-        flush = dags["flush"]
         commit_time = airflow_runs.read_last_commit(flush) if fleet is None else read_last_beat(flush, name)
         return {
             "dags": {
@@ -148,7 +147,9 @@ class PipelinesView:
             "assets": airflow_runs.read_asset_ids(tables),
             "maintenance": airflow_runs.read_newest_results(
                 dags["maintenance"], "maintain", result_key="table", limit=MAX_RESULTS
-            ),
+            )
+            if "maintenance" in dags
+            else [],
             "last_heartbeat": format_time(commit_time),
         }
 

@@ -100,9 +100,7 @@ def test_preview_of_a_skip_leaves_nothing_of_the_record_in_airflow(
     world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, table: str | None
 ) -> None:
     """Results and logs are kept for months, and read by people who may not read the table."""
-    name = FieldExplanation(
-        part="value", name="Name", type="STRING", found="Ann Smith", accepted=True, reason=None
-    )
+    name = FieldExplanation(part="value", name="Name", type="STRING", found="Ann Smith", accepted=True, reason=None)
     score = FieldExplanation(
         part="value", name="Score", type="INT", found="secret 1.5", accepted=False, reason="the field is no INT"
     )

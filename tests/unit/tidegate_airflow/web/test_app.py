@@ -164,6 +164,83 @@ def test_viewer_sees_everything_and_may_trigger_nothing(client: Any, airflow: An
     assert may == {"flush": True, "pause": True, **other_rights}, "only DAGs there are"
 
 
+OTHER_DAGS = ("tidegate_shop_actions", "tidegate_shop_maintenance")
+
+
+@pytest.fixture
+def failed_runs(airflow: Any) -> Iterator[None]:
+    """A failed run of the flush, of the actions and of the maintenance, each with the reason that its task left."""
+    from airflow.models.dag import DagModel
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete, insert
+
+    dags = ("tidegate_shop", *OTHER_DAGS)
+    with create_session() as session:
+        for dag in OTHER_DAGS:
+            known = {"bundle_name": "dags-folder", "is_paused": False, "is_stale": False, "fileloc": dag}
+            session.merge(DagModel(dag_id=dag, **known))
+        session.flush()
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        run = {"run_id": "r", "state": "failed", "run_type": "manual", "run_after": at}
+        task = {"run_id": "r", "task_id": "t", "map_index": -1, "state": "failed", "try_number": 1}
+        for dag in dags:
+            session.execute(insert(DagRun).values(dag_id=dag, **run))
+            session.execute(
+                insert(TaskInstance).values(id=uuid4(), dag_id=dag, pool="default_pool", pool_slots=1, **task)
+            )
+    yield
+    with create_session() as session:
+        session.execute(delete(TaskInstance).where(TaskInstance.dag_id.in_(dags)))
+        session.execute(delete(DagRun).where(DagRun.dag_id.in_(dags)))
+        session.execute(delete(DagModel).where(DagModel.dag_id.in_(OTHER_DAGS)))
+
+
+@pytest.mark.usefixtures("failed_runs")
+@pytest.mark.parametrize("hidden", [(), OTHER_DAGS, OTHER_DAGS[:1]])
+def test_runs_and_errors_of_a_dag_that_one_may_not_read_are_not_shown_beside_who_may(
+    client: Any, airflow: Any, monkeypatch: pytest.MonkeyPatch, hidden: tuple[str, ...]
+) -> None:
+    """Who may see the flush alone reads of no action, whoever looks at the same moment."""
+    is_authorized = airflow.is_authorized_dag
+
+    def may_read(*, user: Any, details: Any = None, **options: Any) -> bool:
+        is_hidden = details is not None and details.id in hidden and user.username == "viewer"
+        return not is_hidden and is_authorized(user=user, details=details, **options)
+
+    monkeypatch.setattr(airflow, "is_authorized_dag", may_read)
+    everything = {"tidegate_shop", *OTHER_DAGS}
+    for role, dags in (("admin", everything), ("viewer", everything - set(hidden)), ("admin", everything)):
+        shown = client.get("/api/pipelines/shop", headers=build_login(airflow, role)).json()["airflow"]
+        assert {run["dag_id"] for run in shown["runs"]} == dags, role
+        assert {error["dag_id"] for error in shown["errors"]} == dags, role
+        assert {dag["dag_id"] for dag in shown["dags"].values()} == dags, role
+
+
+def test_reading_under_way_of_who_may_read_all_is_not_given_to_who_may_not(
+    client: Any, airflow: Any, desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release, begun, asked = threading.Event(), threading.Event(), list[set[str]]()
+
+    def read_runs(dag_ids: Any, limit: int) -> list[dict[str, str]]:
+        asked.append(set(dag_ids))
+        if len(asked) == 1:
+            begun.set()
+            release.wait(60)
+        return [{"dag_id": dag} for dag in sorted(dag_ids)]
+
+    monkeypatch.setattr("tidegate_airflow.web.airflow_runs.read_runs", read_runs)
+    dags = desk.list_dag_ids("shop")
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(desk.get_pipeline, "shop", dags)
+        assert begun.wait(60)
+        shown = desk.get_pipeline("shop", {"flush": dags["flush"]})["airflow"]["runs"]
+        release.set()
+        assert [run["dag_id"] for run in shown] == ["tidegate_shop"]
+        assert len(first.result()["airflow"]["runs"]) == len(dags)
+
+
 def test_one_pipeline_comes_with_all_of_its_parts(client: Any, airflow: Any) -> None:
     details = client.get("/api/pipelines/shop", headers=build_login(airflow, "admin")).json()
     assert details["pipeline"]["state"] == "current"
