@@ -1,12 +1,12 @@
 """commit_offsets and clean_up of a fleet: once for all members, each by itself."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from airflow.configuration import conf
 from airflow.sdk import Context, get_current_context
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
-from tidegate.errors import GiveUp, TidegateError
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from tidegate.errors import TidegateError
 from tidegate.fleet.attend import StepOutcomes
 from tidegate.ports.context import Ports
 from tidegate.settings import find_include_folder
@@ -62,7 +62,10 @@ def commit_offsets_of_members(fleet: str) -> Data:
 
     context = get_current_context()
     _, outcome = run_step_for(fleet, [result["pipeline"] for result in pull_mapped(context, "stage")], commit_offsets)
-    raise_member_failures(context, outcome.failures)
+    note_member_failures(context, outcome.failures)
+    if outcome.failures:
+        messages = {name: describe_failure(problem)["message"] for name, problem in outcome.failures.items()}
+        raise_joined(context, [f"pipeline={name}: {message}" for name, message in messages.items()])
     if not outcome.results:
         raise AirflowSkipException("no table of these pipelines has a position yet")
     return outcome.results
@@ -72,7 +75,8 @@ def clean_up_members(fleet: str) -> list[Data]:
     """clean_up, of each member that had work or whose heartbeat is due; returns those with tables to compact.
 
     It tells of tables that were published by a merge which failed for another table of its pipeline. And it calls for
-    the next run: Airflow drops the events of a task that fails, and heartbeat fails where one member of many has.
+    the next run. Airflow drops the events of a task that fails, so this one does not fail for a member: the heartbeat
+    does, with its reason.
     """
     from tidegate.steps.clean_up import clean_up, list_tables_to_compact
 
@@ -80,7 +84,7 @@ def clean_up_members(fleet: str) -> list[Data]:
     members, outcome = run_step_for(fleet, pull_look(context).get("attended", []), clean_up)
     cleaned = {name: [report.to_dict() for report in reports] for name, reports in outcome.results.items()}
     context["ti"].xcom_push(key=CLEANED_KEY, value=cleaned)
-    raise_member_failures(context, outcome.failures)
+    note_member_failures(context, outcome.failures)
     for merge_report in pull_mapped(context, "merge", UNREPORTED_KEY):
         for published_batch in merge_report["tables"]:
             emit_asset_event(context, published_batch, name_fleet(fleet))
@@ -125,13 +129,10 @@ def read_task_states(context: Context) -> dict[str, str]:
     return {name: str(state) for name, state in states.items()}
 
 
-def raise_member_failures(context: Context, failures: Mapping[str, Exception]) -> None:
-    """Red, with the reason of each member, and tried again where one of them may pass."""
+def note_member_failures(context: Context, failures: Mapping[str, Exception]) -> None:
+    """Leave the reason of each member for the heartbeat, which is red for it."""
     failure_descriptions = {name: describe_failure(problem) for name, problem in failures.items()}
     context["ti"].xcom_push(key=FAILED_MEMBERS_KEY, value=failure_descriptions)
-    if failure_descriptions:
-        messages = [f"pipeline={name}: {failure['message']}" for name, failure in failure_descriptions.items()]
-        raise_joined(context, messages, failures.values())
 
 
 def describe_failure(problem: Exception) -> Data:
@@ -140,11 +141,12 @@ def describe_failure(problem: Exception) -> Data:
     return {"error": type(problem).__name__, "message": message[:MAX_MESSAGE_CHARACTERS]}
 
 
-def raise_joined(context: Context, messages: Iterable[str], problems: Iterable[Exception]) -> None:
-    """AirflowFailException where no try helps, else AirflowException; the reasons are the task's result `error`."""
+def raise_joined(context: Context, messages: Iterable[str]) -> NoReturn:
+    """AirflowFailException, with the reasons as the task's result `error`. The next run is the next try: one of this
+    run would do again what was done for the other members.
+    """
     message = "\n".join(messages)
     context["ti"].xcom_push(
         key=ERROR_KEY, value={"error": "SomePipelinesFailed", "message": message[:MAX_MESSAGE_CHARACTERS]}
     )
-    is_passing = any(not isinstance(problem, GiveUp) for problem in problems)
-    raise (AirflowException if is_passing else AirflowFailException)(message)
+    raise AirflowFailException(message)

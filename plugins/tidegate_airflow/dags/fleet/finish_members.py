@@ -89,7 +89,7 @@ def finish_fleet_run(fleet: str) -> Data:
         reason = PLAN_FAILED if states.get("plan") != "success" else PLAN_MARKED
         ending.note_failure(WHOLE_FLEET, FLUSH_KEY, Failure("plan", reason), reason)
         ending.keep(fleet)
-        raise_joined(context, [reason], [])
+        raise_joined(context, [reason])
     ending.note_success(WHOLE_FLEET, FLUSH_KEY, look.get("at"))
     outcomes = read_outcomes(context, pull_entries(context), states)
     ending.members, beats = run_step_for(fleet, look["attended"], _beat)
@@ -102,7 +102,7 @@ def finish_fleet_run(fleet: str) -> Data:
     _note_freshness(ending, beats.results)
     ending.keep(fleet)
     if ending.messages:
-        raise_joined(context, ["offsets are kept, but", *ending.messages], beats.failures.values())
+        raise_joined(context, ["offsets are kept, but", *ending.messages])
     return {name: result["beat"] for name, result in beats.results.items()}
 
 

@@ -86,7 +86,7 @@ def read_outcomes(context: Context, entries: list[Data], states: Mapping[str, st
         _read_tasks(context, outcomes[entry["pipeline"]], entry, number, task_states)
     for task in SHARED_TASKS:
         failed_members = context["ti"].xcom_pull(task_ids=task, key=FAILED_MEMBERS_KEY, map_indexes=-1) or {}
-        for name, failure in failed_members.items() if states.get(task) == "failed" else ():
+        for name, failure in failed_members.items():
             outcomes.setdefault(name, MemberOutcome(name)).add_failure(
                 FailedTask(task, failure["error"], failure["message"])
             )

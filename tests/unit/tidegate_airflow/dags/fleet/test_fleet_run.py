@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fakes import BAD, World, build_pipeline, build_table
 from fakes.broker import MemoryBroker
-from tidegate.errors import AuditFailed, RetryLater
+from tidegate.errors import AuditFailed, ConfigurationError, RetryLater, TidegateError
 from tidegate.fleet import members as fleet_members
 from tidegate.fleet.members import Member, OpenedMembers
 from tidegate.ports.context import Ports
@@ -18,7 +18,12 @@ from tidegate.spec.pipeline import Heartbeat, Merge, Notifier, Pipeline
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
-    from airflow.sdk.exceptions import AirflowException, AirflowSkipException, DownstreamTasksSkipped
+    from airflow.sdk.exceptions import (
+        AirflowException,
+        AirflowFailException,
+        AirflowSkipException,
+        DownstreamTasksSkipped,
+    )
     from fakes.notifier import KeepingNotifier
     from tidegate_airflow import errors, pipeline_files, tasks
     from tidegate_airflow.dags.fleet import attend_members, finish_members, plan_members
@@ -57,6 +62,7 @@ class Run:
     left: dict[tuple[str, int, str], Any] = field(default_factory=dict)
     asked: list[Any] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
+    is_final: dict[str, bool] = field(default_factory=dict)
     uncertain_asked: list[Any] = field(default_factory=list)
     uncertain: list[str] = field(default_factory=list)
 
@@ -98,6 +104,7 @@ class Fleet:
         self.store: dict[str, Any] = {}
         self.pipelines = {name: build_reading_pipeline(name) for name in NAMES}
         self.stages: list[str] = []
+        self.unopened: dict[str, TidegateError] = {}
         self.context: Any = {}
         monkeypatch.setattr(fleet_members, "load_members", lambda _, __: dict(self.pipelines))
         monkeypatch.setattr(fleet_members, "open_members", self._open)
@@ -111,11 +118,15 @@ class Fleet:
             monkeypatch.setattr(module, "find_include_folder", lambda: include)
 
     def build_ports(self, name: str) -> Ports:
+        if name in self.unopened:
+            raise self.unopened[name]
         return self.world.build_ports(self.pipelines[name])
 
     def _open(self, include: Path, pipelines: Any, resolve: Any) -> OpenedMembers:
         broker: Any = self.world.broker
-        return OpenedMembers(tuple(Member(self.build_ports(pipeline.name), broker) for pipeline in pipelines))
+        names = [pipeline.name for pipeline in pipelines]
+        opened = tuple(Member(self.build_ports(name), broker) for name in names if name not in self.unopened)
+        return OpenedMembers(opened, {name: self.unopened[name] for name in names if name in self.unopened})
 
     def run(self, run_type: str = "scheduled", events: Any = (), **params: Any) -> Run:
         self.now += 60
@@ -157,8 +168,9 @@ class Fleet:
             result = work()
         except (AirflowSkipException, DownstreamTasksSkipped):
             run.states[name] = "skipped"
-        except AirflowException:
+        except AirflowException as problem:
             run.states[name] = "failed"
+            run.is_final[name] = isinstance(problem, AirflowFailException)
         else:
             run.states[name] = "success"
             run.left[task, number, "return_value"] = result
@@ -336,6 +348,40 @@ def test_table_that_fails_leaves_the_other_tables_of_its_pipeline_to_go_on(
     error = run.left["merge", 1, "error"]
     assert (error["error"], error["tables"]) == ("AuditFailed", ["lake.shop.orders"])
     assert "pipeline=orders: merge failed: " in run.left["heartbeat", -1, "error"]["message"]
+
+
+@pytest.mark.parametrize("kind", [ConfigurationError, RetryLater])
+def test_member_that_cannot_be_opened_stops_no_other_s_catch_up_compaction_and_events(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, kind: type[TidegateError]
+) -> None:
+    """Twice: also in the run behind it, which the catch-up calls for."""
+    from tidegate.steps import clean_up as clean_up_module
+
+    def merge(name: str, queue: Any, **options: Any) -> Any:
+        if queue["table"] == "lake.shop.orders":
+            with errors.raise_airflow_errors():
+                raise AuditFailed("table=lake.shop.orders: an audit does not hold")
+        return real(name, queue, **options)
+
+    real = tasks.run_merge
+    monkeypatch.setattr(tasks, "run_merge", merge)
+    monkeypatch.setattr(clean_up_module, "list_tables_to_compact", lambda _: ["a table"])
+    fleet.unopened["wishes"] = kind("pipeline=wishes: connection=gone: there is none; make it")
+    fleet.world.broker.retain_from("users", 2, 1)
+    for number in range(4):
+        fleet.world.broker.produce("carts", {"id": f"n{number}"}, {"id": f"n{number}", "name": "x"}, number % 2)
+    first_run = fleet.run(max_records=1)
+    assert first_run.events.count("lake.shop.orders_too") == 1, "of a merge that failed for another table"
+    for run in (first_run, fleet.run(max_records=1)):
+        assert run.states["clean_up"] == "success"
+        assert "carts" in run.asked[0]["pipelines"]
+        assert {"lake.shop.carts", "lake.shop.carts_too"} <= set(run.events)
+        compacted = [entry["pipeline"] for entry in run.left["clean_up", -1, "return_value"]]
+        assert {"carts", "orders"} <= set(compacted)
+        reason = run.left["heartbeat", -1, "error"]["message"]
+        assert "pipeline=wishes: plan failed: pipeline=wishes: connection=gone: there is none; make it" in reason
+        assert run.is_final["heartbeat"], "the next run does it again, and no try holds up the others"
+    assert sum(message.startswith("wishes failed: ") for message in list_messages()) == 1
 
 
 def test_records_that_a_batch_leaves_behind_call_for_a_run_of_these_members_alone(fleet: Fleet) -> None:
