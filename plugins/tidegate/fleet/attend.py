@@ -4,20 +4,23 @@ import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from random import randrange
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tidegate.errors import NothingToDo, RetryLater
 from tidegate.ports.context import Ports
+from tidegate.tables.templated_tables import expand_template
 
 if TYPE_CHECKING:  # Kafka's client is not loaded where only the names here are needed
     from tidegate.fleet.members import Member, OpenedMembers
 
 Result = TypeVar("Result")
 # A member takes a moment. Each of its calls to the brokers may take half a minute, so that one whose coordinator is
-# away would hold up the others, until the task that attends to all of them is ended after ten minutes.
-MEMBER_SECONDS, ALL_SECONDS = 60.0, 420.0
+# away would hold up the others. One of many tables needs more: a catalog that answers slowly takes seconds for a table.
+MEMBER_SECONDS, TABLE_SECONDS, ALL_SECONDS = 60.0, 5.0, 420.0
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,10 @@ class StepOutcomes(Generic[Result]):
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds that one member, and all of them together, may take."""
+    """Seconds that one member, and all of them together, may take; `table` more for each further table of a member."""
 
     member: float = MEMBER_SECONDS
+    table: float = TABLE_SECONDS
     total: float = ALL_SECONDS
 
 
@@ -44,16 +48,19 @@ def attend_members(
     One that has not ended within its limit is left alone, and those for which no time is left are not begun: both are
     failures that pass. Each call begins at another member, so that the same ones are not left over again.
     """
-    limits, names = limits or Limits(), list(names)
+    limits = limits or Limits()
+    names = list(names)
     members: dict[str, Member] = {member.name: member for member in fleet_members.members}
-    results, failures = dict[str, Result](), dict[str, Exception]()
-    deadline, first = time.monotonic() + limits.total, randrange(len(names)) if names else 0
+    results = dict[str, Result]()
+    failures = dict[str, Exception]()
+    clock = _Clock(limits)
+    first = randrange(len(names)) if names else 0
     for name in (*names[first:], *names[:first]):
         try:
             if name in fleet_members.failures:
                 raise fleet_members.failures[name]
             if name in members:
-                results[name] = _run_within(name, members[name].ports, step, deadline, limits)
+                results[name] = _run_within(name, members[name].ports, step, clock)
         except NothingToDo:
             continue
         except Exception as problem:
@@ -61,34 +68,59 @@ def attend_members(
     return StepOutcomes(_sort(results, names), _sort(failures, names))
 
 
-def _run_within(name: str, ports: Ports, step: Callable[[Ports], Result], deadline: float, limits: Limits) -> Result:
+class _Clock:
+    """The time that is left for all members together; tables that come to light add theirs."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._deadline = time.monotonic() + limits.total
+
+    @property
+    def remaining_seconds(self) -> float:
+        """Before no further member is begun."""
+        return self._deadline - time.monotonic()
+
+    def add_tables(self, count: int) -> float:
+        """Grant the time of so many tables beyond the first, to their member and to all together; the seconds."""
+        seconds = max(0, count - 1) * self.limits.table
+        self._deadline += seconds
+        return seconds
+
+
+def _run_within(name: str, ports: Ports, step: Callable[[Ports], Result], clock: _Clock) -> Result:
     """What the step returns, or raises; `RetryLater` where it takes too long. It repeats without harm, as all do."""
-    remaining_seconds = deadline - time.monotonic()
-    if remaining_seconds <= 0:
+    if clock.remaining_seconds <= 0:
         raise RetryLater(
-            f"pipeline={name}: not begun: the pipelines before it took {limits.total:.0f} s; the next run begins at "
-            "another one; see whether brokers and catalogs answer slowly"
+            f"pipeline={name}: not begun: the pipelines before it took {clock.limits.total:.0f} s and more; the next "
+            "run begins at another one; see whether brokers and catalogs answer slowly"
         )
     results: list[Result] = []
     problems: list[BaseException] = []
+    table_counts = SimpleQueue[int]()  # one number, once the tables are known: a template's are named by its records
 
     def run() -> None:
         try:
-            results.append(step(ports))
+            expanded_ports = expand_template(ports)
+            table_counts.put(len(expanded_ports.pipeline.tables))
+            results.append(step(expanded_ports))
         except BaseException as problem:
             problems.append(problem)
+            table_counts.put(0)
 
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(run,), name=f"tidegate {name}", daemon=True)
     thread.start()
-    thread.join(min(remaining_seconds, limits.member))
+    began = time.monotonic()
+    seconds = min(clock.remaining_seconds, clock.limits.member)
+    with suppress(Empty):
+        seconds += clock.add_tables(table_counts.get(timeout=seconds))
+        thread.join(began + seconds - time.monotonic())
     if problems:
         raise problems[0]
     if not results:
         raise RetryLater(
-            f"pipeline={name}: not done within {min(remaining_seconds, limits.member):.0f} s, and the others "
-            "went on without it; nothing is lost, and the next run does it again; see whether its brokers or its "
-            "catalog answer slowly"
+            f"pipeline={name}: not done within {seconds:.0f} s, and the others went on without it; nothing is lost, "
+            "and the next run does it again; see whether its brokers or its catalog answer slowly"
         )
     return results[0]
 

@@ -1,6 +1,7 @@
 """The members of a fleet, opened together: they share the brokers of a Kafka cluster, and the clients of catalogs."""
 
 import json
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +14,15 @@ from tidegate.config.defaults_file import read_defaults
 from tidegate.config.fleets import find_fleet
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.connections import Resolve, cache_connections
-from tidegate.errors import ConfigurationError, TidegateError
+from tidegate.errors import ConfigurationError
 from tidegate.ports.broker import Broker
 from tidegate.ports.context import Ports
 from tidegate.spec.pipeline import Pipeline
 from tidegate.wiring.brokers import open_read_ahead_broker
 from tidegate.wiring.no_engine import NoEngine
 from tidegate.wiring.pipeline import SharedParts, assemble_loaded_pipeline
+
+log = logging.getLogger(__name__)
 
 
 def load_members(include: Path, fleet: str) -> dict[str, Pipeline]:
@@ -80,7 +83,7 @@ class OpenedMembers:
     """The members that could be opened, and why the others could not."""
 
     members: tuple[Member, ...]
-    failures: dict[str, TidegateError] = field(default_factory=dict)
+    failures: dict[str, Exception] = field(default_factory=dict)
 
 
 class _Openers:
@@ -102,11 +105,16 @@ class _Openers:
 
 
 def open_members(include: Path, pipelines: Iterable[Pipeline], resolve: Resolve) -> OpenedMembers:
-    """Nothing is connected to before it is used; each connection is looked up once."""
-    openers, members, failures = _Openers(include, resolve), list[Member](), dict[str, TidegateError]()
+    """Nothing is connected to before it is used; each connection is looked up once. Whatever keeps one member from
+    being opened is its own failure.
+    """
+    openers = _Openers(include, resolve)
+    members = list[Member]()
+    failures = dict[str, Exception]()
     for pipeline in pipelines:
         try:
             members.append(openers.open(pipeline))
-        except TidegateError as problem:
+        except Exception as problem:
+            log.warning("pipeline=%s cannot be opened: %s: %s", pipeline.name, type(problem).__name__, problem)
             failures[pipeline.name] = problem
     return OpenedMembers(tuple(members), failures)

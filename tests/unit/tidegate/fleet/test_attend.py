@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, NothingToDo, RetryLater
+from tidegate.fleet import attend
 from tidegate.fleet.attend import Limits, attend_members
 from tidegate.fleet.members import Member, OpenedMembers
 from tidegate.ports.context import Ports
@@ -44,6 +45,38 @@ def test_member_that_does_not_end_is_left_and_named_and_the_others_are_attended_
     assert [str(attendance.failures[name]) for name in ("m3", "wrong")] == ["its own failure", "no catalog"]
     release.set()
     assert is_ended.wait(60), "what was left ends by itself"
+
+
+def build_wide_ports(world: World, table_count: int) -> Ports:
+    tables = [build_table(f"lake.shop.Wide_{number}") for number in range(table_count)]
+    return world.build_ports(build_pipeline(*tables, name="wide"))
+
+
+def test_member_of_hundreds_of_tables_has_the_time_that_it_needs_and_one_of_few_has_not(opened: OpenedMembers) -> None:
+    """It was left behind in every run, and never cleaned up: 60 seconds were for one of few tables."""
+    block = threading.Event()
+
+    def step(ports: Ports) -> str:
+        block.wait(1.5)
+        return ports.pipeline.name
+
+    wide = Member(build_wide_ports(World(), 300), cast("Any", None))
+    both = OpenedMembers((opened.members[0], wide))
+    limits = Limits(member=0.3, table=0.02, total=0.5)
+    for _ in range(2):
+        attendance = attend_members(both, step, ["m0", "wide"], limits)
+        assert attendance.results == {"wide": "wide"}
+        assert str(attendance.failures["m0"]).startswith("pipeline=m0: not ")
+
+
+def test_tables_that_a_template_has_named_count_for_the_time_of_their_member(
+    opened: OpenedMembers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide_ports = build_wide_ports(World(), 300)
+    monkeypatch.setattr(attend, "expand_template", lambda ports: wide_ports)
+    block = threading.Event()
+    outcome = attend_members(opened, lambda _: block.wait(1.0), ["m0"], Limits(member=0.3, table=0.02, total=0.5))
+    assert outcome.failures == {}
 
 
 def test_members_for_which_no_time_is_left_are_not_begun_and_are_others_each_time(opened: OpenedMembers) -> None:
