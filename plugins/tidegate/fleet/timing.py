@@ -7,6 +7,7 @@ from tidegate.runner.schedule import build_flush_schedule
 from tidegate.spec.pipeline import Pipeline
 
 CRON_TICK_SECONDS = 60  # the resolution of a cron expression
+BEAT_PAUSE_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,20 @@ def keeps_own_time(pipeline: Pipeline, clock: Clock) -> bool:
     return clock.cron is None and (pipeline.merge.cron is not None or pipeline.timer_seconds > clock.seconds)
 
 
-def list_late_heartbeats(members: Mapping[str, Pipeline], beats: Mapping[str, float], now: float) -> list[str]:
+def list_late_heartbeats(
+    members: Mapping[str, Pipeline], beats: Mapping[str, float], failed_beats: Mapping[str, float], now: float
+) -> list[str]:
     """The members whose committed offsets are to be committed again: their heartbeat's interval is over."""
     return [
         name
         for name, pipeline in members.items()
         if not 0 <= now - beats.get(name, 0.0) < pipeline.heartbeat.pause_seconds
+        and not has_failed_just_now(name, failed_beats, now)
     ]
+
+
+def has_failed_just_now(name: str, failed_beats: Mapping[str, float], now: float) -> bool:
+    """Whether the member's heartbeat has failed within the last minute, so that no run without work for it tries again:
+    each try may wait for brokers that do not answer.
+    """
+    return 0 <= now - failed_beats.get(name, 0.0) < BEAT_PAUSE_SECONDS

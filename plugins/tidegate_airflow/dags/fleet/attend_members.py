@@ -88,25 +88,27 @@ def clean_up_members(fleet: str) -> list[Data]:
     for merge_report in pull_mapped(context, "merge", UNREPORTED_KEY):
         for published_batch in merge_report["tables"]:
             emit_asset_event(context, published_batch, name_fleet(fleet))
-    call_next_run(fleet, context, pull_look(context))
+    called_names = call_next_run(fleet, context, pull_look(context))
     compactions = [
         {"pipeline": name, "tables": reports}
         for name, reports in cleaned.items()
-        if members[name].maintenance.follows_flushes and list_tables_to_compact(reports)
+        # one that is called for catches up first: a rewrite beside its next flush would lose against that
+        if name not in called_names and members[name].maintenance.follows_flushes and list_tables_to_compact(reports)
     ]
     return compactions[
         : conf.getint("core", "max_map_length")
     ]  # the others wait for ten batches more, or for maintenance
 
 
-def call_next_run(fleet: str, context: Context, look: Data) -> None:
+def call_next_run(fleet: str, context: Context, look: Data) -> list[str]:
     """Let the next run begin at once for the members that this one leaves behind, first for those that it had no room
-    for.
+    for; returns them.
     """
     params, later = read_run_params(context), look.get("later", [])
     behind = _list_behind(context) if params["until_current"] else []
     if behind or later:
         trigger_next_run(name_fleet(fleet), context, {**params, PICKED: [*later, *behind]})
+    return [*later, *behind]
 
 
 def _list_behind(context: Context) -> list[str]:

@@ -1,7 +1,7 @@
 """The task `heartbeat` of a fleet: heartbeats, what became of each member, who is told, and the run's colour."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from tidegate_airflow.dags.fleet.attend_members import (
     run_step_for,
 )
 from tidegate_airflow.dags.fleet.member_failures import MemberOutcome, read_outcomes
-from tidegate_airflow.dags.fleet.memory import FleetMemory, read_memory, write_memory
+from tidegate_airflow.dags.fleet.memory import FleetMemory, read_memory, read_taken_members, write_memory
 from tidegate_airflow.failures.back_off import FLUSH_KEY, FRESHNESS_KEY, to_failure, was_cleared
 from tidegate_airflow.failures.notifiers import MEMBER_FAILURES_KEY, notify_of_recovery
 from tidegate_airflow.pipeline_files import list_pipeline_names
@@ -58,10 +58,15 @@ class _Ending:
     def note_success(self, name: str, key: str, known_at: float | None) -> None:
         """The member is well: its failures are forgotten, and its notifiers told where earlier runs failed.
 
-        Not where a person has cleared tasks of a run that is older than the failures: `known_at` is when it looked.
+        Not where this run is older than the failures, as runs overlap and people clear tasks of old ones: `known_at` is
+        when it looked.
         """
-        streak, run_id = self.memory.get_streak(name, key), self.context["dag_run"].run_id
-        if streak is None or (was_cleared(self.context) and not streak.is_ended_by(run_id, known_at)):
+        streak = self.memory.get_streak(name, key)
+        run_id = self.context["dag_run"].run_id
+        if streak is None:
+            return
+        is_older = known_at is not None and known_at < streak.failed_at <= self.now  # later: the clock was set back
+        if (is_older or was_cleared(self.context)) and not streak.is_ended_by(run_id, known_at):
             return
         self.memory.drop_streak(name, key)
         if name == WHOLE_FLEET:
@@ -98,7 +103,10 @@ def finish_fleet_run(fleet: str) -> Data:
         if failure["message"] not in [failed_task.message for failed_task in outcome.failed_tasks]:
             outcome.add_failure(FailedTask("heartbeat", failure["error"], failure["message"]))
     ending.memory.beats |= dict.fromkeys(beats.results, ending.now)
-    _note_members(ending, look, outcomes)
+    ending.memory.failed_beats = dict.fromkeys(beats.failures, ending.now) | {
+        name: at for name, at in ending.memory.failed_beats.items() if name not in look["attended"]
+    }
+    _note_members(ending, look, outcomes, _list_overtaken(fleet, ending, look))
     _note_freshness(ending, beats.results)
     ending.keep(fleet)
     if ending.messages:
@@ -116,10 +124,23 @@ def _beat(ports: Ports) -> Data:
     return {"beat": {"group": ports.pipeline.source.group, **beat.to_dict()}, "measured": run_metrics}
 
 
-def _note_members(ending: _Ending, look: Data, outcomes: Mapping[str, MemberOutcome]) -> None:
+def _list_overtaken(fleet: str, ending: _Ending, look: Data) -> set[str]:
+    """The members that a later run has taken on while this one waited for others: it tells what became of them.
+
+    Not in a run that a person has cleared, which is asked for what it knows.
+    """
+    if was_cleared(ending.context):
+        return set()
+    taken = read_taken_members(fleet, ending.context)
+    return {name for name, entry in taken.items() if look.get("at", 0.0) < entry.at <= ending.now}
+
+
+def _note_members(
+    ending: _Ending, look: Data, outcomes: Mapping[str, MemberOutcome], overtaken: Collection[str]
+) -> None:
     for name in dict.fromkeys((*look["looked"], *outcomes)):
         outcome = outcomes.get(name)
-        if name not in ending.members:
+        if name not in ending.members or name in overtaken:
             continue
         if outcome is not None and outcome.is_red:
             _note_red(ending, outcome, look["inputs"].get(name, ""))

@@ -34,6 +34,10 @@ from tidegate_airflow.failures.notifiers import build_fleet_callbacks
 from tidegate_airflow.operators.member import MemberOperator
 
 DEFAULT_POOL = "default_pool"
+# A run with a member that takes long stays for as long as that, and the next ones go on without it. Airflow's default.
+RUNS_AT_ONCE = 16
+# Of tasks that keep what later runs must know: two of them at once would overwrite what the other has noted.
+ONE_IN_ALL_RUNS = {"max_active_tis_per_dag": 1}
 MAPPED = {"map_index_template": "{{ task.given['pipeline'] }}"}  # known before the task begins its work
 
 
@@ -52,7 +56,7 @@ def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
         schedule=_build_schedule(members, backlog),
         start_date=datetime(2024, 1, 1, tzinfo=UTC),
         catchup=False,
-        max_active_runs=1,
+        max_active_runs=RUNS_AT_ONCE,
         on_failure_callback=build_fleet_callbacks(members),
         default_args={"owner": "tidegate", **RETRY_ARGS},
         tags=_list_tags(members),
@@ -86,14 +90,15 @@ def _list_tags(members: Sequence[Pipeline]) -> list[str]:
 
 def _build_tasks(fleet: str, pool: str, backlog: Asset) -> None:
     name = name_fleet(fleet)
-    quick: dict[str, Any] = {"execution_timeout": SHORT_TIMEOUT, "multiple_outputs": False, "inlets": [backlog]}
+    shared: dict[str, Any] = {"multiple_outputs": False, "inlets": [backlog]}  # attend_members has limits of its own
     pooled: dict[str, Any] = {"pool": pool}
-    plan = task(task_id="plan", doc_md=fleet_docs.PLAN, **quick)(plan_fleet)
+    plan_settings = {"execution_timeout": SHORT_TIMEOUT, **ONE_IN_ALL_RUNS, **shared}
+    plan = task(task_id="plan", doc_md=fleet_docs.PLAN, **plan_settings)(plan_fleet)
     commit_offsets = task(
         task_id="commit_offsets",
         doc_md=fleet_docs.COMMIT_OFFSETS,
         trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
-        **quick,
+        **shared,
     )(commit_offsets_of_members)
     clean_up = task(
         task_id="clean_up",
@@ -107,7 +112,8 @@ def _build_tasks(fleet: str, pool: str, backlog: Asset) -> None:
         task_id="heartbeat",
         doc_md=fleet_docs.HEARTBEAT,
         trigger_rule=TriggerRule.ALL_DONE,
-        **quick,
+        **ONE_IN_ALL_RUNS,
+        **shared,
     )(finish_fleet_run)
     rows = _build_member_tasks(name, plan(fleet), pooled)
     with TaskGroup("progress", prefix_group_id=False, tooltip="Reported to Kafka, and tidied up"):

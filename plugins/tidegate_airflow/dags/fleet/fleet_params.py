@@ -1,7 +1,7 @@
 """Which members a run of a fleet looks at, and what else it was asked for."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow.sdk import Context, Param
@@ -35,6 +35,14 @@ class FleetRequest:
         """Instead of those of the pipeline files."""
         number: int | None = self.params["max_records"]
         return number
+
+    def leave_out(self, names: Collection[str]) -> "FleetRequest":
+        """The same of the other members; those that are left out are due again."""
+        return replace(
+            self,
+            names=tuple(name for name in self.names if name not in names),
+            self_timed_members=tuple(name for name in self.self_timed_members if name not in names),
+        )
 
     def compute_min_records(self, pipeline: Pipeline) -> int:
         """How many records must wait: as many as start a flush, where only the heartbeat is due."""

@@ -5,8 +5,8 @@ and runs try, and tell, as if each were the first.
 """
 
 import logging
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow.sdk import Context
@@ -14,16 +14,21 @@ from tidegate.monitoring.failure_streak import FailureStreak
 
 from tidegate_airflow.assets import build_backlog_asset
 from tidegate_airflow.dag_ids import name_fleet
+from tidegate_airflow.dags.fleet.at_work import Taken, read_taken, to_data
 
 log = logging.getLogger(__name__)
-PLANNED_KEY, MEMBERS_KEY = "planned_at", "members"  # each is written by one task: plan, heartbeat
+# each is written by one task: plan, plan, heartbeat; and of each task there is one at a time in all runs
+PLANNED_KEY, TAKEN_KEY, MEMBERS_KEY = "planned_at", "taken", "members"
 
 
 @dataclass
 class FleetMemory:
-    """`beats` and `streaks` are by pipeline: the time of its last heartbeat, and its failures by kind."""
+    """By pipeline: the time of its last heartbeat (`beats`), and of the last that failed (`failed_beats`); its failures
+    by kind (`streaks`).
+    """
 
     beats: dict[str, float] = field(default_factory=dict)
+    failed_beats: dict[str, float] = field(default_factory=dict)
     streaks: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def get_streak(self, name: str, key: str) -> FailureStreak | None:
@@ -43,6 +48,7 @@ class FleetMemory:
     def forget_others(self, names: Collection[str]) -> None:
         """Forget pipelines that are not among these: their files are gone."""
         self.beats = {name: at for name, at in self.beats.items() if name in names}
+        self.failed_beats = {name: at for name, at in self.failed_beats.items() if name in names}
         self.streaks = {name: kinds for name, kinds in self.streaks.items() if name in names}
 
 
@@ -59,12 +65,22 @@ def write_planned_at(fleet: str, context: Context, planned_at: dict[str, float])
 def read_memory(fleet: str, context: Context) -> FleetMemory:
     """What earlier runs left."""
     memory = _read(fleet, context, MEMBERS_KEY)
-    return FleetMemory(dict(memory.get("beats", {})), dict(memory.get("streaks", {})))
+    return FleetMemory(**{part: dict(memory.get(part, {})) for part in ("beats", "failed_beats", "streaks")})
 
 
 def write_memory(fleet: str, context: Context, memory: FleetMemory) -> None:
     """Keep it for the next runs."""
-    _write(fleet, context, MEMBERS_KEY, {"beats": memory.beats, "streaks": memory.streaks})
+    _write(fleet, context, MEMBERS_KEY, asdict(memory))
+
+
+def read_taken_members(fleet: str, context: Context) -> dict[str, Taken]:
+    """Which run has taken which member on last."""
+    return read_taken(_read(fleet, context, TAKEN_KEY))
+
+
+def write_taken_members(fleet: str, context: Context, taken: Mapping[str, Taken]) -> None:
+    """Keep it for the next runs."""
+    _write(fleet, context, TAKEN_KEY, to_data(taken))
 
 
 def _read(fleet: str, context: Context, key: str) -> dict[str, Any]:

@@ -11,15 +11,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.configuration import conf
 from airflow.sdk import Context, get_current_context
 from airflow.sdk.exceptions import DownstreamTasksSkipped
-from tidegate.fleet.timing import list_late_heartbeats
+from tidegate.fleet.timing import has_failed_just_now, list_late_heartbeats
 from tidegate.ports.context import Ports
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.connections import resolve_connection
+from tidegate_airflow.dags.fleet.at_work import Taken, find_members_at_work
 from tidegate_airflow.dags.fleet.fleet_params import FleetRequest, read_fleet_request
-from tidegate_airflow.dags.fleet.memory import FleetMemory, read_memory, read_planned_at, write_planned_at
+from tidegate_airflow.dags.fleet.memory import (
+    FleetMemory,
+    read_memory,
+    read_planned_at,
+    read_taken_members,
+    write_planned_at,
+    write_taken_members,
+)
 from tidegate_airflow.errors import raise_airflow_errors
 from tidegate_airflow.failures.back_off import (
     FLUSH_KEY,
@@ -43,8 +51,9 @@ class FleetLook:
     """What plan leaves for the tasks that run once, beside the entries of the members that have work.
 
     `looked`: the members that the run looked at; `attended`: those for which clean_up and heartbeat run; `idle`: those
-    without work, `postponed` those with too little; `inputs` by pipeline: what would have to change for a try to end
-    otherwise; `later`: members whose work did not fit into this run; `at`: Unix time in seconds.
+    without work, `postponed` those with too little, or whose heartbeat waits for its next try; `inputs` by pipeline:
+    what would have to change for a try to end otherwise; `later`: members whose work did not fit into this run;
+    `at_work`: those that it leaves to another run, which works on them; `at`: Unix time in seconds.
     """
 
     looked: list[str] = field(default_factory=list)
@@ -53,6 +62,7 @@ class FleetLook:
     postponed: list[str] = field(default_factory=list)
     inputs: dict[str, str] = field(default_factory=dict)
     later: list[str] = field(default_factory=list)
+    at_work: list[str] = field(default_factory=list)
     at: float = 0.0
 
 
@@ -89,7 +99,8 @@ class _Run:
 def plan_fleet(fleet: str) -> list[Data]:
     """An entry for each member that has work, waits after a failure, or could not be planned; the rest costs no task.
 
-    Where nothing is to be done, and in a dry run, every other task is skipped.
+    Members that another run works on are left out. Where nothing is to be done, and in a dry run, every other task is
+    skipped.
     """
     from tidegate.fleet.members import check_refused_members, load_members, open_members
 
@@ -102,6 +113,9 @@ def plan_fleet(fleet: str) -> list[Data]:
         if not members:
             check_refused_members(include, fleet)
         request = read_fleet_request(context, members, read_planned_at(fleet, context), now)
+        at_work, taken = find_members_at_work(context, read_taken_members(fleet, context))
+        if not request.params["dry_run"]:
+            request = request.leave_out(at_work)
         fleet_members = open_members(include, [members[name] for name in request.names], resolve_connection)
         looks = _look_at(fleet_members, members, request)
     if request.params["dry_run"]:
@@ -117,8 +131,13 @@ def plan_fleet(fleet: str) -> list[Data]:
         now=now,
     )
     entries, look = _build_entries(run, fleet_members, looks)
+    look.at_work = sorted(at_work & members.keys())
+    if look.at_work:
+        log.info("pipelines=%s are at work in another run, which goes on with them", ", ".join(look.at_work))
     context["ti"].xcom_push(key=LOOK_KEY, value=asdict(look))
-    _note_planned(fleet, context, request, members, now)  # last: a plan that is killed before is tried for all of them
+    # last: a plan that is killed before is tried for all of them
+    _note_planned(fleet, context, request, members, now)
+    _note_taken(run, fleet, taken, [entry["pipeline"] for entry in entries])
     if not look.attended:
         _skip_others(context)
     return entries
@@ -147,13 +166,25 @@ def _note_planned(fleet: str, context: Context, request: FleetRequest, members: 
         write_planned_at(fleet, context, {**member_times, **dict.fromkeys(request.self_timed_members, now)})
 
 
+def _note_taken(run: _Run, fleet: str, before: Mapping[str, Taken], names: Sequence[str]) -> None:
+    """Keep which members this run has taken on; of pipelines that are gone nothing."""
+    run_id = run.context["dag_run"].run_id
+    own = {name: Taken(run_id, place, run.now) for place, name in enumerate(names)}
+    taken = {name: entry for name, entry in before.items() if name in run.members} | own
+    if taken != read_taken_members(fleet, run.context):
+        write_taken_members(fleet, run.context, taken)
+
+
 def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:
     look = FleetLook(looked=[look_of_member.name for look_of_member in looks], at=run.now)
     ports = {other_look.name: other_look.ports for other_look in member.members}
     entries, order = list[Data](), {name: place for place, name in enumerate(run.request.names)}
     for member_look in sorted(looks, key=lambda sorted_look: order[sorted_look.name]):
         if member_look.plan is None and member_look.error is None:
-            (look.postponed if member_look.is_postponed else look.idle).append(member_look.name)
+            is_unknown = member_look.is_postponed or has_failed_just_now(
+                member_look.name, run.memory.failed_beats, run.now
+            )
+            (look.postponed if is_unknown else look.idle).append(member_look.name)
             continue
         member_plan = member_look.plan.to_dict() if member_look.plan else None
         entry = {
@@ -165,7 +196,7 @@ def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLo
         entries.append(run.wait_for(entry, ports[member_look.name], look) if member_plan else entry)
     most = conf.getint("core", "max_map_length")
     entries, look.later = entries[:most], [entry["pipeline"] for entry in entries[most:]]
-    late = list_late_heartbeats(run.members, run.memory.beats, run.now)
+    late = list_late_heartbeats(run.members, run.memory.beats, run.memory.failed_beats, run.now)
     attended_names = {*late, *(entry["pipeline"] for entry in entries), *(run.memory.streaks.keys() & {*look.idle})}
     look.attended = [name for name in run.members if name in attended_names]
     log.info("looked=%s idle=%s with_work=%s", len(look.looked), len(look.idle), len(entries))

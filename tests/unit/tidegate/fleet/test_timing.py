@@ -77,5 +77,13 @@ def test_heartbeats_are_late_when_their_interval_is_over_and_never_given_up() ->
         "long": build_timed_pipeline(beat=3600),
     }
     beats = {"fresh": NOON - 599, "old": NOON - 600, "off": NOON - 600, "long": NOON - 600}
-    assert list_late_heartbeats(members, beats, NOON) == ["new", "old", "off"]
-    assert list_late_heartbeats({"set back": build_timed_pipeline()}, {"set back": NOON + 1e8}, NOON) == ["set back"]
+    assert list_late_heartbeats(members, beats, {}, NOON) == ["new", "old", "off"]
+    assert list_late_heartbeats({"set back": build_timed_pipeline()}, {"set back": NOON + 1e8}, {}, NOON) == [
+        "set back"
+    ]
+
+
+def test_heartbeat_that_failed_pauses_for_a_minute_and_no_longer() -> None:
+    members = {name: build_timed_pipeline() for name in ("just_now", "a_minute_ago", "set_back")}
+    failed_beats = {"just_now": NOON - 59, "a_minute_ago": NOON - 60, "set_back": NOON + 1e8}
+    assert list_late_heartbeats(members, {}, failed_beats, NOON) == ["a_minute_ago", "set_back"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from dag_reading.process import read
+from tidegate_airflow.dags.fleet.fleet_dag import build_fleet_dag
 
 PIPELINE = """
 source:
@@ -68,6 +69,14 @@ def test_tasks_of_a_fleet_are_named_by_the_verbs_and_explained(dag_reading: dict
         "lake",
         *(f"team-{name}" for name in MEMBERS),
     }
+
+
+def test_runs_of_a_fleet_overlap_but_for_the_tasks_that_keep_what_later_runs_must_know() -> None:
+    """Two of these at once would overwrite what the other has noted."""
+    dag = build_fleet_dag("shop", [])
+    assert dag.max_active_runs > 1
+    serial = {task.task_id for task in dag.tasks if task.max_active_tis_per_dag == 1}
+    assert serial == {"plan", "heartbeat"}
 
 
 def test_fleet_runs_at_the_shortest_interval_and_when_enough_records_of_a_member_wait(
