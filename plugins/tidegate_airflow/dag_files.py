@@ -7,10 +7,11 @@ from airflow.sdk import get_parsing_context
 from airflow.sdk.exceptions import AirflowException
 from tidegate.diagnosis.airflow import MIN_VERSION_TEXT, is_too_old
 from tidegate.errors import ConfigurationError
+from tidegate.fleet.timing import list_seldom_flushed
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow.dag_ids import format_fleet_dag_id
+from tidegate_airflow.dag_ids import HEARTBEATS_DAG_ID, format_fleet_dag_id
 from tidegate_airflow.pipeline_files import find_needed_fleet, find_needed_publication, load_needed_pipelines
 
 Dags = dict[str, Any]
@@ -75,17 +76,24 @@ def build_fleet_dags(fleets: Mapping[str, Sequence[Pipeline]]) -> Dags:
 
 
 def build_maintenance_dags() -> Dags:
-    """One maintenance DAG for each pipeline file that is right, and the janitor's for the files that are gone."""
+    """One maintenance DAG for each pipeline file that is right, the janitor's for the files that are gone, and that of
+    heartbeats, if a pipeline needs it.
+    """
     check_airflow_version()
+    from tidegate_airflow.dags.heartbeats import build_heartbeats_dag
     from tidegate_airflow.dags.janitor import build_janitor_dag
     from tidegate_airflow.dags.maintenance import build_maintenance_dag
 
-    janitor = build_janitor_dag()
-    own_dags = {
-        f"tidegate_{name}_maintenance": build_maintenance_dag(load_result)
-        for name, load_result in load_needed_pipelines()
+    needed = get_parsing_context().dag_id
+    if needed == HEARTBEATS_DAG_ID:  # its task's process needs no file to find its DAG
+        return {HEARTBEATS_DAG_ID: build_heartbeats_dag({})}
+    janitor, pipelines = build_janitor_dag(), dict(load_needed_pipelines())
+    dags = {
+        janitor.dag_id: janitor,
+        **{f"tidegate_{name}_maintenance": build_maintenance_dag(pipeline) for name, pipeline in pipelines.items()},
     }
-    return {janitor.dag_id: janitor, **own_dags}
+    seldom = list_seldom_flushed(pipelines) if needed is None else {}  # a task's process knows its own pipeline alone
+    return dags | ({HEARTBEATS_DAG_ID: build_heartbeats_dag(seldom)} if seldom else {})
 
 
 def build_publication_dags() -> Dags:

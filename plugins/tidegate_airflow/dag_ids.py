@@ -5,6 +5,7 @@ from collections.abc import Collection
 DAG_KINDS = ("actions", "backfill", "replay", "maintenance")
 DAG_ID_PREFIX = "tidegate_"
 JANITOR_DAG_ID = "tidegate-janitor"  # no pipeline's DAG can have it: theirs begin with tidegate_
+HEARTBEATS_DAG_ID = "tidegate-heartbeats"
 
 
 def format_flush_dag_id(pipeline: str) -> str:

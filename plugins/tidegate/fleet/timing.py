@@ -1,5 +1,6 @@
 """When the members of a fleet are due: one clock for all, and each member at its own interval."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -29,6 +30,27 @@ def build_clock(members: Collection[Pipeline]) -> Clock:
         return Clock(cron=crons.pop())
     ticks = [CRON_TICK_SECONDS if member.merge.cron is not None else member.timer_seconds for member in members]
     return Clock(seconds=min((tick for tick in ticks if tick > 0), default=0))
+
+
+def list_seldom_flushed(pipelines: Mapping[str, Pipeline]) -> dict[str, Pipeline]:
+    """Those whose runs, each of which ends with a heartbeat, come less often than their heartbeats shall.
+
+    A pipeline without a fleet is one of a fleet of its own.
+    """
+    fleets = defaultdict[str, list[Pipeline]](list)
+    for name, pipeline in pipelines.items():
+        fleets[f"fleet {pipeline.fleet}" if pipeline.fleet is not None else name].append(pipeline)
+    seldom = dict[str, Pipeline]()
+    for members in fleets.values():
+        clock = build_clock(members)
+        tick_seconds = clock.seconds if clock.cron is None else members[0].timer_seconds
+        seldom |= {member.name: member for member in members if not 0 < tick_seconds <= member.heartbeat.pause_seconds}
+    return seldom
+
+
+def compute_shortest_beat(pipelines: Collection[Pipeline]) -> int:
+    """The shortest seconds between two heartbeats of these pipelines, 0 of none."""
+    return min((pipeline.heartbeat.pause_seconds for pipeline in pipelines), default=0)
 
 
 def is_member_due(pipeline: Pipeline, clock: Clock, last: float | None, now: float) -> bool:

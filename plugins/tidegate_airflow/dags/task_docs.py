@@ -42,6 +42,11 @@ HEARTBEAT = """
 partitions keep their committed offset. It turns red when a task before it failed, or plan or stage refused a table, so
 that the run shows it.
 """
+HEARTBEATS = """
+**heartbeat** commits again what is published, and reports how a pipeline stands, of each pipeline that flushes less
+often than its `heartbeat.interval`: all of them in one task. Pipelines whose DAG is paused, that are being flushed, or
+that were never flushed are left alone. Red where one failed, with its name; the next run does it again.
+"""
 JANITOR = """
 Reports what pipelines without a file have left behind: intermediate, dead-letter and control tables, and marks in
 destinations, each with the statement that removes it (`remove` in the result). It removes nothing: the data is yours.

@@ -97,7 +97,7 @@ def finish_fleet_run(fleet: str) -> Data:
         raise_joined(context, [reason])
     ending.note_success(WHOLE_FLEET, FLUSH_KEY, look.get("at"))
     outcomes = read_outcomes(context, pull_entries(context), states)
-    ending.members, beats = run_step_for(fleet, look["attended"], _beat)
+    ending.members, beats = run_step_for(fleet, look["attended"], beat)
     for name, problem in beats.failures.items():
         outcome, failure = outcomes.setdefault(name, MemberOutcome(name)), describe_failure(problem)
         if failure["message"] not in [failed_task.message for failed_task in outcome.failed_tasks]:
@@ -114,14 +114,14 @@ def finish_fleet_run(fleet: str) -> Data:
     return {name: result["beat"] for name, result in beats.results.items()}
 
 
-def _beat(ports: Ports) -> Data:
+def beat(ports: Ports) -> Data:
     """The heartbeat of one member, and how it stands, where somebody wants to know."""
-    beat = heartbeat(ports)
+    result = heartbeat(ports)
     run_metrics: RunMetrics | None = None
     if ports.pipeline.freshness_target_seconds is not None or metrics.has_backend():
         run_metrics = measure_pipeline(ports)
         metrics.send_pipeline_metrics(ports.pipeline.name, run_metrics.to_values())
-    return {"beat": {"group": ports.pipeline.source.group, **beat.to_dict()}, "measured": run_metrics}
+    return {"beat": {"group": ports.pipeline.source.group, **result.to_dict()}, "measured": run_metrics}
 
 
 def _list_overtaken(fleet: str, ending: _Ending, look: Data) -> set[str]:

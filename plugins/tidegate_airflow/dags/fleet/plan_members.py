@@ -76,6 +76,7 @@ class _Run:
     request: FleetRequest
     memory: FleetMemory
     now: float
+    at_work: Collection[str]  # their own run ends with a heartbeat; two at once would find each other's offsets
 
     def wait_for(self, entry: Data, ports: Ports, look: FleetLook) -> Data:
         """The entry, without what has failed before while nothing was changed since and it is too early to try."""
@@ -129,6 +130,7 @@ def plan_fleet(fleet: str) -> list[Data]:
         request=request,
         memory=read_memory(fleet, context),
         now=now,
+        at_work=at_work,
     )
     entries, look = _build_entries(run, fleet_members, looks)
     look.at_work = sorted(at_work & members.keys())
@@ -196,7 +198,8 @@ def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLo
         entries.append(run.wait_for(entry, ports[member_look.name], look) if member_plan else entry)
     most = conf.getint("core", "max_map_length")
     entries, look.later = entries[:most], [entry["pipeline"] for entry in entries[most:]]
-    late = list_late_heartbeats(run.members, run.memory.beats, run.memory.failed_beats, run.now)
+    idle_members = {name: member for name, member in run.members.items() if name not in run.at_work}
+    late = list_late_heartbeats(idle_members, run.memory.beats, run.memory.failed_beats, run.now)
     attended_names = {*late, *(entry["pipeline"] for entry in entries), *(run.memory.streaks.keys() & {*look.idle})}
     look.attended = [name for name in run.members if name in attended_names]
     log.info("looked=%s idle=%s with_work=%s", len(look.looked), len(look.idle), len(entries))

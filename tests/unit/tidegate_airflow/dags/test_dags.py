@@ -176,6 +176,16 @@ def test_flushes_are_followed_by_compaction_unless_it_is_left_to_the_clock(dag_r
     assert "compact" in dag_reading["dags"]["tidegate_submitted"]["tasks"]
 
 
+def test_heartbeats_have_a_clock_of_their_own_where_a_pipeline_flushes_seldom(
+    include: Path, dag_reading: dict[str, Any]
+) -> None:
+    dag = dag_reading["dags"]["tidegate-heartbeats"]
+    assert list(dag["tasks"]) == ["heartbeat"]
+    assert '"delta": 600.0' in dag["serialized"]
+    own = read(include, _AIRFLOW_PARSING_CONTEXT_DAG_ID="tidegate-heartbeats")["dags"]
+    assert own["tidegate-heartbeats"]["tasks"] == dag["tasks"]
+
+
 def test_tasks_that_send_jobs_to_bigquery_link_to_them(dag_reading: dict[str, Any]) -> None:
     for dag in ("tidegate_p0", "tidegate_submitted"):
         tasks = dag_reading["dags"][dag]["tasks"]
@@ -255,7 +265,11 @@ def test_task_with_real_work_is_not_ended_by_a_clock_on_every_try(
         for name, limit in limits.items()
         if name.rpartition(".")[2] not in quick and not name.endswith("_backfill.clean_up")
     }
-    attending = ("tidegate_fleet_shop.commit_offsets", "tidegate_fleet_shop.heartbeat")  # with limits for each member
+    attending = (  # with limits for each pipeline
+        "tidegate_fleet_shop.commit_offsets",
+        "tidegate_fleet_shop.heartbeat",
+        "tidegate-heartbeats.heartbeat",
+    )
     work |= {name: limits[name] for name in attending}
     kinds = {name.rpartition(".")[2] for name in work.keys() - {*attending}}
     assert kinds == {"stage", "merge", "clean_up", "compact", "maintain", "batch", "act", "publish", "leftovers"}

@@ -447,6 +447,7 @@ def test_one_long_batch_holds_up_no_other_member_and_is_begun_once(fleet: Fleet)
         assert run.states["heartbeat"] == "success"
         look = run.left["plan", -1, "look"]
         assert ("carts" in look["looked"], look["at_work"]) == (False, ["carts"])
+        assert "carts" not in look["attended"], "two that commit to one group find the offsets of each other"
         assert [entry["pipeline"] for entry in run.entries or []] == ["orders"]
         assert len(fleet.world.read_rows("lake.shop.orders")) == 2 + 2 * number
     assert fleet.world.read_rows("lake.shop.carts") == []

@@ -1,0 +1,105 @@
+"""The DAG of heartbeats between flushes: one for all pipelines that flush less often than they shall beat."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Context, get_current_context, task
+from airflow.sdk.exceptions import AirflowSkipException
+from tidegate.fleet.timing import compute_shortest_beat, list_seldom_flushed
+from tidegate.ports.context import Ports
+from tidegate.settings import find_include_folder
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow.connections import resolve_connection
+from tidegate_airflow.dag_ids import HEARTBEATS_DAG_ID, list_dag_ids
+from tidegate_airflow.dags import task_docs
+from tidegate_airflow.dags.dag_settings import RETRY_ARGS
+from tidegate_airflow.errors import raise_airflow_errors
+
+Data = dict[str, Any]
+log = logging.getLogger(__name__)
+
+
+def build_heartbeats_dag(pipelines: Mapping[str, Pipeline]) -> DAG:
+    """It runs at the shortest `heartbeat.interval` of these pipelines; the process of its task needs none of them.
+
+    Not paused at first, as it leaves alone the pipelines whose own DAG is.
+    """
+    seconds = compute_shortest_beat(pipelines.values())
+    with DAG(
+        dag_id=HEARTBEATS_DAG_ID,
+        description="Heartbeats of pipelines that flush less often than they shall beat",
+        doc_md=task_docs.HEARTBEATS,
+        schedule=timedelta(seconds=seconds) if seconds else None,
+        start_date=datetime(2024, 1, 1, tzinfo=UTC),
+        catchup=False,
+        is_paused_upon_creation=False,
+        max_active_runs=1,
+        default_args={"owner": "tidegate", **RETRY_ARGS},
+        tags=["tidegate", "heartbeat"],
+    ) as dag:
+        task(task_id="heartbeat", doc_md=task_docs.HEARTBEATS, multiple_outputs=False)(send_heartbeats)()
+    return dag
+
+
+def send_heartbeats() -> Data:
+    """The heartbeat of each pipeline that flushes seldom: by pipeline, what it did; red if one failed, with its name.
+
+    Left alone are pipelines whose DAG is paused, and those that a run is flushing, as it ends with a heartbeat.
+    """
+    from tidegate.config.pipeline_file import load_all_pipelines
+    from tidegate.fleet.attend import attend_members
+    from tidegate.fleet.members import open_members
+
+    from tidegate_airflow.dags.fleet.attend_members import describe_failure, raise_joined
+    from tidegate_airflow.dags.fleet.finish_members import beat
+
+    context, include = get_current_context(), find_include_folder()
+    loaded = {name: result for name, result in load_all_pipelines(include) if isinstance(result, Pipeline)}
+    seldom = list_seldom_flushed(loaded)
+    shortest = compute_shortest_beat(seldom.values())
+    pipelines = {
+        name: hasten_beat(pipeline, shortest) for name, pipeline in seldom.items() if _may_beat(context, pipeline)
+    }
+    with raise_airflow_errors():
+        opened = open_members(include, pipelines.values(), resolve_connection)
+        beats = attend_members(opened, lambda ports: beat(_require_begun(ports)), pipelines)
+    if beats.failures:
+        failures = {name: describe_failure(problem) for name, problem in beats.failures.items()}
+        raise_joined(context, [f"pipeline={name}: {failure['message']}" for name, failure in failures.items()])
+    if not beats.results:
+        raise AirflowSkipException("no pipeline that flushes seldom is to beat now")
+    return {name: result["beat"] for name, result in beats.results.items()}
+
+
+def hasten_beat(pipeline: Pipeline, seconds: int) -> Pipeline:
+    """The pipeline with an interval that is over where the next run, so many seconds later, would be too late."""
+    interval_seconds = pipeline.heartbeat.interval_seconds
+    if interval_seconds <= 0:
+        return pipeline
+    return replace(pipeline, heartbeat=replace(pipeline.heartbeat, interval_seconds=max(1, interval_seconds - seconds)))
+
+
+def _may_beat(context: Context, pipeline: Pipeline) -> bool:
+    """Not beside a run that commits to the same group: each of them would find the offsets of the other."""
+    dag_id = list_dag_ids(pipeline.name, pipeline.fleet)["flush"]
+    task_instance = context["ti"]
+    try:
+        is_paused = task_instance.get_dag(dag_id).is_paused
+        return not is_paused and task_instance.get_dr_count(dag_id=dag_id, states=["running"]) == 0
+    except Exception as fault:  # a DAG that Airflow has not read yet
+        log.info("pipeline=%s has no heartbeat now: dag_id=%s: %s", pipeline.name, dag_id, type(fault).__name__)
+        return False
+
+
+def _require_begun(ports: Ports) -> Ports:
+    """NothingToDo before the first run: a heartbeat would settle where `start: latest` begins."""
+    from tidegate.errors import NothingToDo
+    from tidegate.progress.topic_log import list_row_topics
+
+    if not any(ports.broker.read_committed(ports.pipeline.source.group, list_row_topics(ports)).values()):
+        raise NothingToDo(f"pipeline={ports.pipeline.name}: no run has committed an offset yet")
+    return ports
