@@ -1,4 +1,4 @@
-"""One maintenance DAG for each right pipeline file, the janitor's for the files that are gone, and that of heartbeats."""
+"""A maintenance DAG for each right pipeline file, the janitor's for the files that are gone, and that of heartbeats."""
 
 from tidegate_airflow.dag_files import build_maintenance_dags
 

@@ -107,7 +107,7 @@ export async function startNow(dag, what, pipeline = null) {
   const busy = (await unlessForbidden(call("GET", `dags/${path(dag)}/dagRuns?state=running&limit=1`)))?.dag_runs ?? [];
   const run = await trigger(dag, pipeline ? { pipelines: [pipeline] } : {});
   const shown = link(runPath({ dag_id: dag, run_id: run.dag_run_id }), "the run");
-  const outcome = busy.length
+  const outcome = busy.length && !pipeline // runs of a fleet overlap
     ? [`${what} queued: `, shown, " begins when ", link(runPath({ dag_id: dag, run_id: busy[0].dag_run_id }), "the one under way"), " ends"]
     : [`${what} started: `, shown];
   return retried ? [...retried, "; ", ...outcome] : outcome;
