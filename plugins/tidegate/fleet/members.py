@@ -115,6 +115,11 @@ def open_members(include: Path, pipelines: Iterable[Pipeline], resolve: Resolve)
         try:
             members.append(openers.open(pipeline))
         except Exception as problem:
-            log.warning("pipeline=%s cannot be opened: %s: %s", pipeline.name, type(problem).__name__, problem)
+            log.warning(
+                "pipeline=%s cannot be opened: %s: %s; the others go on, and its own task fails with the reason",
+                pipeline.name,
+                type(problem).__name__,
+                problem,
+            )
             failures[pipeline.name] = problem
     return OpenedMembers(tuple(members), failures)

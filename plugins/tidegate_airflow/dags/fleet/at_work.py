@@ -7,6 +7,7 @@ a run that is killed, removed or ended by a person keeps no member out.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from airflow.sdk import Context
@@ -51,7 +52,7 @@ def find_members_at_work(context: Context, taken: Mapping[str, Taken]) -> tuple[
     known = dict(taken)
     for run_id in runs:
         places = {name: entry.place for name, entry in others.items() if entry.run_id == run_id}
-        busy_names = _list_busy(places, all_states.get(run_id, {}), lambda run=run_id: _pull_compacted(context, run))
+        busy_names = _list_busy(places, all_states.get(run_id, {}), partial(_pull_compacted, context, run_id))
         at_work |= busy_names & places.keys()
         if not busy_names:
             known |= {name: Taken(run_id, place, others[name].at, is_over=True) for name, place in places.items()}
@@ -59,7 +60,7 @@ def find_members_at_work(context: Context, taken: Mapping[str, Taken]) -> tuple[
 
 
 def _is_own(context: Context, entry: Taken) -> bool:
-    return entry.run_id == context["dag_run"].run_id
+    return bool(entry.run_id == context["dag_run"].run_id)
 
 
 def _list_busy(places: Mapping[str, int], states: States, list_compacted: Callable[[], Sequence[str]]) -> set[str]:

@@ -37,7 +37,7 @@ DEFAULT_POOL = "default_pool"
 # A run with a member that takes long stays for as long as that, and the next ones go on without it. Airflow's default.
 RUNS_AT_ONCE = 16
 # Of tasks that keep what later runs must know: two of them at once would overwrite what the other has noted.
-ONE_IN_ALL_RUNS = {"max_active_tis_per_dag": 1}
+ONE_IN_ALL_RUNS: dict[str, Any] = {"max_active_tis_per_dag": 1}
 MAPPED = {"map_index_template": "{{ task.given['pipeline'] }}"}  # known before the task begins its work
 
 
@@ -92,7 +92,7 @@ def _build_tasks(fleet: str, pool: str, backlog: Asset) -> None:
     name = name_fleet(fleet)
     shared: dict[str, Any] = {"multiple_outputs": False, "inlets": [backlog]}  # attend_members has limits of its own
     pooled: dict[str, Any] = {"pool": pool}
-    plan_settings = {"execution_timeout": SHORT_TIMEOUT, **ONE_IN_ALL_RUNS, **shared}
+    plan_settings: dict[str, Any] = {"execution_timeout": SHORT_TIMEOUT, **ONE_IN_ALL_RUNS, **shared}
     plan = task(task_id="plan", doc_md=fleet_docs.PLAN, **plan_settings)(plan_fleet)
     commit_offsets = task(
         task_id="commit_offsets",
