@@ -34,7 +34,7 @@ from tidegate.sql.spark import unquote
 
 def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
     """The pipeline `name` as the steps see it. `model` has passed every check."""
-    tables = tuple(_to_table(model.source, table) for table in model.tables)
+    tables = tuple(_to_table(model, table) for table in model.tables)
     return Pipeline(
         name=name,
         fleet=model.fleet,
@@ -94,7 +94,6 @@ def _to_merge(merge: MergeModel) -> Merge:
         intermediate_suffix=merge.intermediate_suffix,
         cron=cron,
         catch_up_records=merge.catch_up_records,
-        partition_time=merge.partition_time,
         batch_seconds=merge.batch_time,
         max_bytes=merge.max_bytes,
     )
@@ -194,7 +193,8 @@ def _to_value_format(value: ValueModel) -> ValueFormat:
     )
 
 
-def _to_table(source: SourceModel, table: TableModel) -> Table:
+def _to_table(model: PipelineModel, table: TableModel) -> Table:
+    source = model.source
     key, value = table.key or source.key, table.value or source.value
     keyed = bool(key.fields)
     return Table(
@@ -219,6 +219,7 @@ def _to_table(source: SourceModel, table: TableModel) -> Table:
             cluster_by=tuple(unquote(name) for name in table.create.cluster_by),
             properties=dict(table.create.properties),
             force_optional=table.create.force_optional,
+            partition_time=model.merge.partition_time,
         ),
         add_columns=table.evolve.add_columns,
         widen=table.evolve.widen,

@@ -44,7 +44,6 @@ class Merge:
     intermediate_suffix: str = "_tmp"
     cron: str | None = None
     catch_up_records: int | None = None
-    partition_time: str = "record"  # or wall-clock
     batch_seconds: int = 600
     max_bytes: int = 2 << 30
 

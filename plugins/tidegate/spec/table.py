@@ -32,7 +32,8 @@ class DeleteMode(StrEnum):
 class Create:
     """How a missing destination is created; `partition_by` holds transforms such as ``days(created_at)``.
 
-    `force_optional` makes no column required, whatever the schema says.
+    `force_optional` makes no column required, whatever the schema says. `partition_time` says at which time a row lies
+    where no column does: at its record's, or at its arrival's.
     """
 
     enabled: bool = True
@@ -40,6 +41,7 @@ class Create:
     cluster_by: tuple[str, ...] = ()
     properties: dict[str, str] = field(default_factory=dict)
     force_optional: bool = False
+    partition_time: str = "record"  # or wall-clock
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt
         naming=table.naming, has_history=table.history is not None,
         sequence=tuple(c.name for c in list_sequence_columns(table, metadata)),
         unchanged=list_unavailable_columns(table), stages_kept=stages_kept_columns(table), grouped=find_grouped(table),
-        partition_time=ports.pipeline.merge.partition_time,
+        partition_time=table.create.partition_time,
         is_partial=bool(table.partial_updates),
         select=build_projection(table, metadata),
         verified=list_verified_fields(table) if ports.pipeline.source.verify_integrity else (),

@@ -139,7 +139,7 @@ OPTION_RENDERERS: dict[str, Callable[[str], str]] = {
     "kms_key_name": render_literal,
 }
 # Tidegate's own properties, which are no options of the table, and the words that each takes
-PRODUCT_PROPERTIES = {"partition_time": ("record", "wall_clock"), "partition_column": ("mutable", "immutable")}
+PRODUCT_PROPERTIES = {"partition_column": ("mutable", "immutable")}
 
 
 def render_table_options(properties: Mapping[str, str]) -> list[str]:
@@ -168,4 +168,4 @@ def get_partition_unit(create: Create | None) -> str | None:
     partitioning = parse_partitioning(create.partition_by) if create else None
     if create is None or partitioning is None or not partitioning.of_ingestion:
         return None
-    return None if create.properties.get("partition_time") == "wall_clock" else partitioning.unit
+    return None if create.partition_time == "wall-clock" else partitioning.unit

@@ -82,18 +82,19 @@ def _check_table(
     elif literal_text and not DATASET_PATTERN.fullmatch(literal_text):
         problem = f"dataset={namespace}: BigQuery's datasets have letters, digits and underscores"
         findings.add((*path, "name"), f"{problem}; name another one")
-    _check_history(table, path, findings)
+    _check_history(model, table, path, findings)
     check_limits(model, table, path, findings)
 
 
-def _check_history(table: TableModel, path: KeyPath, findings: Problems) -> None:
+def _check_history(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
     """A row of history is made of several records, so that it has no partition by the time of one."""
     by_ingestion = any(INGESTION_TIME_COLUMN in text.upper() for text in table.create.partition_by)
-    if table.history != "none" and by_ingestion and table.create.properties.get("partition_time") != "wall_clock":
+    if table.history != "none" and by_ingestion and model.merge.partition_time == "record":
         problem = (
-            "a row of history has no record's time to lie at; name a column, e.g. valid_from, or set partition_time"
+            "a row of history has no record's time to lie at; name a column, e.g. valid_from, or set "
+            "merge.partition_time: wall-clock"
         )
-        findings.add((*path, "create", "partition_by", 0), f"{problem}: wall_clock")
+        findings.add((*path, "create", "partition_by", 0), problem)
 
 
 def _open(catalogs: Sequence[Catalog], pipeline: Pipeline, resolve: Resolve, clients: OpenClients) -> OpenedDestination:

@@ -241,7 +241,9 @@ class MergeModel(StrictModel):
     )
     intermediate_suffix: Suffix = Field(default="_tmp", description="End of the intermediate table's name.")
     partition_time: Literal["record", "wall-clock"] = Field(
-        default="record", description="What partition_time of a staged row holds: the record's time, or the staging's."
+        default="record",
+        description="At which time a row lies in partitions of its ingestion, and what partition_time of a staged row "
+        "holds: the record's time, or its arrival's.",
     )
 
 

@@ -48,7 +48,6 @@ WITHOUT_MEANING = {
     "convertDoubleSpecialValues": "NaN and infinities are values of DOUBLE",
     "allowSchemaUnionization": "columns that a record lacks stay in the table in any case",
     "bigQueryPartitionDecorator": "rows get their partition by create.partition_by",
-    "bigQueryMessageTimePartitioning": "with _PARTITIONTIME a row lies in the partition of its record's time",
 }  # fmt: skip
 
 
@@ -71,11 +70,11 @@ def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: Wo
         table |= {"upsert": upserts, "delete": deletes}
     ledger.map("upsertEnabled", f"tables[].upsert: {str(upserts).lower()}")
     ledger.map("deleteEnabled", f"tables[].delete: {str(deletes).lower()}")
+    _plan_merge(ledger, draft, writes_keys=upserts or deletes)
     _note_creation(ledger, draft, plan)
     _note_keys(ledger, draft, plan, choices, world)
     _plan_kafka_data(ledger, plan)
     complete_records(draft, plan, world)
-    _plan_merge(ledger, draft, writes_keys=upserts or deletes)
     for name, reason in WITHOUT_MEANING.items():
         ledger.drop(name, reason)
     _refuse_options(ledger, draft)
@@ -269,6 +268,8 @@ def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> No
     clusters = ledger.list_items("clusteringPartitionFieldNames")
     if clusters:
         create["cluster_by"] = clusters
+    if INGESTION_TIME in partition and not ledger.is_true("bigQueryMessageTimePartitioning"):
+        draft.data["merge"]["partition_time"] = "wall-clock"
     properties = _read_properties(ledger, partition)
     if properties:
         create["properties"] = properties
@@ -283,6 +284,7 @@ def _note_creation(ledger: SettingsLedger, draft: Draft, plan: RecordPlan) -> No
     ledger.map("autoCreateTables", "tables[].create.enabled")
     for name in ("timestampPartitionFieldName", "timePartitioningType"):
         ledger.map(name, f"tables[].create.partition_by: [{partition}]")
+    ledger.map("bigQueryMessageTimePartitioning", "merge.partition_time")
     ledger.map("clusteringPartitionFieldNames", "tables[].create.cluster_by")
     ledger.map("partitionExpirationMs", "tables[].create.properties.partition_expiration_days")
     ledger.map("allBQFieldsNullable", "tables[].create.force_optional")
@@ -302,8 +304,6 @@ def _read_properties(ledger: SettingsLedger, partition: str) -> dict[str, Any]:
     if ledger.get("partitionExpirationMs") and partition:
         days = ledger.read_number("partitionExpirationMs", "0") / DAY_MS
         properties["partition_expiration_days"] = int(days) if days.is_integer() else days
-    if INGESTION_TIME in partition and not ledger.is_true("bigQueryMessageTimePartitioning"):
-        properties["partition_time"] = "wall_clock"
     return properties
 
 

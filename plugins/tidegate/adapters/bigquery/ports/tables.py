@@ -235,7 +235,7 @@ def _check_ingestion_unit(table: str, layout: TableLayout, values: MergeInput) -
         own_layout = f"{partitioning.unit or 'RANGE'} of {partitioning.column}" if partitioning else "none"
         raise GiveUp(
             f"table={table}: the file partitions it by {unit} of _PARTITIONTIME, and its partitions are {own_layout}; "
-            "nothing was merged; correct create.partition_by, or set partition_time: wall_clock"
+            "nothing was merged; correct create.partition_by, or set merge.partition_time: wall-clock"
         )
 
 

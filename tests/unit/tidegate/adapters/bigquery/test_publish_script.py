@@ -324,7 +324,7 @@ def test_tables_that_are_made_are_ones_that_bigquery_reads(shape: str) -> None:
         (("months(day)",), {"partition_column": "immutable"}),
         (("hour(ntz)",), {"kms_key_name": "projects/p/locations/l/keyRings/r/cryptoKeys/k"}),
         (("years(`at`)",), {"friendly_name": "Orders"}),
-        (("hours(_PARTITIONTIME)",), {"partition_time": "wall_clock"}),
+        (("hours(_PARTITIONTIME)",), {}),
     ],
 )
 def test_layout_is_one_that_bigquery_reads(partition_by: tuple[str, ...], properties: dict[str, str]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from pipeline_files import find_problems, load, render_source
+from tidegate.adapters.bigquery.table_layout import get_partition_unit
 
 CATALOGS = """\
 lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////tmp/c.db', warehouse: 'file:///tmp/w'}}
@@ -112,8 +113,8 @@ REFUSED = {
         "BigQuery nests structs 15 deep, and the staged row is one of them",
     ),
     "another time of partitions": (
-        render_layout("partition_by: [days(_PARTITIONTIME)], properties: {partition_time: event}"),
-        "property partition_time=event: not a known word; use record or wall_clock",
+        render_layout("partition_by: [days(_PARTITIONTIME)], properties: {partition_time: wall-clock}"),
+        "property partition_time=wall-clock: not one of BigQuery's tables; use one of description",
     ),
     "BigQuery's column in Iceberg": (
         render_layout("partition_by: [days(_PARTITIONTIME)]", "lake.shop.orders"),
@@ -232,12 +233,24 @@ def test_truncate_of_a_table_that_requires_a_filter_is_applied(include: Path) ->
         "partition_by: [days(at)], cluster_by: [id, n], properties: {require_partition_filter: true}",
         "partition_by: [day], properties: {partition_column: immutable, partition_expiration_days: 90}",
         "partition_by: [months(valid_from)]}, history: scd2, evolve: {",
-        "partition_by: [day(_PARTITIONTIME)], properties: {partition_time: wall_clock}}, history: scd2, evolve: {",
-        "partition_by: [hours(_PARTITIONTIME)], properties: {partition_time: wall_clock, description: it}",
+        "partition_by: [hours(_PARTITIONTIME)], properties: {description: it}",
     ],
 )
 def test_layouts_that_bigquery_has_are_taken(create: str, include: Path) -> None:
     assert load(include, render_layout(create)).tables[0].create.partition_by
+
+
+@pytest.mark.parametrize(("merge", "unit"), [("", "DAY"), ("merge: {partition_time: wall-clock}", None)])
+def test_one_key_says_at_which_time_a_row_lies_in_its_partition(merge: str, unit: str | None, include: Path) -> None:
+    """`merge.partition_time: wall-clock` put rows where `record` of a second key, which was its default, said."""
+    orders = load(include, render_layout("partition_by: [days(_PARTITIONTIME)]") + merge).tables[0]
+    assert get_partition_unit(orders.create) == unit
+
+
+def test_rows_of_history_lie_where_they_arrive_or_by_a_column(include: Path) -> None:
+    text = render_file("create: {partition_by: [days(_PARTITIONTIME)]}, history: scd2")
+    assert load(include, text + "merge: {partition_time: wall-clock}").tables[0].history
+    assert "or set merge.partition_time: wall-clock" in find_problems(include, text)[0]
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_partitions_by_ingestion_that_a_table_does_not_have_are_refused_with_tho
     with pytest.raises(GiveUp, match=f"by DAY of _PARTITIONTIME, and its partitions are {own_layout}; nothing was"):
         find_bounds(layout=create, partitioning=partitioning)
     assert find_bounds(layout=create, partitioning=BY_DAY) == UNBOUNDED
-    wall_clock = replace(create, properties={"partition_time": "wall_clock"})
+    wall_clock = replace(create, partition_time="wall-clock")
     assert find_bounds(layout=wall_clock, partitioning=partitioning) == UNBOUNDED
 
 
