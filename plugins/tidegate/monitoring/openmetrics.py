@@ -61,7 +61,7 @@ def _sample_pipeline(row: PipelineRow) -> Iterable[Sample]:
         labels = {**me, "topic": part["topic"], "partition": part["partition"]}
         yield "tidegate_lag_records", labels, part["lag"]
         yield from _sample_known("tidegate_lag_seconds", labels, part["lag_seconds"])
-    for table in row["tables"]:
+    for table in _join_tables_of_templates(row["tables"]):
         yield from _sample_table({**me, "table": table["table"]}, table)
     yield from _sample_known("tidegate_dead_letters", me, row["dead_letters"])
     if last := row["last_flush"]:
@@ -93,6 +93,29 @@ def _sample_table(labels: dict[str, Any], table: TableOverview) -> Iterable[Samp
     yield "tidegate_open_batches", labels, table["open_batches"]
     yield from _sample_known("tidegate_oldest_unpublished_seconds", labels, table["lag_seconds"])
     yield from _sample_known("tidegate_valid_through_timestamp_seconds", labels, _to_seconds(table["valid_through"]))
+
+
+def _join_tables_of_templates(tables: Iterable[TableOverview]) -> Iterable[TableOverview]:
+    """The tables, and in place of all that records name one with the template's name: each of its numbers is the worst
+    of theirs. Records make thousands of tables, and each would be time series for ever.
+    """
+    named_by_records: dict[str, list[TableOverview]] = {}
+    for table in tables:
+        if table["template"] is None:
+            yield table
+        else:
+            named_by_records.setdefault(table["template"], []).append(table)
+    for template, members in named_by_records.items():
+        ages = [member["lag_seconds"] for member in members if member["lag_seconds"] is not None]
+        moments = [member["valid_through"] for member in members if member["valid_through"] is not None]
+        yield {
+            **members[0],
+            "table": template,
+            "lag": max(member["lag"] for member in members),
+            "open_batches": max(member["open_batches"] for member in members),
+            "lag_seconds": max(ages, default=None),
+            "valid_through": min(moments, default=None),
+        }
 
 
 def _sample_known(name: str, labels: dict[str, Any], value: float | None) -> Iterable[Sample]:

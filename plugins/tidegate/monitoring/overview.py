@@ -65,8 +65,10 @@ def _get_flush_threshold(ports: Ports) -> int:
 
 def _describe_table(ports: Ports, progress: TableProgress, times: Times) -> TableOverview:
     ages = [measure_lag_seconds(ports, part, times) for part in progress.iterate_next()]
+    template = ports.pipeline.template
     return {
         "table": progress.table.name,
+        "template": template.name if progress.table.naming is not None and template is not None else None,
         "batch": progress.position.batch if progress.position else None,
         "lag": progress.lag,
         "lag_seconds": _find_oldest_age(ages),

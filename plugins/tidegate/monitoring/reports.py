@@ -34,10 +34,12 @@ class PartitionStatus(PartitionOverview):
 class TableOverview(TypedDict):
     """A table in a line; `problem` says why it cannot go on, and the way out, `runbook` names the page about it.
 
-    `needs_person`: no retry will fix it.
+    `needs_person`: no retry will fix it. `template`: the entry of the file whose name records fill in, for one of its
+    tables.
     """
 
     table: str
+    template: str | None
     batch: int | None
     lag: int
     lag_seconds: float | None
@@ -138,7 +140,7 @@ class ReadingColumns(TypedDict, total=False):
 class PipelineRow(ReadingColumns, FileDescription, total=False):
     """A pipeline as the page lists it: `PipelineOverview` and `RecentActivity`, what failed, and what Airflow knows.
 
-    `partition_count` are all partitions; a list of many pipelines has some of them in `partitions`.
+    `partition_count` and `table_count` are all of them; a list of many pipelines has some in `partitions` and `tables`.
     """
 
     pipeline: Required[str]
@@ -151,6 +153,7 @@ class PipelineRow(ReadingColumns, FileDescription, total=False):
     tables: list[TableOverview]
     partitions: list[PartitionOverview]
     partition_count: int
+    table_count: int
     last_flush: FlushSummary | None
     dead_letters: int | None
     last_run: dict[str, Any] | None

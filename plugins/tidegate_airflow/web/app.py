@@ -23,7 +23,7 @@ from tidegate_airflow.dag_ids import (
 )
 from tidegate_airflow.web.authorization import ScraperDep, can_pause, can_read, can_trigger, filter_visible
 from tidegate_airflow.web.messages import describe_problem
-from tidegate_airflow.web.pipelines import PipelinesView, format_now, list_worst_partitions
+from tidegate_airflow.web.pipelines import PipelinesView, format_now, list_worst_parts
 from tidegate_airflow.web.publications import PublicationsView
 from tidegate_airflow.web.urls import PAGE_PATH, read_root_path
 
@@ -115,12 +115,12 @@ def _build_not_there(name: str) -> HTTPException:
 
 @api.get("/pipelines")
 def get_overview(pipelines: PipelinesDep, publications: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
-    """Every pipeline and publication that the user may see, the worst first; of many partitions the worst."""
+    """Every pipeline and publication that the user may see, the worst first; of many partitions, and tables that records name, the worst."""
     published = publications.get_overview(_list_publications(publications, user))
     rows = pipelines.get_overview(_list_pipelines(pipelines, user))
     return {
         "now": format_now(),
-        "pipelines": [list_worst_partitions(row) for row in rows],
+        "pipelines": [list_worst_parts(row) for row in rows],
         "publications": published,
     }
 
@@ -157,11 +157,10 @@ def get_publication(name: str, publications: PublicationsDep, user: GetUserDep) 
 @api.get("/pipelines/{name}/dead-letters")
 def get_dead_letters(name: str, pipelines: PipelinesDep, user: GetUserDep, page: int = 1) -> dict[str, Any]:
     """One page of a pipeline's dead letters."""
-    mine = _check_visible(pipelines, user, name)
-    try:
-        return {"now": format_now(), **pipelines.get_dead_letters(mine, page)}
-    except Exception as problem:  # the page reports a catalog that does not answer in words, like everything else
-        raise HTTPException(503, describe_problem(problem)) from problem
+    letters = pipelines.get_dead_letters(_check_visible(pipelines, user, name), page)
+    if "error" in letters:
+        raise HTTPException(503, letters["error"])
+    return {"now": format_now(), **letters}
 
 
 @api.get("/runbook/{page}")

@@ -18,16 +18,16 @@ from tidegate.spec.pipeline import FileDescription
 from tidegate.tables.templated_tables import expand_template
 
 from tidegate_airflow.web.messages import describe_problem
-from tidegate_airflow.web.pipeline_contexts import Group, PipelineContext
+from tidegate_airflow.web.pipeline_contexts import Group, PipelineContext, Place
 
 if TYPE_CHECKING:  # Kafka's client is not loaded with the page
     from tidegate.adapters.kafka.shared_broker import SharedBroker
 
 log = logging.getLogger(__name__)
-FRESH_SECONDS, PAUSE_FACTOR = 4.0, 5.0  # a group that took long to read is rested from: the web server has other work
+FRESH_SECONDS, PAUSE_FACTOR = 4.0, 5.0  # a place that took long to read is rested from: the web server has other work
 IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers: the last ones are from another time
 RECENT_FRESH_SECONDS = 30.0
-SLOW_SECONDS = 3.0  # who fails after so long is not asked again for the next pipeline of the same group
+SLOW_SECONDS = 3.0  # who fails after so long is not asked again for the next pipeline of the same place
 SILENT_SECONDS = 10.0
 
 
@@ -38,8 +38,12 @@ class ContextSource(Protocol):
         """The pipelines there are."""
         ...
 
+    def find_place(self, name: str) -> Place:
+        """The names of what one pipeline connects to; nothing is looked up."""
+        ...
+
     def get_context(self, name: str) -> PipelineContext:
-        """One pipeline's ports and group."""
+        """One pipeline's ports and group; its connections are looked up, by a secrets backend that may hang."""
         ...
 
     def report_failure(self, name: str) -> None:
@@ -58,14 +62,13 @@ class OverviewCache:
         self._intervals: dict[str, int] = {}
         self._recent: dict[str, tuple[object, float, RecentActivity]] = {}
         self._answered: dict[str, float] = {}
-        self._busy: dict[Group, float] = {}
-        self._due: dict[Group, float] = {}
-        self._groups: dict[str, Group] = {}
+        self._busy: dict[Place, float] = {}
+        self._due: dict[Place, float] = {}
+        self._places: dict[str, Place] = {}
         self._next, self._looked = 0.0, 0.0
-        self._is_opening = False  # connections are looked up, by a secrets backend that may hang
 
     def get_rows(self, patience: float = 3.0) -> dict[str, PipelineRow]:
-        """What is known now; a new reading begins of each group whose last is old.
+        """What is known now; a new reading begins of each place whose last is old.
 
         Waits, for at most `patience` seconds, for what was never read, and after a while without a look for all.
         """
@@ -75,8 +78,8 @@ class OverviewCache:
             now = time.monotonic()
             wanted_seconds = now if now - self._looked > IDLE_SECONDS else 0.0
             self._looked = now
-            if now >= self._next and not self._is_opening:
-                self._next, self._is_opening = now + FRESH_SECONDS, True
+            if now >= self._next:
+                self._next = now + FRESH_SECONDS
                 threading.Thread(target=self._start_reading, args=(names,), daemon=True, name="tidegate-watch").start()
             self._changed.wait_for(
                 lambda: all(self._answered.get(name, -1.0) >= wanted_seconds for name in names), patience
@@ -89,7 +92,7 @@ class OverviewCache:
 
     def _forget_others(self, names: list[str]) -> None:
         by_name: tuple[dict[str, Any], ...] = (self._rows, self._described, self._intervals, self._recent)
-        for known in (*by_name, self._answered, self._groups):
+        for known in (*by_name, self._answered, self._places):
             for name in known.keys() - set(names):
                 known.pop(name, None)
 
@@ -97,7 +100,7 @@ class OverviewCache:
         row: PipelineRow = self._rows.get(name, PipelineRow(pipeline=name))
         if name in self._described:
             row = {**row, **self._described[name]}
-        since = self._busy.get(self._groups.get(name, ()))
+        since = self._busy.get(self._places.get(name, ()))
         silent = 0.0 if since is None else time.monotonic() - since
         if name not in self._rows:
             waited_text = f": no answer for {silent:.0f} s" if silent >= 1 else ""
@@ -107,47 +110,52 @@ class OverviewCache:
         return row
 
     def _start_reading(self, names: list[str]) -> None:
-        try:
-            groups = self._open_contexts(names)
-        finally:
-            with self._changed:
-                self._is_opening = False
-        with self._changed:
-            self._due = {group: due_seconds for group, due_seconds in self._due.items() if group in groups}
-            now = time.monotonic()
-            idle = {g: members for g, members in groups.items() if g not in self._busy and now >= self._due.get(g, 0.0)}
-            self._busy |= dict.fromkeys(idle, now)
-        for group, members in idle.items():
-            threading.Thread(target=self._read, args=(group, members), daemon=True, name="tidegate-reading").start()
-
-    def _open_contexts(self, names: list[str]) -> dict[Group, list[Ports]]:
-        groups: dict[Group, list[Ports]] = defaultdict(list)
+        """Each place is opened and read by a thread of its own: one that does not answer delays no other."""
+        places: dict[Place, list[str]] = defaultdict(list)
         for name in names:
-            try:
-                context = self._sources.get_context(name)
-            except Exception as problem:
-                self._store_problem(name, problem)
-                continue
-            groups[context.group].append(context.ports)
-            self._groups[name] = context.group
-            self._described[name] = context.ports.pipeline.describe_file()
-            self._intervals[name] = max(0, context.ports.pipeline.merge.interval_seconds)
-        return groups
+            places[self._sources.find_place(name)].append(name)
+        with self._changed:
+            self._places = {name: place for place, members in places.items() for name in members}
+            self._due = {place: due_seconds for place, due_seconds in self._due.items() if place in places}
+            now = time.monotonic()
+            idle = {p: members for p, members in places.items() if p not in self._busy and now >= self._due.get(p, 0.0)}
+            self._busy |= dict.fromkeys(idle, now)
+        for place, members in idle.items():
+            threading.Thread(target=self._read, args=(place, members), daemon=True, name="tidegate-reading").start()
 
-    def _read(self, group: Group, members: list[Ports]) -> None:
+    def _read(self, place: Place, names: list[str]) -> None:
         begin_seconds = time.monotonic()
         try:
-            self._read_group(members)
+            for members in self._open_contexts(names).values():
+                self._read_group(members)
         except Exception as problem:  # a bug of ours must be seen on the page, not only in a log
             log.exception("the overview cannot be read")
-            for ports in members:
-                self._store_problem(ports.pipeline.name, problem)
+            for name in names:
+                self._store_problem(name, problem)
         finally:
             took_seconds = time.monotonic() - begin_seconds
             with self._changed:
-                self._busy.pop(group, None)
-                self._due[group] = time.monotonic() + PAUSE_FACTOR * took_seconds - FRESH_SECONDS
+                self._busy.pop(place, None)
+                self._due[place] = time.monotonic() + PAUSE_FACTOR * took_seconds - FRESH_SECONDS
                 self._changed.notify_all()
+
+    def _open_contexts(self, names: list[str]) -> dict[Group, list[Ports]]:
+        groups: dict[Group, list[Ports]] = defaultdict(list)
+        for number, name in enumerate(names):
+            begin_seconds = time.monotonic()
+            try:
+                context = self._sources.get_context(name)
+            except Exception as problem:
+                is_slow = time.monotonic() - begin_seconds > SLOW_SECONDS
+                for failed_name in names[number:] if is_slow else [name]:
+                    self._store_problem(failed_name, problem)
+                if is_slow:
+                    break
+                continue
+            groups[context.group].append(context.ports)
+            self._described[name] = context.ports.pipeline.describe_file()
+            self._intervals[name] = max(0, context.ports.pipeline.merge.interval_seconds)
+        return groups
 
     def _read_group(self, members: list[Ports]) -> None:
         """1. what connectors vouch for and every table, 2. the log, 3. the age of what waits, 4. a row for each."""

@@ -23,6 +23,7 @@ from tidegate.spec.pipeline import Pipeline
 CONTEXT_TTL_SECONDS = 300.0  # after that a changed connection is noticed
 FAILED_TTL_SECONDS = 5.0  # where it may be the connection that somebody is correcting
 Group = tuple[object, ...]
+Place = tuple[object, ...]  # the connection of the brokers, or their settings, and the catalogs' names
 Stamp = tuple[object, ...]  # how files stood
 
 
@@ -45,7 +46,7 @@ class PipelineContexts:
         self._resolve = resolve
         self._files = PipelineFiles(include)
         self._lock = threading.RLock()  # never held while a connection is looked up: every request of the page takes it
-        self._opening = threading.Lock()  # held by the one that looks up connections, of a backend that may hang
+        self._opening: dict[Place, threading.Lock] = {}  # each held by the one that looks up the place's connections
         self._cached_contexts: dict[str, CachedContext] = {}
         self._failed: set[str] = set()
         self._fleets: dict[str, tuple[Stamp, str | None]] = {}
@@ -60,7 +61,8 @@ class PipelineContexts:
                 self._cached_contexts.pop(name, None)
                 self._fleets.pop(name, None)
             self._failed &= set(names)
-            if not self._opening.locked():  # what is being opened uses one that nobody used before
+            self._opening = {place: lock for place, lock in self._opening.items() if lock.locked()}
+            if not self._opening:  # what is being opened uses one that nobody used before
                 self._brokers = self._find_brokers_in_use()
         return names
 
@@ -76,12 +78,25 @@ class PipelineContexts:
         """
         entry = self._find_cached(name)
         if entry is None:
-            with self._opening:
+            with self._find_opening(name):
                 entry = self._find_cached(name) or self._open_pipeline(name)
         if isinstance(entry[2], TidegateError):
             self.report_failure(name)
             raise entry[2].with_traceback(None)
         return entry[2]
+
+    def find_place(self, name: str) -> Place:
+        """The names of what a pipeline connects to, which are not looked up; its own name where its file is wrong."""
+        pipeline = self._load(name)
+        if isinstance(pipeline, TidegateError):
+            return (name,)
+        kafka = pipeline.source.kafka
+        return (kafka if isinstance(kafka, str) else tuple(sorted(kafka.items())), pipeline.catalogs)
+
+    def _find_opening(self, name: str) -> threading.Lock:
+        place = self.find_place(name)
+        with self._lock:
+            return self._opening.setdefault(place, threading.Lock())
 
     def _open_pipeline(self, name: str) -> CachedContext:
         stamp, load_result = self._read_stamp(name), self._load(name)
@@ -135,14 +150,14 @@ class PipelineContexts:
         try:
             settings = resolve_kafka_settings(pipeline.source.kafka, resolve)
             cluster: Group = tuple(sorted(settings.items()))
-            broker = self._brokers.get(cluster) or SharedBroker(settings, describe_kafka_place(pipeline.source.kafka))
+            with self._lock:
+                if cluster not in self._brokers:
+                    self._brokers[cluster] = SharedBroker(settings, describe_kafka_place(pipeline.source.kafka))
+                broker = self._brokers[cluster]
             ports = assemble_loaded_pipeline(parts, pipeline, broker)
         except TidegateError as problem:
             return problem
         catalogs: Group = (self._read_stamp("")[0], *sorted({table.catalog for table in pipeline.entries}))
-        with self._lock:
-            if cluster not in self._brokers:
-                self._brokers = {**self._find_brokers_in_use(), cluster: broker}
         return PipelineContext((cluster, catalogs), ports)
 
 

@@ -27,7 +27,8 @@ ANSWER_TIMEOUT_SECONDS = 12.0  # seconds that the parts of one pipeline's page m
 MAX_PARTS_AT_ONCE = 16
 MAX_BATCHES, MAX_RUNS, MAX_ERRORS, MAX_RESULTS = 200, 20, 8, 200
 PAGE_SIZE, MAX_PAGES = 25, 40
-MAX_LISTED_PARTITIONS = 20  # of each pipeline in the list of all: every browser asks for it every few seconds
+MAX_LISTED_PARTS = 20  # partitions, and tables that records name, of each pipeline in the list of all: every browser
+# asks for it every few seconds
 Data = dict[str, Any]
 PartName = tuple[str, str]  # whose page it is, and the part of it
 
@@ -106,7 +107,7 @@ class PipelinesView:
         runbook = find_page_of_state(state, reason)
         fleet = self.sources.get_fleet(row["pipeline"])  # also of a file that is wrong
         known = {"state": state, "reason": reason, "runbook": runbook, "fleet": fleet}
-        counts = {"partition_count": len(row["partitions"])} if "partitions" in row else {}
+        counts = {f"{part}_count": len(row.get(f"{part}s", ())) for part in ("partition", "table") if f"{part}s" in row}
         return cast("PipelineRow", {**row, **known, **counts, **schedule})
 
     def get_pipeline(self, name: str, dags: Mapping[str, str]) -> Data | None:
@@ -154,8 +155,13 @@ class PipelinesView:
         }
 
     def get_dead_letters(self, name: str, page: int) -> Data:
-        """One page of the dead letters that wait, the newest first; `page` counts from 1."""
+        """One page of the dead letters that wait, the newest first; `page` counts from 1. `error` as in `read_parts`."""
         page = min(max(1, page), MAX_PAGES)
+        part = f"dead letters, page {page}"
+        answer: Data = self._parts.read_parts(name, {part: lambda: self._read_dead_letters(name, page)})[part]
+        return answer
+
+    def _read_dead_letters(self, name: str, page: int) -> Data:
         ports = self._get_ports(name)
         table = resource_names.name_dead_letter_table(ports.pipeline)
         dead_letters = ports.dead_letters.read_dead_letters(table, page * PAGE_SIZE)
@@ -170,12 +176,20 @@ class PipelinesView:
         }
 
 
-def list_worst_partitions(row: PipelineRow) -> PipelineRow:
-    """The row with the partitions that are farthest behind: those of known age first."""
-    if len(row.get("partitions", ())) <= MAX_LISTED_PARTITIONS:
-        return row
-    worst = sorted(row["partitions"], key=lambda part: (-(part["lag_seconds"] or 0.0), -part["lag"]))
-    return {**row, "partitions": worst[:MAX_LISTED_PARTITIONS]}
+def list_worst_parts(row: PipelineRow) -> PipelineRow:
+    """The row with the partitions that are farthest behind, those of known age first, and with the worst of the tables
+    that records name.
+    """
+    partitions, tables = row.get("partitions", []), row.get("tables", [])
+    if len(partitions) > MAX_LISTED_PARTS:
+        worst = sorted(partitions, key=lambda part: (-(part["lag_seconds"] or 0.0), -part["lag"]))
+        row = {**row, "partitions": worst[:MAX_LISTED_PARTS]}
+    named_by_records = [table for table in tables if table["template"] is not None]
+    if len(named_by_records) > MAX_LISTED_PARTS:
+        named_by_records.sort(key=lambda one: (one["problem"] is None, -(one["lag_seconds"] or 0.0), -one["lag"]))
+        own_tables = [table for table in tables if table["template"] is None]
+        row = {**row, "tables": [*own_tables, *named_by_records[:MAX_LISTED_PARTS]]}
+    return row
 
 
 def _get_result(future: "Future[Any]") -> Any:

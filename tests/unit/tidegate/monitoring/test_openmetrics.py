@@ -4,7 +4,7 @@ from typing import Any
 
 from tidegate.monitoring.openmetrics import render_openmetrics
 
-TABLE = {"table": "lake.shop.orders", "lag": 7, "open_batches": 1, "lag_seconds": 12.5,
+TABLE = {"table": "lake.shop.orders", "template": None, "lag": 7, "open_batches": 1, "lag_seconds": 12.5,
          "valid_through": "2026-01-01T00:00:00.000Z", "problem": None}  # fmt: skip
 FLUSH = {"seconds": 2.25, "published_at": "2026-01-01T00:00:05.000Z", "inserted": 3, "updated": 2, "deleted": 1,
          "bytes_written": 4096}  # fmt: skip
@@ -40,6 +40,26 @@ def test_every_number_of_the_overview_has_its_sample() -> None:
     ):
         assert line in lines
     assert lines[-1] == "# EOF"
+
+
+def test_tables_that_records_name_are_one_with_the_worst_of_each_number() -> None:
+    """Each of the thousands that a template makes was five time series for ever."""
+    template = "lake.shop.{type}"
+    tables = [
+        {**TABLE, "table": f"lake.shop.{number}", "template": template, "lag": number % 7, "open_batches": number % 3,
+         "lag_seconds": None if number % 2 else float(number), "valid_through": f"2026-01-01T00:{number:02}:00.000Z"}
+        for number in range(1, 60)
+    ]  # fmt: skip
+    unknown = {**TABLE, "table": "lake.shop.x", "template": template, "lag_seconds": None, "valid_through": None}
+    lines = [line for line in render_lines({**ROW, "tables": [TABLE, *tables, unknown]}) if 'table="' in line]
+    label = f'{{pipeline="shop",table="{template}"}}'
+    assert [line for line in lines if "orders" not in line] == [
+        f"tidegate_oldest_unpublished_seconds{label} 58",
+        f"tidegate_table_lag_records{label} 7",
+        f"tidegate_valid_through_timestamp_seconds{label} {1767225600 + 60}",
+        f"tidegate_open_batches{label} 2",
+    ]
+    assert 'tidegate_table_lag_records{pipeline="shop",table="lake.shop.orders"} 7' in lines
 
 
 def test_size_that_nobody_knows_has_no_sample() -> None:

@@ -19,6 +19,7 @@ from airflow_users import make_token, run_auth_manager
 from fakes import BAD, World, build_pipeline, build_table
 from fakes.publications import Outside
 from tidegate.errors import RetryLater
+from tidegate.model.table_state import DeadLetters
 from tidegate.publications.publish import publish
 from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
@@ -55,6 +56,9 @@ class Memory:
     def get_context(self, name: str) -> PipelineContext:
         ports = self._source.ports
         return replace(self._source, ports=replace(ports, pipeline=replace(ports.pipeline, name=name)))
+
+    def find_place(self, name: str) -> tuple[object, ...]:
+        return ()
 
     def get_fleet(self, name: str) -> str | None:
         return None
@@ -291,6 +295,29 @@ def test_list_of_all_pipelines_carries_the_worst_partitions_of_each_and_its_own_
     assert metrics.count("tidegate_lag_records{") == 2 * partition_count
 
 
+def test_list_of_all_pipelines_carries_the_worst_of_the_tables_that_records_name(
+    client: Any, airflow: Any, desk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_rows, table_count = desk._watch.get_rows, 1000
+    late = {7: 12.0, 999: 90.5, 30: None}
+    own = next(iter(read_rows().values()))["tables"]
+    named_by_records = [
+        {**own[0], "table": f"lake.shop.{n}", "template": "lake.shop.{type}", "lag": 3 * (n in late),
+         "lag_seconds": late.get(n, 0.0), "problem": "its merge fails" if n == 500 else None}
+        for n in range(table_count)
+    ]  # fmt: skip
+    rows = lambda: {name: {**row, "tables": [*own, *named_by_records]} for name, row in read_rows().items()}  # noqa: E731
+    monkeypatch.setattr(desk._watch, "get_rows", rows)
+    admin = build_login(airflow, "admin")
+    for row in client.get("/api/pipelines", headers=admin).json()["pipelines"]:
+        tables = [table["table"].rpartition(".")[2] for table in row["tables"]]
+        assert (tables[:5], len(tables)) == (["orders", "500", "999", "7", "30"], 21)
+        assert row["table_count"] == table_count + 1
+    assert len(client.get("/api/pipelines/shop", headers=admin).json()["pipeline"]["tables"]) == table_count + 1
+    metrics = client.get("/metrics", headers=admin).text
+    assert metrics.count("tidegate_table_lag_records{") == 2 * 2
+
+
 def test_pipeline_whose_file_goes_while_it_is_asked_for_does_not_exist(
     client: Any, airflow: Any, desk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,6 +371,28 @@ def test_catalog_that_does_not_answer_is_told_about_without_its_password(
     world.destination.read_dead_letters = fail_to_read  # type: ignore[method-assign]
     answer = client.get("/api/pipelines/shop/dead-letters", headers=build_login(airflow, "admin"))
     assert (answer.status_code, answer.json()) == (503, {"detail": "OSError: cannot reach postgresql://***@db/catalog"})
+
+
+def test_page_of_dead_letters_waits_for_a_silent_catalog_as_long_as_the_other_parts(
+    client: Any, airflow: Any, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look of each browser kept a thread of the web server, until it had none."""
+    gate, asked = threading.Event(), list[int]()
+
+    def hang(name: str, limit: int) -> Any:
+        asked.append(limit)
+        assert gate.wait(60)
+        return DeadLetters()
+
+    monkeypatch.setattr("tidegate_airflow.web.pipelines.ANSWER_TIMEOUT_SECONDS", 0.2)
+    world.destination.read_dead_letters = hang  # type: ignore[method-assign]
+    try:
+        for _ in range(3):
+            answer = client.get("/api/pipelines/shop/dead-letters", headers=build_login(airflow, "admin"))
+            assert (answer.status_code, answer.json()["detail"][:16]) == (503, "no answer within")
+    finally:
+        gate.set()
+    assert asked.count(25) == 1
 
 
 @pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])

@@ -53,6 +53,10 @@ class Files:
     def list_names(self) -> list[str]:
         return sorted(self.found)
 
+    def find_place(self, name: str) -> tuple[object, ...]:
+        value = self.found[name]
+        return value.group if isinstance(value, PipelineContext) else (name,)
+
     def get_context(self, name: str) -> PipelineContext:
         value = self.found[name]
         if isinstance(value, Exception):
@@ -116,7 +120,7 @@ def test_nothing_is_kept_of_pipelines_that_went_and_of_settings_that_changed(
         del files.found[f"tenant_{number}"]
     clock.seconds += 60
     assert set(watch.get_rows(patience=60)) == {"stays"}
-    for row in (watch._rows, watch._described, watch._recent, watch._answered, watch._groups):
+    for row in (watch._rows, watch._described, watch._recent, watch._answered, watch._places):
         assert set(row) == {"stays"}
     assert len(watch._due) <= 2
 
@@ -222,6 +226,51 @@ def test_first_look_after_a_while_waits_for_new_numbers(world: World, broker: On
         "left": (2, 1600.0),
         "right": (2, 1600.0),
     }
+
+
+def test_connection_that_nobody_answers_for_delays_no_pipeline_of_another(
+    world: World, broker: Onlooker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pipelines were opened one after the other, and read when all of them were open."""
+    gate, asked = threading.Event(), list[str]()
+    names = ("a_hangs", "b_hangs", "shop")
+    contexts = {name: PipelineContext((name[1:],), build_ports(world, broker, name)) for name in names}
+    files = Files({**contexts})
+    get_context = files.get_context
+
+    def hang(name: str) -> PipelineContext:
+        asked.append(name)
+        assert name == "shop" or gate.wait(60)
+        return get_context(name)
+
+    monkeypatch.setattr(files, "get_context", hang)
+    watch = OverviewCache(files)
+    rows = watch.get_rows(patience=2)
+    assert (rows["shop"]["error"], rows["shop"]["lag"]) == (None, 1)
+    assert [rows[name]["error"][:12] for name in names[:2]] == ["not read yet"] * 2
+    assert sorted(asked) == ["a_hangs", "shop"], "one thread waits for the two"
+    gate.set()
+    while any(row["error"] for row in watch.get_rows(patience=60).values()):
+        pass
+
+
+def test_connection_that_fails_slowly_is_looked_up_once_for_all_pipelines_that_name_it(
+    world: World, broker: Onlooker, clock: SteppedTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = Files({name: PipelineContext((), build_ports(world, broker, name)) for name in ("left", "right")})
+    asked = list[str]()
+
+    def fail_slowly(name: str) -> PipelineContext:
+        asked.append(name)
+        clock.seconds += 30
+        raise RetryLater("the vault does not answer")
+
+    monkeypatch.setattr(files, "get_context", fail_slowly)
+    rows = OverviewCache(files).get_rows(patience=60)
+    assert {name: row["error"] for name, row in rows.items()} == dict.fromkeys(
+        ("left", "right"), "the vault does not answer"
+    )
+    assert asked == ["left"]
 
 
 def test_connections_that_nobody_answers_for_are_asked_for_once_at_a_time(

@@ -213,6 +213,30 @@ def test_publication_whose_topic_another_one_has_says_so(tmp_path: Path) -> None
         view.get_ports("second")
 
 
+def test_connection_that_nobody_answers_for_keeps_no_pipeline_of_another_waiting(tmp_path: Path) -> None:
+    gate, vault = threading.Event(), Vault()
+
+    def hang(conn_id: str) -> Connection | None:
+        assert conn_id != "slow_brokers" or gate.wait(60)
+        return vault(conn_id)
+
+    contexts = build_contexts(tmp_path, vault, one={"name": TABLE}, two={"name": "lake.shop.other"})
+    file = tmp_path / "pipelines" / "one.yaml"
+    data = yaml.safe_load(file.read_text())
+    data["source"]["kafka"] = "slow_brokers"
+    file.write_text(yaml.safe_dump(data))
+    contexts._resolve = hang
+    assert contexts.find_place("one") != contexts.find_place("two")
+    with ThreadPoolExecutor(2) as workers:
+        one = workers.submit(contexts.get_context, "one")
+        try:
+            two = workers.submit(contexts.get_context, "two").result(20)
+            assert not one.done()
+        finally:
+            gate.set()
+        assert one.result(60).ports.broker is two.ports.broker, "both connections name one cluster"
+
+
 def test_connection_that_nobody_answers_for_keeps_only_those_waiting_who_open_pipelines(tmp_path: Path) -> None:
     """A secrets backend that hangs: each request of the page asks which pipelines there are."""
     asked, gate, vault = threading.Event(), threading.Event(), Vault()
