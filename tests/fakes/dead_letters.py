@@ -40,8 +40,12 @@ def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]
 
 
 def _is_chosen(row: Row, statement: dict[str, Any]) -> bool:
-    place = [row["topic"], row["partition"], row["offset"], row.get("topic_id")]
-    return row["table"] == statement["target"] and row["replayed_at"] is None and place in statement["places"]
+    partition = (row["topic"], row["partition"], row.get("topic_id") or "")
+    is_listed = any(
+        partition == (place["topic"], place["partition"], place["topic_id"]) and row["offset"] in place["offsets"]
+        for place in statement["places"]
+    )
+    return row["table"] == statement["target"] and row["replayed_at"] is None and is_listed
 
 
 def _discard(destination: MemoryDestination, row: Row, statement: dict[str, Any]) -> Row:

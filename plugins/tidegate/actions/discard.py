@@ -11,11 +11,11 @@ from tidegate.merge.letter_filter import LetterFilter
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports
 from tidegate.reprocess.discard import (
-    MAX_LETTERS_PER_STATEMENT,
     ProposedDiscard,
     discard_dead_letters,
     note_discard,
     propose_discards,
+    split_into_statements,
 )
 from tidegate.spec.table import Table
 
@@ -61,11 +61,13 @@ def describe_letters(letters: Sequence[WaitingLetter]) -> dict[str, Any]:
     `statements` are digests of the places that each statement takes, in order; `newest` is when the last of the letters
     was set aside.
     """
-    places = [[letter.topic, letter.partition, letter.offset, letter.topic_id] for letter in letters]
-    starts = range(0, len(places), MAX_LETTERS_PER_STATEMENT)
+    parts = [
+        [[letter.topic, letter.partition, letter.offset, letter.topic_id] for letter in part]
+        for part in split_into_statements(letters)
+    ]
     times = [letter.written_at for letter in letters if letter.written_at is not None]
     return {
-        "statements": [compute_digest(places[start : start + MAX_LETTERS_PER_STATEMENT]) for start in starts],
+        "statements": [compute_digest(part) for part in parts],
         "newest": max(times).isoformat() if times else None,
     }
 

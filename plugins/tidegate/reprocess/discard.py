@@ -1,7 +1,10 @@
 """discard: say of waiting dead letters that they will never be needed, why and by whom; their bytes stay readable."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from typing import Any
 
 from tidegate.errors import ConfigurationError, NothingToDo
 from tidegate.jobs.merge_job import MergeJob
@@ -19,7 +22,8 @@ from tidegate.tables.action_history import add_action, list_actions
 from tidegate.tables.undone_replays import list_undone_letters, reopen_letters
 
 ACTION = "discard"
-MAX_LETTERS_PER_STATEMENT = 200
+MAX_LETTERS_PER_STATEMENT = 20_000  # offsets of up to 19 digits, in the megabyte that BigQuery reads of a statement
+MAX_PARTITIONS_PER_STATEMENT = 500  # each is a condition of its own
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,34 @@ def _list_letters(ports: Ports, name: str, table: str) -> list[WaitingLetter]:
     return [*ports.dead_letters.list_waiting_letters(name, table), *list_undone_letters(ports, table)]
 
 
-def _get_place(letter: WaitingLetter) -> tuple[str, int, int, str]:
-    return letter.topic, letter.partition, letter.offset, letter.topic_id or ""
+def _get_place(letter: WaitingLetter) -> tuple[str, int, str, int]:
+    return *_get_partition(letter), letter.offset
+
+
+def _get_partition(letter: WaitingLetter) -> tuple[str, int, str]:
+    return letter.topic, letter.partition, letter.topic_id or ""
+
+
+def split_into_statements(letters: Sequence[WaitingLetter]) -> list[list[WaitingLetter]]:
+    """Which of the letters each statement takes; those that are left after some statements are split as before."""
+    parts: list[list[WaitingLetter]] = []
+    partitions = set[tuple[str, int, str]]()
+    for letter in letters:
+        partitions.add(_get_partition(letter))
+        is_full = not parts or len(parts[-1]) >= MAX_LETTERS_PER_STATEMENT
+        if is_full or len(partitions) > MAX_PARTITIONS_PER_STATEMENT:
+            parts.append([])
+            partitions = {_get_partition(letter)}
+        parts[-1].append(letter)
+    return parts
+
+
+def _list_places(letters: Sequence[WaitingLetter]) -> list[dict[str, Any]]:
+    """The offsets of each partition of each topic, whose letters lie beside each other."""
+    return [
+        {"topic": topic, "partition": partition, "topic_id": topic_id, "offsets": [letter.offset for letter in members]}
+        for (topic, partition, topic_id), members in groupby(letters, _get_partition)
+    ]
 
 
 def discard_dead_letters(ports: Ports, discards: list[ProposedDiscard], because: str, by: str) -> None:
@@ -70,14 +100,13 @@ def discard_dead_letters(ports: Ports, discards: list[ProposedDiscard], because:
     retry_commits(ports, letters, partial(add_later_columns, ports, letters))
     for discard in discards:
         reopen_letters(ports, discard.table.name)
-        for start in range(0, len(discard.letters), MAX_LETTERS_PER_STATEMENT):
-            part = discard.letters[start : start + MAX_LETTERS_PER_STATEMENT]
+        for part in split_into_statements(discard.letters):
             statement = ports.get_sql(letters).render(
                 "discard_dead_letters",
                 table=letters,
                 target=discard.table.name,
                 note=f"discarded by {by}: {because}; it was: ",
-                places=[(letter.topic, letter.partition, letter.offset, letter.topic_id) for letter in part],
+                places=_list_places(part),
             )
             ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=letters))
         details = _describe_discard(discard.discarded_before + len(discard.letters), because)

@@ -2,6 +2,8 @@
 UPDATE `my-project`.`shop`.`tidegate_shop_dead_letters`
 SET replayed_at = CURRENT_TIMESTAMP(), stage = 'discarded', message = CONCAT('discarded by ann: it\'s a test; it was: ', message)
 WHERE `table` = 'lake.shop.orders' AND replayed_at IS NULL AND (
-  (topic = 'orders' AND `partition` = 0 AND `offset` = 5 AND topic_id = 'o-1')
-  OR (topic = 'it\'s' AND `partition` = 1 AND `offset` = 0 AND topic_id IS NULL)
+  (topic = 'orders' AND `partition` = 0
+    AND topic_id = 'o-1' AND `offset` IN (5, 7, 8))
+  OR (topic = 'it\'s' AND `partition` = 1
+    AND topic_id IS NULL AND `offset` IN (0))
 )

@@ -4,8 +4,9 @@ import pytest
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo
 from tidegate.merge.letter_filter import LetterFilter
+from tidegate.model.table_state import WaitingLetter
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.discard import discard_dead_letters, propose_discards
+from tidegate.reprocess.discard import _get_place, discard_dead_letters, propose_discards, split_into_statements
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.source import Errors
 from tidegate.steps.flush import flush
@@ -60,6 +61,24 @@ def test_chosen_letters_that_lie_in_too_many_places_are_refused(world: World, mo
     with pytest.raises(GiveUp, match=r"groups=3 between others.*choose at most 2 at once, or replay all"):
         replay_dead_letters(world.build_ports(PIPELINE), build_filter((0, 1), (0, 4), (1, 10), table=ORDERS))
     assert len(list_waiting_places(world)) == len(BAD_PLACES)
+
+
+def test_a_hundred_thousand_letters_are_discarded_by_few_statements() -> None:
+    """Each of 500 statements rewrote the table of letters."""
+    places = [
+        (topic_id, partition, offset)
+        for topic_id in ("new", None)
+        for partition in range(5)
+        for offset in range(10_000)
+    ]
+    letters = [WaitingLetter("orders", partition, offset, topic_id) for topic_id, partition, offset in places]
+    letters.sort(key=_get_place)
+    statements = split_into_statements(letters)
+    assert [len(part) for part in statements] == [20_000] * 5
+    assert [letter for part in statements for letter in part] == letters
+    assert split_into_statements(letters[40_000:]) == statements[2:]
+    spread = [WaitingLetter("orders", partition, 0, None) for partition in range(1100)]
+    assert [len(part) for part in split_into_statements(spread)] == [500, 500, 100]
 
 
 def test_discarded_letters_wait_no_longer_and_say_why_and_who(world: World) -> None:

@@ -319,7 +319,10 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {
             **{name: DEAD_LETTERS[name] for name in ("table", "target")},
             "note": "discarded by ann: it's a test; it was: ",
-            "places": [("orders", 0, 5, "o-1"), ("it's", 1, 0, None)],
+            "places": [
+                {"topic": "orders", "partition": 0, "topic_id": "o-1", "offsets": [5, 7, 8]},
+                {"topic": "it's", "partition": 1, "topic_id": "", "offsets": [0]},
+            ],
         },
     ),
     "merge_upsert_delete-by_offset": ("merge_upsert_delete", {**MERGE, "guarded": True, "by_offset": True}),

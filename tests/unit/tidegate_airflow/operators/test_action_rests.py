@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from fakes import BAD, World, build_pipeline, build_table
-from tidegate.actions import discard as actions_discard
 from tidegate.errors import BadRecord, NothingToDo
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess import discard as reprocess_discard
@@ -104,8 +103,7 @@ def build_rolled_back(monkeypatch: pytest.MonkeyPatch) -> Outside:
 
 def build_letters(monkeypatch: pytest.MonkeyPatch) -> Outside:
     """A statement takes one of the two letters that each table has."""
-    for module in (actions_discard, reprocess_discard):
-        monkeypatch.setattr(module, "MAX_LETTERS_PER_STATEMENT", 1)
+    monkeypatch.setattr(reprocess_discard, "MAX_LETTERS_PER_STATEMENT", 1)
     outside = Outside(TOLERANT, monkeypatch)
     produce_letters(outside)
     return outside
