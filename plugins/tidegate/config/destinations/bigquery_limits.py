@@ -1,7 +1,7 @@
 """Checks a pipeline's BigQuery tables against what BigQuery can hold, find and load: types, names, layout, quotas."""
 
+import unicodedata
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,16 +13,20 @@ from tidegate.adapters.bigquery.table_layout import (
     render_table_options,
 )
 from tidegate.adapters.bigquery.type_mapping import to_bigquery_schema, to_bigquery_type, to_stored_type
+from tidegate.config.destinations.declared_columns import (
+    UNKNOWN_TYPE,
+    DeclaredColumn,
+    list_record_columns,
+    list_table_columns,
+    try_parse_columns,
+)
 from tidegate.config.models.pipeline import MergeModel, PipelineModel, TableModel
-from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.problems import Problems
-from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, parse_type
-from tidegate.spec.projection import Field, resolve_projection
-from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.spec.table_template import FIELD_PATTERN, split_template
 from tidegate.sql.spark import unquote
 
 MAX_COLUMNS = 10_000
@@ -32,39 +36,52 @@ MIN_INTERVAL_SECONDS = -(-86_400 // MAX_LOADS_PER_DAY)
 MIN_THRESHOLD_RECORDS = 1_000  # below it an ordinary day of records is more than LOADS_A_DAY flushes
 PARTITION_OPTIONS = ("partition_expiration_days", "require_partition_filter")
 _UNCLUSTERED_TYPES = ("FLOAT64", "BYTES")
+_NAME_CATEGORIES = ("Pc", "Pd", "Zs")  # of Unicode, beside letters, marks and numbers
 
 
 def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
     """Note what no BigQuery table can have; `table` is one of them."""
     key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
-    value, value_path = (table.value, (*path, "value")) if table.value else (model.source.value, ("source", "value"))
-    declared_columns = {"key": _try_parse_columns(key.schema_), "value": _try_parse_columns(value.schema_)}
-    for part, columns_path in (("key", key_path), ("value", value_path)):
-        if part == "key" or table.select is None:
-            _check_columns(declared_columns[part], (*columns_path, "schema"), findings)
-    metadata = [Column(name, METADATA_TYPES.get(word, "STRING")) for name, word in model.source.metadata.items()]
-    for column in metadata:
-        _note_problem(partial(to_bigquery_schema, [column]), ("source", "metadata", column.name), findings)
-    columns = {
-        c.name: c
-        for c in (*declared_columns["value"], *(replace(c, name=key.prefix + c.name) for c in declared_columns["key"]))
-    }
-    known_columns = [*columns.values(), *metadata]
-    types = {c.name: c.type for c in (*known_columns, *declared_columns["key"])}
-    has_all_columns = bool(value.schema_)
-    if table.select is not None:
-        known_columns, is_whole = _select_columns(table.select, known_columns)
-        has_all_columns, value_path = has_all_columns and is_whole, (*path, "select")
-        _check_columns(known_columns, value_path, findings)
-    _check_partial_updates(table, declared_columns["value"] if table.select is None else known_columns, path, findings)
-    known_columns += _list_history_columns(table, known_columns)
-    if sum(_count_leaves(parse_type(c.type)) for c in known_columns) > MAX_COLUMNS:
-        columns_path = value_path if table.select is not None else (*value_path, "schema")
+    value_path = (*path, "value") if table.value else ("source", "value")
+    columns_path = (*path, "select") if table.select is not None else (*value_path, "schema")
+    _check_table_name(table.name, (*path, "name"), findings)
+    key_columns = [DeclaredColumn((*key_path, "schema"), column) for column in try_parse_columns(key.schema_)]
+    declared_columns, is_whole = list_table_columns(model, table, path)
+    _check_columns([*key_columns, *declared_columns], findings)
+    columns = [declared.column for declared in declared_columns]
+    own_columns = [declared.column for declared in declared_columns if declared.path == columns_path]
+    _check_partial_updates(table, own_columns, path, findings)
+    if sum(_count_leaves(parse_type(column.type)) for column in columns) > MAX_COLUMNS:
         findings.add(columns_path, f"BigQuery holds {MAX_COLUMNS} columns, fields of structs included")
+    record_columns, _ = list_record_columns(model, table, path)
+    types = {declared.column.name.casefold(): declared.column.type for declared in (*key_columns, *record_columns)}
+    types |= {column.name.casefold(): column.type for column in columns}
     is_keyed = any(word is not False for word in (table.upsert, table.delete))
-    _check_ordered(key.fields if is_keyed else [], types, (*key_path, "fields"), findings)
-    _check_ordered(table.sequence_by, types, (*path, "sequence_by"), findings)
-    _check_layout(table, known_columns if has_all_columns else None, (*path, "create"), findings)
+    for index, name in enumerate(key.fields if is_keyed else []):
+        if _has_floats(parse_type(types.get(name.casefold(), UNKNOWN_TYPE))):
+            problem = "floating point, by which BigQuery finds no rows; use DECIMAL or another type"
+            findings.add((*key_path, "fields", index), problem)
+    for index, name in enumerate(table.sequence_by):
+        _check_sequence(types.get(name.casefold(), UNKNOWN_TYPE), (*path, "sequence_by", index), findings)
+    _check_layout(table, columns if is_whole else None, (*path, "create"), findings)
+
+
+def _check_table_name(name: str, path: KeyPath, findings: Problems) -> None:
+    table = split_template(name.partition(".")[2])[1]
+    kinds = {char: unicodedata.category(char) for char in FIELD_PATTERN.sub("", table)}
+    forbidden = sorted(char for char, kind in kinds.items() if kind[0] not in "LMN" and kind not in _NAME_CATEGORIES)
+    if forbidden:
+        problem = f"characters={' '.join(forbidden)}: a BigQuery table's name has letters, digits, _, - and blanks"
+        findings.add(path, f"{problem}; name another one")
+
+
+def _check_sequence(kind: str, path: KeyPath, findings: Problems) -> None:
+    """Floating point has no order that BigQuery and Spark agree on, and what has parts has none in BigQuery."""
+    data_type = parse_type(kind)
+    if _has_floats(data_type):
+        findings.add(path, "floating point, by which BigQuery finds no rows; use DECIMAL or another type")
+    elif not isinstance(data_type, Primitive):
+        findings.add(path, f"{kind}, by which BigQuery orders no rows; order by a column without parts")
 
 
 def _check_partial_updates(table: TableModel, columns: Iterable[Column], path: KeyPath, findings: Problems) -> None:
@@ -85,39 +102,6 @@ def _check_partial_updates(table: TableModel, columns: Iterable[Column], path: K
         )
 
 
-def _list_history_columns(table: TableModel, known_columns: Iterable[Column]) -> list[Column]:
-    """The columns that history adds, by which tables may be partitioned too."""
-    if table.history == "none":
-        return []
-    types = {c.name.casefold(): c.type for c in known_columns}
-    axis = types.get(table.sequence_by[0].casefold(), "STRING") if table.sequence_by else "TIMESTAMP"
-    history_columns = table.history_columns
-    return [
-        Column(history_columns.valid_from, axis),
-        Column(history_columns.valid_to, axis),
-        Column(history_columns.is_current, "BOOLEAN"),
-    ]
-
-
-def _select_columns(text: str, record: Iterable[Column]) -> tuple[list[Column], bool]:
-    """The columns that `select` makes of a record, and whether they are all: those of dimension tables are not told."""
-    try:
-        select = parse_select(text)
-    except ValueError:
-        return [], False  # said where the statement is checked
-    fields = [Field(c.name, c.type, c.nullable) for c in record]
-    columns: list[Column] = []
-    is_whole = True
-    for item in select.items:
-        try:
-            made_here = resolve_projection(replace(select, items=(item,)), fields, "")
-        except ConfigurationError:
-            is_whole = False
-            continue
-        columns += [Column(c.name, c.type, c.nullable) for c in made_here]
-    return columns, is_whole
-
-
 def check_pace(merge: MergeModel, findings: Problems) -> None:
     """Note flushes that come faster than BigQuery takes load jobs."""
     if isinstance(merge.interval, int) and 0 < merge.interval < MIN_INTERVAL_SECONDS:
@@ -130,13 +114,6 @@ def check_pace(merge: MergeModel, findings: Problems) -> None:
         )
 
 
-def _try_parse_columns(ddl: str | None) -> tuple[Column, ...]:
-    try:
-        return parse_columns(ddl) if ddl is not None else ()
-    except ValueError:
-        return ()  # said where the schema is checked
-
-
 def _note_problem(check: Callable[[], Any], path: KeyPath, findings: Problems) -> Any:
     try:
         return check()
@@ -145,8 +122,8 @@ def _note_problem(check: Callable[[], Any], path: KeyPath, findings: Problems) -
         return None
 
 
-def _check_columns(columns: Iterable[Column], path: KeyPath, findings: Problems) -> None:
-    for column in columns:
+def _check_columns(columns: Iterable[DeclaredColumn], findings: Problems) -> None:
+    for path, column in columns:
         _note_problem(partial(to_bigquery_schema, [column]), path, findings)
         if _count_levels(parse_type(column.type)) >= MAX_STRUCT_LEVELS:
             problem = f"BigQuery nests structs {MAX_STRUCT_LEVELS} deep, and the staged row is one of them"
@@ -163,13 +140,6 @@ def _count_levels(data_type: DataType) -> int:
         case Map(key, value):
             return 1 + max(_count_levels(key), _count_levels(value))
     return 0
-
-
-def _check_ordered(names: Iterable[str], types: dict[str, str], path: KeyPath, findings: Problems) -> None:
-    """Floating point has no order that BigQuery and Spark agree on, and BigQuery groups no window by it."""
-    for index, name in enumerate(names):
-        if name in types and _has_floats(parse_type(types[name])):
-            findings.add((*path, index), "floating point, by which BigQuery finds no rows; use DECIMAL or another type")
 
 
 def _has_floats(data_type: DataType) -> bool:

@@ -40,6 +40,38 @@ REFUSED = {
         "source.key.fields[0]=x: floating point, by which BigQuery finds no rows",
     ),
     "a sequence of floating point": (render_file("sequence_by: [x]"), "tables[0].sequence_by[0]=x: floating point"),
+    "a sequence of structs": (
+        render_file("sequence_by: [n, s]", "value: {schema: 'id BIGINT, n INT, S STRUCT<a: INT>'}"),
+        "tables[0].sequence_by[1]=s: STRUCT<`a`: INT>, by which BigQuery orders no rows; order by a column without",
+    ),
+    "a sequence of arrays that select makes": (
+        render_file("sequence_by: [Parts], select: 'SELECT id, CAST(array(n) AS ARRAY<INT>) AS parts FROM record'"),
+        "tables[0].sequence_by[0]=Parts: ARRAY<INT>, by which BigQuery orders no rows",
+    ),
+    "a table's name with the mark of a partition": (
+        render_layout("enabled: true", name="dwh.shop.Orders$2026"),
+        "tables[0].name=dwh.shop.Orders$2026: characters=$: a BigQuery table's name has letters, digits, _, - and",
+    ),
+    "a table's name with the marks of a time and of many tables": (
+        render_layout("enabled: true", name="dwh.shop.orders@x*"),
+        "tables[0].name=dwh.shop.orders@x*: characters=* @: a BigQuery table's name",
+    ),
+    "an odd name of the flag": (
+        render_file("deletes: soft, deleted_column: is.deleted"),
+        "tables[0].deleted_column=is.deleted: column=is.deleted: BigQuery takes up to 300 letters",
+    ),
+    "an odd name of history": (
+        render_file("history: scd2, history_columns: {valid_to: until?}"),
+        "tables[0].history_columns.valid_to=until?: column=until?: BigQuery takes up to 300 letters",
+    ),
+    "an odd prefix": (
+        render_source(f"key: {{fields: [id], schema: id BIGINT, prefix: key.}}, {VALUE}", "[{name: dwh.shop.orders}]"),
+        "source.key.prefix=key.: column=key.id: BigQuery takes up to 300 letters",
+    ),
+    "an odd struct of the key": (
+        render_source(f"key: {{fields: [id], schema: id BIGINT, into: 'a,b'}}, {VALUE}", "[{name: dwh.shop.orders}]"),
+        "source.key.into=a,b: column=a,b: BigQuery takes up to 300 letters",
+    ),
     "two partition columns": (
         render_layout("partition_by: [days(at), day]"),
         "create.partition_by[1]=day: BigQuery partitions by one column",
