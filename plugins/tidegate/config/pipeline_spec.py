@@ -29,7 +29,7 @@ from tidegate.spec.scd2 import History
 from tidegate.spec.source import Errors, Source, Start, StartKind
 from tidegate.spec.table import Create, DeleteMode, Route, Table
 from tidegate.spec.table_template import is_template, split_template
-from tidegate.sql.spark import unquote
+from tidegate.sql.spark import unquote_path
 
 
 def to_pipeline(name: str, model: PipelineModel) -> Pipeline:
@@ -216,7 +216,7 @@ def _to_table(model: PipelineModel, table: TableModel) -> Table:
         create=Create(
             enabled=table.create.enabled,
             partition_by=tuple(table.create.partition_by),
-            cluster_by=tuple(unquote(name) for name in table.create.cluster_by),
+            cluster_by=tuple(map(unquote_path, table.create.cluster_by)),
             properties=dict(table.create.properties),
             force_optional=table.create.force_optional,
             partition_time=model.merge.partition_time,

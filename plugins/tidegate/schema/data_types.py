@@ -1,7 +1,8 @@
 """Spark's type texts taken apart, so that both Spark and Iceberg can be told the same thing."""
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -153,6 +154,28 @@ def has_other_keys(data_type: DataType) -> bool:
             return any(has_other_keys(inner) for _, inner in fields)
         case Primitive():
             return False
+
+
+def list_full_names(data_type: DataType, path: str = "") -> Iterator[str]:
+    """The names of all parts of a type as Iceberg knows them: with dots between the steps, and without case."""
+    match data_type:
+        case Struct(fields):
+            steps: tuple[tuple[str, DataType], ...] = fields
+        case Array(element):
+            steps = (("element", element),)
+        case Map(key, value):
+            steps = (("key", key), ("value", value))
+        case Primitive():
+            steps = ()
+    for step, inner in steps:
+        full_name = f"{path}.{step}" if path else step
+        yield full_name.lower()
+        yield from list_full_names(inner, full_name)
+
+
+def find_full_name_twice(struct: Struct) -> str | None:
+    """A name that two parts have: `a.b` is both a column, and a field of the struct `a`."""
+    return next((name for name, count in Counter(list_full_names(struct)).items() if count > 1), None)
 
 
 NOT_NULL_PATTERN = re.compile(r"\s+NOT\s+NULL$", re.IGNORECASE)

@@ -21,6 +21,7 @@ from tidegate.schema.data_types import (
     Struct,
     format_type,
     has_leaf,
+    list_full_names,
     parse_type,
 )
 from tidegate.sql.spark import quote, render_literal
@@ -66,10 +67,11 @@ class SchemaChange:
 
 @dataclass(frozen=True)
 class _Compared:
-    """The table's name for messages, and what may be changed."""
+    """The table's name for messages, what may be changed, and the names of all parts that the table has."""
 
     table: str
     rules: EvolutionRules
+    full_names: frozenset[str]
 
     def build_error(self, path: Path, problem: str, remedy: str) -> IncompatibleSchema:
         return IncompatibleSchema(
@@ -108,7 +110,8 @@ def find_schema_changes(
 
     `IncompatibleSchema` names the column, both types, and the way out, where no allowed change is enough.
     """
-    compared, expected_struct = _Compared(table, rules), to_struct(columns)
+    compared = _Compared(table, rules, frozenset(list_full_names(current)))
+    expected_struct = to_struct(columns)
     changes = tuple(_compare_structs(compared, (), current, expected_struct))
     filled_columns = {current.find_name(name) for name, _ in expected_struct.fields}
     for name in sorted(current.required - current.defaulted_fields - filled_columns):
@@ -166,6 +169,10 @@ def _compare_types(
 
 
 def _check_added(compared: _Compared, path: Path, data_type: DataType) -> SchemaChange:
+    added_names = {".".join(path).lower(), *list_full_names(data_type, ".".join(path))}
+    if taken_names := sorted(added_names & compared.full_names):
+        problem = f"the table has {taken_names[0]} already, as a column or as a part of one"
+        raise compared.build_error(path, problem, "give one of the two another name, e.g. in select")
     if compared.rules.add:
         return SchemaChange(ChangeKind.ADD, path, format_type(data_type))
     problem = f"the table has no such column and evolve.add_columns=false: type={format_type(data_type)}"

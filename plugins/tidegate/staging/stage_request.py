@@ -21,6 +21,7 @@ from tidegate.staging.type_limits import check_adopted_types, list_key_limits, l
 from tidegate.tables.columns import (
     build_projection,
     compute_shape,
+    list_destination_columns,
     list_flat_key_columns,
     list_record_key_columns,
     list_sequence_columns,
@@ -61,6 +62,7 @@ def build_stage_table(
     columns_resolved = resolve_columns(declared, ports.pipeline.source.metadata, state)
     check_adopted_types(declared, columns_resolved)
     table = pin_dimensions(ports, columns_resolved)
+    list_destination_columns(table, ports.pipeline.source.metadata)  # refuses columns that no table holds together
     into = intermediate or names.name_intermediate_table(ports.pipeline, table)
     if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
         check_compatible(ports.pipeline, table, state, planned.ranges)

@@ -8,8 +8,17 @@ from tidegate.errors import ConfigurationError
 from tidegate.formats.registry import get_format
 from tidegate.ports.context import TableState
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import Array, DataType, Map, Struct, drop_forms, format_type, parse_type
-from tidegate.schema.evolution import add_old_names
+from tidegate.schema.data_types import (
+    Array,
+    DataType,
+    Map,
+    Struct,
+    drop_forms,
+    find_full_name_twice,
+    format_type,
+    parse_type,
+)
+from tidegate.schema.evolution import add_old_names, to_struct
 from tidegate.spec.projection import (
     Field,
     Projection,
@@ -266,6 +275,11 @@ def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
                 f"table={table.name} would have two columns of one name: {other_name} and {column.name}, and names are "
                 "compared without case; write them alike, use key.prefix, or choose another name in metadata"
             )
+    if twice := find_full_name_twice(to_struct(columns)):
+        raise ConfigurationError(
+            f"table={table.name} would have {twice} twice, as a column and as a part of one, and no table holds both; "
+            "give one of the two another name, e.g. in select"
+        )
 
 
 def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:

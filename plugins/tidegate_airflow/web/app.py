@@ -115,7 +115,7 @@ def _build_not_there(name: str) -> HTTPException:
 
 @api.get("/pipelines")
 def get_overview(pipelines: PipelinesDep, publications: PublicationsDep, user: GetUserDep) -> dict[str, Any]:
-    """Every pipeline and publication that the user may see, the worst first; of many partitions, and tables that records name, the worst."""
+    """Every pipeline and publication that the user may see, the worst first; of many parts of one the worst."""
     published = publications.get_overview(_list_publications(publications, user))
     rows = pipelines.get_overview(_list_pipelines(pipelines, user))
     return {

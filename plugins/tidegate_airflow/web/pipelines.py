@@ -155,7 +155,7 @@ class PipelinesView:
         }
 
     def get_dead_letters(self, name: str, page: int) -> Data:
-        """One page of the dead letters that wait, the newest first; `page` counts from 1. `error` as in `read_parts`."""
+        """One page of the dead letters that wait, the newest first, or `error`; `page` counts from 1."""
         page = min(max(1, page), MAX_PAGES)
         part = f"dead letters, page {page}"
         answer: Data = self._parts.read_parts(name, {part: lambda: self._read_dead_letters(name, page)})[part]

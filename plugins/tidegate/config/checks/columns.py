@@ -15,10 +15,10 @@ from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
 from tidegate.schema.column import Column
-from tidegate.sql.spark import unquote
+from tidegate.sql.spark import STEP_REGEX, split_path, unquote, unquote_path
 from tidegate.tables.columns import find_key_names
 
-COLUMN_REGEX = r"\s*(`(?:[^`]|``)+`|[^\s`(),]+)\s*"
+COLUMN_REGEX = rf"\s*((?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))*)\s*"
 PARTITION_PATTERN = re.compile(
     rf"(?:(?:years?|months?|days?|hours?)\({COLUMN_REGEX}\)|(?:bucket|truncate)\(\s*[1-9]\d*\s*,{COLUMN_REGEX}\)|{COLUMN_REGEX})",
     re.IGNORECASE,
@@ -143,7 +143,7 @@ def _check_layout(table: TableModel, columns: set[str], path: KeyPath, findings:
         else:
             _check_known(next(group for group in match.groups() if group), columns, partition_path, findings)
     for index, name in enumerate(table.create.cluster_by):
-        _check_known(name, columns, (*path, "create", "cluster_by", index), findings)
+        _check_known(unquote_path(name), columns, (*path, "create", "cluster_by", index), findings)
 
 
 def _check_route_field(field: str, columns: set[str], path: KeyPath, findings: Problems) -> None:
@@ -162,12 +162,9 @@ def _check_conditions(table: TableModel, columns: set[str], path: KeyPath, findi
 
 
 def _check_known(name: str, columns: set[str], path: KeyPath, findings: Problems) -> None:
-    name = unquote(name.strip())
-    top = name.casefold()
-    undeclared = {
-        column.casefold() for destination in DESTINATIONS.values() for column in destination.partition_columns
-    }
-    if top in undeclared:
-        return  # judged by the destination that it is asked of
-    if top not in columns and top.split(".", 1)[0] not in columns:
-        findings.add(path, f"{name} is not a column of the table; {suggest_closest(top, columns)}")
+    undeclared_columns = (column for destination in DESTINATIONS.values() for column in destination.partition_columns)
+    known_columns = columns | {column.casefold() for column in undeclared_columns}  # judged by the one that has them
+    own_name, steps = unquote(name.strip()), split_path(name)
+    is_field = len(steps) > 1 and steps[0].casefold() in columns
+    if own_name.casefold() not in known_columns and not is_field:
+        findings.add(path, f"{own_name} is not a column of the table; {suggest_closest(own_name, columns)}")

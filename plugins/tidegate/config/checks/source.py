@@ -184,6 +184,9 @@ def check_key_columns(key: KeyModel, path: KeyPath, findings: Problems) -> tuple
     """The key's columns as its schema declares them, None without a usable one; notes what is wrong with the key."""
     columns = read_schema(key.schema_, (*path, "schema"), findings)
     findings.add_repeats((*path, "fields"), [name.casefold() for name in key.fields])
+    for index, name in enumerate(key.fields):
+        if not name:
+            findings.add((*path, "fields", index), "a field without a name; name it")
     if columns is not None:
         names = {column.name for column in columns}
         for index, name in enumerate(key.fields):

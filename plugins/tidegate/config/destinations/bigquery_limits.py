@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -123,7 +124,9 @@ def _note_problem(check: Callable[[], Any], path: KeyPath, findings: Problems) -
 
 
 def _check_columns(columns: Iterable[DeclaredColumn], findings: Problems) -> None:
-    for path, column in columns:
+    for path, declared_column in columns:
+        is_unknown = declared_column.type == UNKNOWN_TYPE
+        column = replace(declared_column, type="STRING") if is_unknown else declared_column
         _note_problem(partial(to_bigquery_schema, [column]), path, findings)
         if _count_levels(parse_type(column.type)) >= MAX_STRUCT_LEVELS:
             problem = f"BigQuery nests structs {MAX_STRUCT_LEVELS} deep, and the staged row is one of them"

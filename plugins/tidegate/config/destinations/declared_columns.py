@@ -16,7 +16,7 @@ from tidegate.spec.record_metadata import METADATA_TYPES
 from tidegate.sql.spark import quote
 from tidegate.tables.columns import find_key_names
 
-UNKNOWN_TYPE = "STRING"  # stands for one that another place tells
+UNKNOWN_TYPE = "UNKNOWN"  # the file does not tell it
 
 
 class DeclaredColumn(NamedTuple):
@@ -65,7 +65,7 @@ def _list_key_columns(key: KeyModel, typed_columns: Iterable[Column], path: KeyP
     for column in typed_columns:
         types.setdefault(column.name, column.type)
     if key.into is not None:
-        parts = ", ".join(f"{quote(name)}: {types.get(name, UNKNOWN_TYPE)}" for name in key.fields if name)
+        parts = ", ".join(f"{quote(name)}: {types[name]}" for name in key.fields if name in types)
         yield DeclaredColumn((*path, "into"), Column(key.into, f"STRUCT<{parts}>" if parts else UNKNOWN_TYPE))
         return
     for index, name in enumerate(key.fields):

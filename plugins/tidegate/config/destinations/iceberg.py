@@ -1,5 +1,6 @@
 """Apache Iceberg as a destination: how a catalog is declared, what its tables can do, and what is built of it."""
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Literal
 
@@ -9,12 +10,14 @@ from tidegate.adapters.iceberg.table.format_version import (
     MERGE_COLUMNS,
     NEWEST_SUPPORTED_VERSION,
     PATH_ENDS,
+    READ_COLUMNS,
     UNSUPPORTED_REASON,
 )
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.opened_destination import OpenedDestination
+from tidegate.config.destinations.declared_columns import list_table_columns
 from tidegate.config.destinations.destination import DestinationType
-from tidegate.config.destinations.iceberg_partitions import check_partitions, read_types
+from tidegate.config.destinations.iceberg_partitions import check_clusters, check_partitions
 from tidegate.config.models.catalogs import CatalogModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.models.settings import PropertyText
@@ -29,10 +32,33 @@ from tidegate.lineage.dataset_names import name_iceberg_table
 from tidegate.model.ownership import PipelineLeftovers
 from tidegate.ports.publication_ports import Snapshots
 from tidegate.redaction import has_secret, is_secret_name
+from tidegate.schema.data_types import list_full_names
+from tidegate.schema.evolution import to_struct
 from tidegate.sinks.world import SinkNotes
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
 
+MERGE_ON_READ = "merge-on-read"
+PRODUCT_PREFIX = "tidegate."
+SPARK_PROPERTIES = ("external", "is_managed_location", "location", "owner", "provider")
+NUMBER_ENDS = ("-bytes", "-ms", "-max", "-to-keep", ".num-retries", ".compression-level", ".target-size")
+CHANGES = ("merge", "update", "delete")
+PROPERTY_WORDS: dict[str, tuple[str, ...]] = {
+    "format-version": ("1", "2"),
+    **{f"write.{change}.mode": (MERGE_ON_READ, "copy-on-write") for change in CHANGES},
+    **{f"write.{change}.isolation-level": ("serializable", "snapshot") for change in CHANGES},
+    **{f"write.{change}.distribution-mode": ("none", "hash", "range") for change in CHANGES},
+    "write.distribution-mode": ("none", "hash", "range"),
+    "write.delete.granularity": ("file", "partition"),
+    "write.format.default": ("parquet", "orc"),  # of Avro PyIceberg reads nothing
+    "write.delete.format.default": ("parquet", "orc"),
+    "write.parquet.compression-codec": (
+        *("zstd", "gzip", "snappy", "lz4", "lz4_raw", "lzo", "brotli", "uncompressed"),
+    ),
+    "write.orc.compression-codec": ("zlib", "zstd", "snappy", "lz4", "lzo", "brotli", "none"),
+    "write.avro.compression-codec": ("gzip", "zstd", "snappy", "uncompressed"),
+    "write.metadata.compression-codec": ("none", "gzip"),
+}
 PYICEBERG_TYPES = ("sql", "rest")
 SHARED_URI_PREFIXES = ("sqlite:////", "sqlite+pysqlite:////", "postgresql://", "postgresql+psycopg2://")
 
@@ -74,22 +100,46 @@ def _check_table(
     model: PipelineModel, table: TableModel, catalog: Catalog | None, path: KeyPath, findings: Problems
 ) -> None:
     check_partitions(model, table, path, findings)
+    check_clusters(model, table, path, findings)
     _check_names(model, table, path, findings)
     _check_folder(table.name, catalog, (*path, "name"), findings)
-    version_path = (*path, "create", "properties", "format-version")
-    version = table.create.properties.get("format-version", str(NEWEST_SUPPORTED_VERSION))
-    if not version.isdecimal():
-        findings.add(version_path, "not a number; write '2', or leave it out")
-    elif int(version) > NEWEST_SUPPORTED_VERSION:
-        findings.add(version_path, f"not supported: {UNSUPPORTED_REASON}")
+    for name, value in table.create.properties.items():
+        if problem := _find_problem_of_property(name, value):
+            findings.add((*path, "create", "properties", name), problem)
+
+
+def _find_problem_of_property(name: str, value: str) -> str | None:
+    """Why Spark or PyIceberg would refuse it in each merge, or from the second one on."""
+    words = PROPERTY_WORDS.get(name, ("true", "false") if name.endswith(".enabled") else ())
+    if name in SPARK_PROPERTIES or name.startswith(PRODUCT_PREFIX):
+        return f"kept by {'Tidegate' if name.startswith(PRODUCT_PREFIX) else 'Spark'} for itself; leave it out"
+    if name == "format-version" and value.isdecimal() and int(value) > NEWEST_SUPPORTED_VERSION:
+        return f"not supported: {UNSUPPORTED_REASON}"
+    if words and value.lower() not in words:
+        return f"not a value that Iceberg takes for it; use {' or '.join(words)}"
+    if name.endswith(NUMBER_ENDS) and not re.fullmatch(r"-?\d+", value):
+        return "not a whole number; write e.g. '2', or leave it out"
+    return None
 
 
 def _check_names(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
-    key = table.key or model.source.key
-    upsert, delete = (bool(key.fields) if setting is None else setting for setting in (table.upsert, table.delete))
-    declared_columns = {*read_types(model, table), *(name.casefold() for name in model.source.metadata)}
-    for name in sorted(declared_columns & set(MERGE_COLUMNS)) if upsert or delete else ():
-        findings.add(path, f"Iceberg reserves {name} in Spark; give the column another name, e.g. in select")
+    """Note columns of the names of Iceberg's own, in tables that are merged into, and two columns of one full name."""
+    key, properties = table.key or model.source.key, table.create.properties
+    is_merged = any(bool(key.fields) if setting is None else setting for setting in (table.upsert, table.delete))
+    rewrites_files = (
+        properties.get("format-version") == "1" or properties.get("write.merge.mode", MERGE_ON_READ) != MERGE_ON_READ
+    )
+    reserved_names = (*MERGE_COLUMNS, *(READ_COLUMNS if rewrites_files else ())) if is_merged else ()
+    owners = dict[str, str]()
+    for named_by, column in list_table_columns(model, table, path)[0]:
+        if column.name.casefold() in reserved_names:
+            findings.add(named_by, f"Iceberg reserves {column.name} in Spark; give the column another name")
+        owner, full_names = column.name.lower(), list(list_full_names(to_struct([column])))
+        taken_names = (n for n in full_names if full_names.count(n) > 1 or owners.get(n, owner) != owner)
+        if taken_name := next(taken_names, None):
+            problem = f"{taken_name} would be both a column and a part of one, and no table of Iceberg's holds both"
+            findings.add(named_by, f"{problem}; give one of the two another name, e.g. in select")
+        owners = dict.fromkeys(full_names, owner) | owners
 
 
 def _check_folder(name: str, catalog: Catalog | None, path: KeyPath, findings: Problems) -> None:

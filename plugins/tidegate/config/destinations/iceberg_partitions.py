@@ -1,14 +1,15 @@
-"""Which partitions a table of Iceberg's can have: its library refuses the others when the table is made."""
+"""Which partitions and orders a table of Iceberg's can have: its library refuses the others when the table is made."""
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
+from tidegate.config.destinations.declared_columns import UNKNOWN_TYPE, list_table_columns
 from tidegate.config.models.pipeline import PipelineModel, TableModel
-from tidegate.config.parsing.ddl import parse_columns
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.sql.spark import unquote
+from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type
+from tidegate.schema.evolution import to_struct
+from tidegate.sql.spark import STEP_REGEX, quote, split_path, unquote
 
 MAX_ARGUMENT = 2**31 - 1
 TRANSFORM_PATTERN = re.compile(r"(?P<word>[a-z]+)\((?:\s*(?P<argument>\d+)\s*,)?(?P<column>.+)\)", re.IGNORECASE)
@@ -20,10 +21,11 @@ TYPES = {
     "bucket": WHOLE | TEXTS | DAYS | TIMES | {"DECIMAL"}, "truncate": WHOLE | TEXTS | {"DECIMAL"},
 }  # fmt: skip
 NESTED = {"STRUCT", "ARRAY", "MAP"}
+WORD_PATTERN = re.compile(r"[^\W\d]\w*")  # a name that Spark reads without backquotes
 
 
 class _Partition(NamedTuple):
-    """One entry of `partition_by`: a column, `word` empty, or a transform of one."""
+    """One entry of `partition_by`: a path to a column, `word` empty, or a transform of one."""
 
     word: str
     column: str
@@ -34,9 +36,14 @@ class _Partition(NamedTuple):
         """Read the entry as Spark spells it: `days(at)`, `bucket(4, id)`, or a column's name."""
         match = TRANSFORM_PATTERN.fullmatch(text.strip())
         if match is None:
-            return cls("", unquote(text.strip()).casefold(), 0)
+            return cls("", text.strip(), 0)
         word = match["word"].lower().removesuffix("s")
-        return cls(word, unquote(match["column"].strip()).casefold(), int(match["argument"] or 0))
+        return cls(word, match["column"].strip(), int(match["argument"] or 0))
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The steps to the column."""
+        return split_path(self.column)
 
     def fits(self, kind: str) -> bool:
         """Whether Iceberg can partition by a column of this type so."""
@@ -44,37 +51,78 @@ class _Partition(NamedTuple):
 
 
 def check_partitions(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
-    """Note partitions by columns of other types, by one column twice, and with a number beyond an INT."""
-    types = read_types(model, table)
-    used_families = set[tuple[str, str]]()
+    """Note partitions that Spark cannot read, by columns of other types, by one column twice, and with a number beyond
+    an INT.
+    """
+    columns, _ = list_table_columns(model, table, path)
+    struct = to_struct(declared.column for declared in columns)
+    used_families = set[tuple[str, tuple[str, ...]]]()
     for index, text in enumerate(table.create.partition_by):
         partition_path, partition = (*path, "create", "partition_by", index), _Partition.parse(text)
-        kind = types.get(partition.column, "")
-        if kind and not partition.fits(kind):
-            allowed = ", ".join(sorted(TYPES.get(partition.word, ())))
-            advice = f"{partition.word} takes {allowed}" if allowed else "name a column without parts"
-            findings.add(
-                partition_path, f"{partition.column} is {kind}, by which Iceberg cannot partition so; {advice}"
-            )
+        if problem := _find_problem(struct, partition):
+            findings.add(partition_path, problem)
         if partition.argument > MAX_ARGUMENT:
             findings.add(partition_path, f"out of range; must be at most {MAX_ARGUMENT}")
         family = "time" if partition.word in {"year", "month", "day", "hour"} else partition.word
-        if (family, partition.column) in used_families:
-            findings.add(partition_path, f"Iceberg partitions by {partition.column} in this way once; keep one")
-        used_families.add((family, partition.column))
+        column = tuple(step.casefold() for step in partition.path)
+        if (family, column) in used_families:
+            findings.add(partition_path, f"Iceberg partitions by {'.'.join(column)} in this way once; keep one")
+        used_families.add((family, column))
 
 
-def read_types(model: PipelineModel, table: TableModel) -> dict[str, str]:
-    """The words of the columns' types by names without case, as far as they are told: `select` may make others."""
-    return {} if table.select is not None else dict(_list_types(model, table))
+def check_clusters(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
+    """Note columns that have no order, and parts of lists and maps."""
+    columns, _ = list_table_columns(model, table, path)
+    struct = to_struct(declared.column for declared in columns)
+    for index, name in enumerate(table.create.cluster_by):
+        own_type = find_type(struct, (unquote(name),))
+        data_type = find_type(struct, split_path(name)) if own_type is None else own_type
+        cluster_path = (*path, "create", "cluster_by", index)
+        if isinstance(data_type, str):
+            findings.add(cluster_path, data_type)
+        elif data_type is not None and _has_map(data_type):
+            findings.add(cluster_path, "holds a map, and rows cannot be sorted by it; choose another column")
 
 
-def _list_types(model: PipelineModel, table: TableModel) -> Iterator[tuple[str, str]]:
-    key, value = table.key or model.source.key, table.value or model.source.value
-    for ddl, prefix in ((value.schema_, ""), (None if key.into else key.schema_, key.prefix)):
-        try:
-            columns = parse_columns(ddl) if ddl is not None else ()
-        except ValueError:
-            continue  # said where the schema is checked
-        for column in columns:
-            yield (prefix + column.name).casefold(), re.split(r"[(<]", column.type)[0]
+def _find_problem(struct: Struct, partition: _Partition) -> str | None:
+    words = re.sub(STEP_REGEX, lambda step: "" if step[0].startswith("`") else step[0], partition.column)
+    bare_step = next((word for word in words.split(".") if word and not WORD_PATTERN.fullmatch(word)), None)
+    if bare_step is not None:
+        return f"Spark reads {bare_step} in backquotes only; write {'.'.join(map(quote, partition.path))} instead"
+    data_type = find_type(struct, partition.path)
+    if data_type is None and struct.find_name(".".join(partition.path)):
+        return f"Spark reads a name with dots in backquotes only; write {quote('.'.join(partition.path))} instead"
+    if data_type is None or isinstance(data_type, str):
+        return data_type
+    kind = re.split(r"[(<]", format_type(data_type))[0]
+    if kind == UNKNOWN_TYPE or partition.fits(kind):
+        return None
+    allowed = ", ".join(sorted(TYPES.get(partition.word, ())))
+    advice = f"{partition.word} takes {allowed}" if allowed else "name a column without parts"
+    return f"{'.'.join(partition.path)} is {kind}, by which Iceberg cannot partition so; {advice}"
+
+
+def find_type(struct: Struct, path: tuple[str, ...]) -> DataType | str | None:
+    """The type at the end of a path through structs; what is wrong where it leads on from another type, or to a field
+    that is not there; None where the file does not tell the first step.
+    """
+    data_type: DataType = struct
+    for number, step in enumerate(path):
+        if data_type == Primitive(UNKNOWN_TYPE):
+            return None
+        name = data_type.find_name(step) if isinstance(data_type, Struct) else None
+        if name is None and number == 0:
+            return None
+        if name is None or not isinstance(data_type, Struct):
+            return f"{step} is no field of a struct; name a column, or a field of one that is a STRUCT"
+        data_type = dict(data_type.fields)[name]
+    return data_type
+
+
+def _has_map(data_type: DataType) -> bool:
+    match data_type:
+        case Array(element):
+            return _has_map(element)
+        case Struct(fields):
+            return any(_has_map(inner) for _, inner in fields)
+    return isinstance(data_type, Map)

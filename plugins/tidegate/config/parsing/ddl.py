@@ -54,6 +54,8 @@ def _parse_column(definition: Any) -> Column:
 
     if not isinstance(definition, exp.ColumnDef) or definition.args.get("kind") is None:
         raise ValueError(f"{definition.name or definition.sql('spark')} has no type; {COLUMNS_EXAMPLE}")
+    if not definition.name:
+        raise ValueError(f"a column or field without a name; name it, {COLUMNS_EXAMPLE}")
     return Column(definition.name, _format_type(definition.kind), _is_nullable(definition))
 
 

@@ -85,6 +85,8 @@ def _parse_item(node: Any, sql: str, alias: str, aliases: Sequence[str]) -> Item
     if _is_star(node):
         return _parse_star(node, alias)
     name, inner = node.alias, node.this if isinstance(node, exp.Alias) else node
+    if isinstance(node, exp.Alias) and not name:
+        raise ValueError(f"{node.sql('spark')}: a column without a name; name it with AS")
     if isinstance(inner, exp.Column | exp.Dot):
         steps = _list_steps(inner)
         if steps is not None:

@@ -111,11 +111,122 @@ REFUSED = {
     ),
     "a name that Iceberg keeps": (
         render_keyed_source("upsert: true", "`_Pos` INT"),
-        "tables[0]: Iceberg reserves _pos in Spark",
+        "`_Pos` INT: Iceberg reserves _Pos in Spark; give the column another name",
     ),
     "a name for metadata that Iceberg keeps": (
         render_source("key: {fields: [id], schema: id INT}, metadata: {_file: topic}"),
-        "tables[0]: Iceberg reserves _file in Spark; give the column another name",
+        "source.metadata._file=topic: Iceberg reserves _file in Spark; give the column another name",
+    ),
+    "an odd name of a column that is added, and that Iceberg keeps": (
+        render_keyed_source("deletes: soft, deleted_column: _file"),
+        "tables[0].deleted_column=_file: Iceberg reserves _file in Spark; give the column another name",
+    ),
+    "a name that Iceberg keeps where merges rewrite files": (
+        render_keyed_source("deletes: soft, create: {properties: {write.merge.mode: copy-on-write}}"),
+        "tables[0].deleted_column: Iceberg reserves _deleted in Spark",
+    ),
+    "a struct of the key by a name that Iceberg keeps": (
+        render_source("key: {fields: [id], schema: id INT, into: _pos}, value: {schema: n INT}"),
+        "source.key.into=_pos: Iceberg reserves _pos in Spark",
+    ),
+    "a column of history by a name that Iceberg keeps": (
+        render_keyed_source("history: scd2, history_columns: {is_current: _Pos}"),
+        "tables[0].history_columns.is_current=_Pos: Iceberg reserves _Pos in Spark",
+    ),
+    "a column beside a struct with a field of its name": (
+        render_keyed_source("upsert: true", "`Http.status` INT, http STRUCT<`Status`: INT>"),
+        ": http.status would be both a column and a part of one, and no table of Iceberg's holds both; give one of the",
+    ),
+    "a column beside a list whose elements have its name": (
+        render_keyed_source("upsert: true", "`a.element` INT, a ARRAY<INT>"),
+        "a.element would be both a column and a part of one",
+    ),
+    "a field beside a struct with a field of its name": (
+        render_keyed_source("upsert: true", "h STRUCT<a: STRUCT<b: INT>, `a.b`: INT>"),
+        "h.a.b would be both a column and a part of one",
+    ),
+    "metadata beside a map whose values have its name": (
+        render_source(
+            "key: {fields: [id], schema: id INT}, metadata: {tags.value: topic}, value: {schema: 'id INT, "
+            "tags MAP<STRING, INT>'}"
+        ),
+        "source.metadata.tags.value=topic: tags.value would be both a column and a part of one",
+    ),
+    "a key beside a struct with a field of its name": (
+        render_source("key: {fields: [id], schema: id INT, prefix: k.}, value: {schema: 'k STRUCT<id: INT>'}"),
+        "k.id would be both a column and a part of one",
+    ),
+    "a column without a name": (
+        render_keyed_source("upsert: true", "`` INT"),
+        "source.value.schema=id BIGINT, lsn BIGINT, tags MAP<STRING, INT>, `` INT: a column or field without a name",
+    ),
+    "a field without a name": (
+        render_keyed_source("upsert: true", "s STRUCT<``: INT>"),
+        "a column or field without a name; name it",
+    ),
+    "a key without a name": (
+        render_source("key: {fields: [''], schema: id INT}, value: {schema: 'id INT'}"),
+        "source.key.fields[0]='': a field without a name; name it",
+    ),
+    "a column of select without a name": (
+        render_keyed_source("select: 'SELECT id, n AS `` FROM record'"),
+        "n AS ``: a column without a name",
+    ),
+    "a cluster of maps": (
+        render_keyed_source("create: {cluster_by: [id, S]}", "s STRUCT<m: ARRAY<MAP<STRING, INT>>>"),
+        "tables[0].create.cluster_by[1]=S: holds a map, and rows cannot be sorted by it; choose another column",
+    ),
+    "a cluster of parts of a list": (
+        render_keyed_source("create: {cluster_by: [a.element]}", "a ARRAY<INT>"),
+        "tables[0].create.cluster_by[0]=a.element: element is no field of a struct; name a column, or a field of one",
+    ),
+    "a partition by the keys of a map": (
+        render_keyed_source("create: {partition_by: [tags.key]}"),
+        "tables[0].create.partition_by[0]=tags.key: key is no field of a struct",
+    ),
+    "a partition by a name that needs backquotes": (
+        render_keyed_source("create: {partition_by: ['bucket(4, order-id)']}", "`order-id` INT"),
+        "=bucket(4, order-id): Spark reads order-id in backquotes only; write `order-id` instead",
+    ),
+    "a partition by a name with dots": (
+        render_keyed_source("create: {partition_by: [order.id]}", "`order.id` INT"),
+        "=order.id: Spark reads a name with dots in backquotes only; write `order.id` instead",
+    ),
+    "a partition by a path in backquotes": (
+        render_keyed_source("create: {partition_by: ['`s.x`']}", "s STRUCT<x: INT>"),
+        "=`s.x`: s.x is not a column of the table",
+    ),
+    "a partition by a field of another type": (
+        render_keyed_source("create: {partition_by: ['days(`s`.`x`)']}", "s STRUCT<x: INT>"),
+        "=days(`s`.`x`): s.x is INT, by which Iceberg cannot partition so; day takes DATE",
+    ),
+    "a way to merge that there is not": (
+        render_keyed_source("create: {properties: {write.merge.mode: foo}}"),
+        "tables[0].create.properties.write.merge.mode=foo: not a value that Iceberg takes for it; use merge-on-read or",
+    ),
+    "a distribution that there is not": (
+        render_keyed_source("create: {properties: {write.merge.distribution-mode: sort}}"),
+        "use none or hash or range",
+    ),
+    "files that nobody reads": (
+        render_keyed_source("create: {properties: {write.format.default: avro}}"),
+        "use parquet or orc",
+    ),
+    "a size that is no number": (
+        render_keyed_source("create: {properties: {write.target-file-size-bytes: 128MB}}"),
+        "write.target-file-size-bytes=128MB: not a whole number",
+    ),
+    "a switch that is neither on nor off": (
+        render_keyed_source("create: {properties: {write.object-storage.enabled: 'on'}}"),
+        "use true or false",
+    ),
+    "a property that Spark keeps": (
+        render_keyed_source("create: {properties: {location: /x}}"),
+        "tables[0].create.properties.location=/x: kept by Spark for itself; leave it out",
+    ),
+    "a property that Tidegate keeps": (
+        render_keyed_source("create: {properties: {tidegate.created-by: me}}"),
+        "kept by Tidegate for itself",
     ),
     "days and hours": (
         render_keyed_source("create: {partition_by: ['days(n)', 'hours(n)']}", "n TIMESTAMP"),
@@ -1009,7 +1120,8 @@ def test_no_file_however_broken_ends_in_another_error(include: Path, data: objec
 
 
 @pytest.mark.parametrize(
-    ("version", "reason"), [("3", "not supported: deletion vectors"), ("two", "not a number; write '2'")]
+    ("version", "reason"),
+    [("3", "not supported: deletion vectors"), ("two", "not a value that Iceberg takes for it; use 1 or 2")],
 )
 def test_format_of_tables_that_cannot_be_written_is_refused_before_one_is_made(
     include: Path, version: str, reason: str
