@@ -5,16 +5,20 @@ from collections.abc import Iterable
 
 from tidegate.config.checks.formats import check_times_of_key
 from tidegate.config.checks.keys import check_integrity, check_into, check_source_of_key
-from tidegate.config.checks.select import check_select
+from tidegate.config.checks.select import check_select, check_types_of_select
 from tidegate.config.checks.source import check_key_columns, check_value
+from tidegate.config.destinations.declared_columns import list_record_columns
 from tidegate.config.destinations.registry import DESTINATIONS
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
-from tidegate.config.parsing.ddl import find_condition_columns
+from tidegate.config.parsing.ddl import find_condition_paths
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
 from tidegate.schema.column import Column
+from tidegate.schema.data_types import PRIMITIVE_NAMES, DataType, Primitive, Struct
+from tidegate.schema.evolution import to_struct
+from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.sql.spark import STEP_REGEX, split_path, unquote, unquote_path
 from tidegate.tables.columns import find_key_names
 
@@ -24,6 +28,7 @@ PARTITION_PATTERN = re.compile(
     re.IGNORECASE,
 )
 ColumnsByName = dict[str, Column]
+RECORD_COLUMNS = tuple(Column(field.name, field.type) for field in RECORD_FIELDS)
 PARTITION_EXAMPLE = "write a column, days(c), hours(c), bucket(16, c) or truncate(8, c), in quotes"
 
 
@@ -58,12 +63,15 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
         findings.add((*value_path, "fields_include"), problem)
     if value_columns is not None and table.route is not None:
         _check_route_field(table.route.field, staged_columns, path, findings)
+    record_columns, _ = list_record_columns(model, table, path)
+    struct = to_struct((*RECORD_COLUMNS, *(declared.column for declared in record_columns)))
     known_columns = record_names | {name.casefold() for name in model.source.metadata}
     if value_columns is not None:
-        _check_conditions(table, known_columns, path, findings)
+        _check_conditions(table, known_columns, struct, path, findings)
     columns = check_select(
         table, known_columns if value_columns is not None else None, _list_key_names(key), path, findings
     )
+    check_types_of_select(table, struct, path, findings)
     if value_columns is not None:
         versions = set(table.history_columns.model_dump().values()) if table.history == "scd2" else set()
         _check_layout(table, (columns or known_columns) | {name.casefold() for name in versions}, path, findings)
@@ -152,13 +160,27 @@ def _check_route_field(field: str, columns: set[str], path: KeyPath, findings: P
         findings.add((*path, "route", "field"), f"not a column of the value; {suggest_closest(field, known_columns)}")
 
 
-def _check_conditions(table: TableModel, columns: set[str], path: KeyPath, findings: Problems) -> None:
+def _check_conditions(table: TableModel, columns: set[str], record: Struct, path: KeyPath, findings: Problems) -> None:
     known_columns = columns | {"topic", "partition", "offset"}
     for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
-        for name in find_condition_columns(condition) if condition is not None else ():
-            if name.casefold() not in known_columns:
-                problem = f"{name} is not a column of the record; {suggest_closest(name, known_columns)}"
+        for steps in find_condition_paths(condition) if condition is not None else ():
+            if steps[0].casefold() not in known_columns:
+                problem = f"{steps[0]} is not a column of the record; {suggest_closest(steps[0], known_columns)}"
                 findings.add((*path, word), problem)
+            elif missing := _find_missing_field(record, steps):
+                findings.add((*path, word), f"{'.'.join(steps)}: {missing} is no field of a struct; correct it")
+
+
+def _find_missing_field(record: Struct, steps: tuple[str, ...]) -> str | None:
+    """The first step that leads to nothing; None where that cannot be said."""
+    data_type: DataType = record
+    for step in steps:
+        name = data_type.find_name(step) if isinstance(data_type, Struct) else None
+        if name is None or not isinstance(data_type, Struct):
+            is_known = isinstance(data_type, Struct) or data_type in map(Primitive, PRIMITIVE_NAMES)
+            return step if is_known and data_type is not record else None
+        data_type = dict(data_type.fields)[name]
+    return None
 
 
 def _check_known(name: str, columns: set[str], path: KeyPath, findings: Problems) -> None:

@@ -1,15 +1,20 @@
 """Checks the `select` of a table: what it reads must be there, and what rows are found by must come through it."""
 
+import re
 from collections.abc import Mapping
 
+from tidegate.config.destinations.declared_columns import find_type
 from tidegate.config.destinations.registry import get_destination, list_titles
 from tidegate.config.models.pipeline import PipelineModel, TableModel
+from tidegate.config.parsing.casts import can_cast
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
+from tidegate.schema.data_types import Struct, format_type, parse_type
 from tidegate.spec.catalog import Catalog
-from tidegate.spec.projection import RECORD_FIELDS, Field, Select, find_derived_columns, list_passed_columns
+from tidegate.spec.projection import RECORD_FIELDS, Field, Item, Select, find_derived_columns, list_passed_columns
+from tidegate.sql.spark import STEP_REGEX, split_path
 
 
 def check_select(
@@ -32,6 +37,29 @@ def check_select(
     derived_columns = _list_derived_columns(select, record or set())
     _check_derived_columns(table, derived_columns, select_path, findings)
     return set(derived_columns)
+
+
+def check_types_of_select(table: TableModel, record: Struct, path: KeyPath, findings: Problems) -> None:
+    """Note fields that are not there, and casts of a column that Spark refuses; `record` has what types are known."""
+    select_path = (*path, "select")
+    select = _try_parse_select(table, select_path, None)
+    for item in (item for item in (select.items if select is not None else ()) if not item.is_joined):
+        column = item.path or _find_cast_column(item, select.alias if select is not None else "")
+        data_type = find_type(record, column) if column else None
+        if isinstance(data_type, str):
+            findings.add(select_path, f"{'.'.join(column)}: {data_type}")
+        elif data_type is not None and item.sql and not can_cast(data_type, parse_type(item.type)):
+            problem = f"{'.'.join(column)} is {format_type(data_type)}, which Spark casts to no {item.type}"
+            remedy = "cast it to another type, or its parts one by one, e.g. by transform or map_from_entries"
+            findings.add(select_path, f"{problem}; {remedy}")
+
+
+def _find_cast_column(item: Item, alias: str) -> tuple[str, ...]:
+    """The path of the record's column that is cast; empty for anything else."""
+    if not re.fullmatch(rf"(?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))*", item.sql):
+        return ()
+    steps = split_path(item.sql)
+    return steps[1:] if len(steps) > 1 and steps[0].casefold() == alias.casefold() else steps
 
 
 def _check_passed_columns(

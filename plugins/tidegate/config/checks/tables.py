@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from tidegate.config.checks.source import explain_unread_topic, match_topic
 from tidegate.config.checks.templates import check_templates
 from tidegate.config.checks.unsupported import format_unsupported
-from tidegate.config.destinations.registry import DESTINATIONS
+from tidegate.config.destinations.registry import DESTINATIONS, SPARK_DESTINATION, get_destination
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.models.sequence_groups import needs_no_offsets
 from tidegate.config.parsing.ddl import check_audit, check_condition
@@ -40,8 +41,9 @@ def check_tables(
             if condition is not None:
                 _note_fault(check_condition, condition, (*path, word), findings)
         _check_when_false(table, model, path, findings)
+        in_spark = get_destination(catalogs.get(table.name.partition(".")[0])) is SPARK_DESTINATION
         for number, audit in enumerate(table.audits):
-            _note_fault(check_audit, audit, (*path, "audits", number), findings)
+            _note_fault(partial(check_audit, in_spark=in_spark), audit, (*path, "audits", number), findings)
     check_templates(model, findings)
     _check_collisions(pipeline, model, findings)
     _check_every_topic_is_used(model, findings)

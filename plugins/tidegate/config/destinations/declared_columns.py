@@ -11,6 +11,7 @@ from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.errors import ConfigurationError
 from tidegate.schema.column import Column
+from tidegate.schema.data_types import DataType, Primitive, Struct
 from tidegate.spec.projection import Field, resolve_projection
 from tidegate.spec.record_metadata import METADATA_TYPES
 from tidegate.sql.spark import quote
@@ -105,6 +106,23 @@ def _select_columns(text: str, record: Iterable[Column]) -> tuple[list[Column], 
             continue
         columns += [Column(c.name, c.type, c.nullable) for c in made_here]
     return columns, is_whole
+
+
+def find_type(struct: Struct, path: tuple[str, ...]) -> DataType | str | None:
+    """The type at the end of a path through structs; what is wrong where it leads on from another type, or to a field
+    that is not there; None where the file does not tell the first step.
+    """
+    data_type: DataType = struct
+    for number, step in enumerate(path):
+        if data_type == Primitive(UNKNOWN_TYPE):
+            return None
+        name = data_type.find_name(step) if isinstance(data_type, Struct) else None
+        if name is None and number == 0:
+            return None
+        if name is None or not isinstance(data_type, Struct):
+            return f"{step} is no field of a struct; name a column, or a field of one that is a STRUCT"
+        data_type = dict(data_type.fields)[name]
+    return data_type
 
 
 def try_parse_columns(ddl: str | None) -> tuple[Column, ...]:

@@ -3,11 +3,11 @@
 import re
 from typing import NamedTuple
 
-from tidegate.config.destinations.declared_columns import UNKNOWN_TYPE, list_table_columns
+from tidegate.config.destinations.declared_columns import UNKNOWN_TYPE, find_type, list_table_columns
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
-from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type
+from tidegate.schema.data_types import Array, DataType, Map, Struct, format_type
 from tidegate.schema.evolution import to_struct
 from tidegate.sql.spark import STEP_REGEX, quote, split_path, unquote
 
@@ -21,7 +21,7 @@ TYPES = {
     "bucket": WHOLE | TEXTS | DAYS | TIMES | {"DECIMAL"}, "truncate": WHOLE | TEXTS | {"DECIMAL"},
 }  # fmt: skip
 NESTED = {"STRUCT", "ARRAY", "MAP"}
-WORD_PATTERN = re.compile(r"[^\W\d]\w*")  # a name that Spark reads without backquotes
+WORD_PATTERN = re.compile(r"[A-Za-z_]\w*", re.ASCII)  # a name that Spark reads without backquotes
 
 
 class _Partition(NamedTuple):
@@ -100,23 +100,6 @@ def _find_problem(struct: Struct, partition: _Partition) -> str | None:
     allowed = ", ".join(sorted(TYPES.get(partition.word, ())))
     advice = f"{partition.word} takes {allowed}" if allowed else "name a column without parts"
     return f"{'.'.join(partition.path)} is {kind}, by which Iceberg cannot partition so; {advice}"
-
-
-def find_type(struct: Struct, path: tuple[str, ...]) -> DataType | str | None:
-    """The type at the end of a path through structs; what is wrong where it leads on from another type, or to a field
-    that is not there; None where the file does not tell the first step.
-    """
-    data_type: DataType = struct
-    for number, step in enumerate(path):
-        if data_type == Primitive(UNKNOWN_TYPE):
-            return None
-        name = data_type.find_name(step) if isinstance(data_type, Struct) else None
-        if name is None and number == 0:
-            return None
-        if name is None or not isinstance(data_type, Struct):
-            return f"{step} is no field of a struct; name a column, or a field of one that is a STRUCT"
-        data_type = dict(data_type.fields)[name]
-    return data_type
 
 
 def _has_map(data_type: DataType) -> bool:

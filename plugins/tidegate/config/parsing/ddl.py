@@ -3,6 +3,13 @@
 from functools import lru_cache
 from typing import Any
 
+from tidegate.config.parsing.spark_functions import (
+    AGGREGATE_FUNCTIONS,
+    ROW_FUNCTIONS,
+    WINDOW_FUNCTIONS,
+    find_known_functions,
+    refuse_nested_rows,
+)
 from tidegate.config.parsing.spark_sql import parse_statement
 from tidegate.merge.audits import PLACEHOLDER
 from tidegate.schema.column import Column
@@ -105,21 +112,30 @@ def _format_field(definition: Any) -> str:
 
 
 @lru_cache(maxsize=1024)
-def check_condition(sql: str) -> None:
-    """ValueError unless `sql` is one SQL condition on a single row: no statement, subquery, aggregate or window."""
+def check_condition(sql: str, in_spark: bool = True) -> None:
+    """ValueError unless `sql` is one SQL condition on a single row: no statement, subquery, aggregate or window.
+
+    Functions are those that Spark has, unless another engine runs it.
+    """
     from sqlglot import exp
 
     example = "write one condition, e.g. status = 'open'"
     tree = parse_statement(sql, example)
     if not isinstance(tree, exp.Condition) or tree.find(exp.Query):
         raise ValueError(f"not a condition on the record; {example}")
-    if tree.find(exp.AggFunc, exp.Window):
+    functions = find_known_functions(sql, tree) if in_spark else frozenset()
+    if tree.find(exp.AggFunc, exp.Window) or functions & (AGGREGATE_FUNCTIONS | WINDOW_FUNCTIONS):
         raise ValueError(f"a condition sees one record, so aggregates and windows have no meaning; {example}")
+    if functions & ROW_FUNCTIONS:
+        problem = f"{min(functions & ROW_FUNCTIONS)}() makes several rows, and a condition is true or false of one"
+        raise ValueError(f"{problem}; {example}")
 
 
 @lru_cache(maxsize=1024)
-def find_condition_columns(sql: str) -> tuple[str, ...]:
-    """The columns that a condition looks at, in its order; nothing of one that cannot be read."""
+def find_condition_paths(sql: str) -> tuple[tuple[str, ...], ...]:
+    """The paths to the columns, or fields of them, that a condition looks at, in its order; nothing of one that cannot
+    be read.
+    """
     from sqlglot import exp
 
     try:
@@ -127,7 +143,7 @@ def find_condition_columns(sql: str) -> tuple[str, ...]:
     except ValueError:
         return ()
     columns = (column for column in tree.find_all(exp.Column, bfs=False) if isinstance(column.this, exp.Identifier))
-    return tuple(dict.fromkeys(column.parts[0].name for column in columns if not _is_call(column)))
+    return tuple(dict.fromkeys(tuple(part.name for part in column.parts) for column in columns if not _is_call(column)))
 
 
 def _is_call(column: Any) -> bool:
@@ -135,20 +151,24 @@ def _is_call(column: Any) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def check_audit(sql: str) -> None:
-    """ValueError unless `sql` is a condition on a row, or one query with `{table}` in it."""
+def check_audit(sql: str, in_spark: bool = True) -> None:
+    """ValueError unless `sql` is a condition on a row, or one query with `{table}` in it; in Spark's SQL or another."""
     from sqlglot import exp
 
     if PLACEHOLDER not in sql:
         try:
-            check_condition(sql)
+            check_condition(sql, in_spark)
         except ValueError as fault:
             raise ValueError(f"{fault}; or a query over {PLACEHOLDER}, {AUDIT_EXAMPLE}") from fault
         return
     stand_in = "_tidegate_table"
-    tree = parse_statement(sql.replace(PLACEHOLDER, stand_in), AUDIT_EXAMPLE, {stand_in: PLACEHOLDER})
+    text = sql.replace(PLACEHOLDER, stand_in)
+    tree = parse_statement(text, AUDIT_EXAMPLE, {stand_in: PLACEHOLDER})
     tables = {table.name for table in tree.find_all(exp.Table)}
     if not isinstance(tree, exp.Query) or stand_in not in tables:
         raise ValueError(f"not one query over {PLACEHOLDER}; {AUDIT_EXAMPLE}")
     if len(tree.selects) != 1:
         raise ValueError(f"an audit's query gives one column, true or false; {AUDIT_EXAMPLE}")
+    if in_spark:
+        find_known_functions(text, tree)
+        refuse_nested_rows(tree)

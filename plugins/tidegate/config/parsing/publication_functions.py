@@ -4,31 +4,26 @@ A list of what is allowed: whatever is not on it might answer differently for th
 same would look changed, or a change would look like none.
 """
 
-import re
-from itertools import pairwise
 from typing import Any
 
+from tidegate.config.parsing.spark_functions import SYNTAX_WORDS, TYPE_WORDS, split_words
 
-def _split_words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-NONDETERMINISTIC_FUNCTIONS = _split_words("""
+NONDETERMINISTIC_FUNCTIONS = split_words("""
     current_date current_time current_timestamp curdate localtimestamp now rand randn random randstr shuffle
     uniform unix_timestamp uuid monotonically_increasing_id
 """)
 # Their answer depends on the order in which rows come, max_by and min_by among rows that are equally high.
-ORDER_DEPENDENT_FUNCTIONS = _split_words("""
-    any_value approx_percentile approx_quantile array_agg array_unique_agg collect_list collect_set first
-    first_value group_concat last last_value listagg max_by min_by mode percentile_approx string_agg
+ORDER_DEPENDENT_FUNCTIONS = split_words("""
+    any_value approx_percentile array_agg collect_list collect_set first
+    first_value last last_value listagg max_by min_by mode percentile_approx string_agg
 """)
-AGGREGATE_FUNCTIONS = _split_words("""
+AGGREGATE_FUNCTIONS = split_words("""
     approx_count_distinct avg bit_and bit_or bit_xor bool_and bool_or corr count count_if covar_pop covar_samp
-    every kurtosis max mean median min percentile product regr_avgx regr_avgy regr_count regr_intercept regr_r2
+    every kurtosis max mean median min percentile regr_avgx regr_avgy regr_count regr_intercept regr_r2
     regr_slope regr_sxx regr_sxy regr_syy skewness std stddev stddev_pop stddev_samp sum try_avg try_sum var_pop
     var_samp variance
 """)
-SCALAR_FUNCTIONS = _split_words("""
+SCALAR_FUNCTIONS = split_words("""
     abs acos acosh add_months aes_decrypt aggregate array array_append array_compact array_contains array_distinct
     array_except array_insert array_intersect array_join array_max array_min array_position array_prepend
     array_remove array_repeat array_size array_sort array_union arrays_overlap arrays_zip ascii asin asinh atan
@@ -38,7 +33,7 @@ SCALAR_FUNCTIONS = _split_words("""
     dateadd datediff datepart day dayname dayofmonth dayofweek dayofyear decimal decode degrees double e
     element_at elt encode endswith equal_null exists exp explode explode_outer expm1 extract factorial filter
     find_in_set flatten float floor forall format_number format_string from_csv from_json from_unixtime
-    from_utc_timestamp from_xml get get_json_object getbit greatest hash hex hour hypot if ifnull iff ilike
+    from_utc_timestamp from_xml get get_json_object getbit greatest hash hex hour hypot if ifnull ilike
     initcap inline inline_outer instr int is_valid_utf8 isnan isnotnull isnull json_array_length json_object_keys
     json_tuple last_day lcase least left len length levenshtein like ln locate log log10 log1p log2 lower lpad
     ltrim luhn_check make_date make_dt_interval make_interval make_timestamp make_timestamp_ltz make_timestamp_ntz
@@ -60,40 +55,12 @@ SCALAR_FUNCTIONS = _split_words("""
     weekofyear width_bucket window xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number
     xpath_short xpath_string xxhash64 year zeroifnull zip_with
 """)
-TYPE_WORDS = _split_words("""
-    char character dec decimal numeric varchar
-""")
-# Words that a parenthesis may follow without being called.
-SYNTAX_WORDS = _split_words("""
-    all and as between by case cube distinct div else except from group having ilike in is join like not on or
-    regexp rlike rollup select sets tablesample then using values when where
-""")
 ALLOWED_FUNCTIONS = AGGREGATE_FUNCTIONS | SCALAR_FUNCTIONS | TYPE_WORDS | SYNTAX_WORDS
-WORD_PATTERN = re.compile(r"[^\W\d]\w*")
-ALLOWED_CLAUSES = _split_words("""
+ALLOWED_CLAUSES = split_words("""
     Select From Where Having Group Join Table TableAlias Alias Aliases Column Identifier Star Literal Boolean Null
     Paren Tuple Case If Cast TryCast DataType DataTypeParam ColumnDef Interval Var IntervalSpan Bracket Slice
     Lambda Distinct Filter Lateral In Between Escape PropertyEQ Kwarg Rollup Cube GroupingSets
 """)
-
-
-def find_functions(text: str) -> list[str]:
-    """The functions that a statement calls, as it writes them, in small letters.
-
-    ValueError for a function with a namespace: it is somebody's own, of which nothing is known.
-    """
-    import sqlglot
-
-    tokens = sqlglot.tokenize(text, read="spark")
-    functions = []
-    for before, (token, following) in zip([None, *tokens], pairwise(tokens), strict=False):
-        name = token.text.casefold()
-        if following.text != "(" or not WORD_PATTERN.fullmatch(name):
-            continue
-        if before is not None and before.text == ".":
-            raise ValueError(f"{name}() is a function of your own, of which nothing is known; {FUNCTION_REMEDY}")
-        functions.append(name)
-    return [name for name in functions if name not in SYNTAX_WORDS]
 
 
 FUNCTION_REMEDY = "use Spark's functions that answer from their arguments alone, or let the pipeline store the value"

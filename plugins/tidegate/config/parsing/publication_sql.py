@@ -6,11 +6,11 @@ from typing import Any
 
 from tidegate.config.parsing.publication_functions import (
     ORDER_DEPENDENT_FUNCTIONS,
-    find_functions,
     is_aggregate,
     refuse_nondeterministic,
     refuse_unknown,
 )
+from tidegate.config.parsing.spark_functions import find_functions
 from tidegate.config.parsing.spark_sql import parse_statement
 from tidegate.spec.publication import PLACEHOLDER, Grouped
 

@@ -5,6 +5,12 @@ from functools import lru_cache
 from typing import Any
 
 from tidegate.config.parsing.ddl import parse_columns
+from tidegate.config.parsing.spark_functions import (
+    AGGREGATE_FUNCTIONS,
+    ROW_FUNCTIONS,
+    WINDOW_FUNCTIONS,
+    find_known_functions,
+)
 from tidegate.config.parsing.spark_sql import parse_statement
 from tidegate.spec.projection import RECORD, Dimension, Item, Select
 
@@ -22,6 +28,7 @@ def parse_select(text: str) -> Select:
     if not isinstance(tree, exp.Select):
         raise ValueError(f"not one SELECT; {SELECT_EXAMPLE}")
     _check_clauses(tree)
+    _check_functions(text, tree)
     alias = _find_record_alias(tree)
     joins = tree.args.get("joins") or []
     for join in joins:
@@ -52,8 +59,16 @@ def _check_clauses(tree: Any) -> None:
             raise ValueError("a subquery; join a dimension table with LEFT JOIN instead")
         if isinstance(node, exp.AggFunc | exp.Window):
             raise ValueError("an aggregate or window over several records; select sees one record at a time")
-        if isinstance(node, exp.UDTF | exp.Explode | exp.Inline):
+        if isinstance(node, exp.UDTF):
             raise ValueError("a function that makes several rows; each record becomes one row")
+
+
+def _check_functions(text: str, tree: Any) -> None:
+    functions = find_known_functions(text, tree)
+    if functions & (AGGREGATE_FUNCTIONS | WINDOW_FUNCTIONS):
+        raise ValueError("an aggregate or window over several records; select sees one record at a time")
+    if functions & ROW_FUNCTIONS:
+        raise ValueError("a function that makes several rows; each record becomes one row")
 
 
 def _find_record_alias(tree: Any) -> str:

@@ -112,6 +112,24 @@ def test_change_that_is_not_allowed_names_the_rule(before: str, after: str, rule
         list_changes(build_struct(before), after, **{rule: False})
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "name"),
+    [
+        ("http STRUCT<Status: INT>", "Http.status INT", "http.status"),
+        ("http.status INT", "http STRUCT<status: INT>", "http.status"),
+        ("x ARRAY<INT>", "x.element INT", "x.element"),
+        ("x MAP<STRING, STRUCT<`a.b`: INT>>", "x MAP<STRING, STRUCT<a: STRUCT<b: INT>>>", "x.value.a.b"),
+    ],
+)
+def test_part_of_a_name_that_the_table_has_already_is_refused_before_iceberg_sees_it(
+    before: str, after: str, name: str
+) -> None:
+    """It says `multiple fields for name`, in each merge."""
+    with pytest.raises(IncompatibleSchema, match=rf"the table has {name} already.*nothing was written; give one of"):
+        list_changes(build_struct(before), after)
+    assert list_changes(build_struct(before), before) == []
+
+
 def test_renamed_column_is_known_by_its_old_name() -> None:
     table = build_struct("full_name STRING", "x INT", aliases=(("name", "full_name"),))
     assert list_changes(table, "name STRING", "x INT") == []

@@ -1,5 +1,6 @@
 """Whatever is wrong in a pipeline file is refused with its line, its value and the way out, and never with a secret."""
 
+import json
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -227,6 +228,83 @@ REFUSED = {
     "a property that Tidegate keeps": (
         render_keyed_source("create: {properties: {tidegate.created-by: me}}"),
         "kept by Tidegate for itself",
+    ),
+    "a partition by a name that Spark reads in backquotes only": (
+        render_keyed_source("create: {partition_by: [größe]}", "größe INT"),
+        "=größe: Spark reads größe in backquotes only; write `größe` instead",
+    ),
+    "a function that Spark does not have": (
+        render_keyed_source("when: 'startswith(n, 1) OR starts_with(n, 1)'"),
+        "tables[0].when=startswith(n, 1) OR starts_with(n, 1): starts_with() is no function of Spark's; did you mean "
+        "startswith",
+    ),
+    "a function of another engine that sqlglot knows": (
+        render_keyed_source("delete_when: \"json_value(n, '$.a') = 'x'\""),
+        "tables[0].delete_when=json_value(n, '$.a') = 'x': json_value() is no function of Spark's",
+    ),
+    "a function that somebody has registered elsewhere": (
+        render_keyed_source("when: default.mine(n) = 1"),
+        "mine() is a function of your own, of which nothing is known",
+    ),
+    "a condition that makes several rows": (
+        render_keyed_source("when: explode(map_keys(tags)) = 'x'"),
+        "explode() makes several rows, and a condition is true or false of one; write one condition",
+    ),
+    "rows by a function that sqlglot does not know": (
+        render_keyed_source("delete_when: inline_outer(array(struct(n))) = 1"),
+        "inline_outer() makes several rows",
+    ),
+    "an aggregate that sqlglot does not know": (
+        render_keyed_source("when: any(n > 1)"),
+        "a condition sees one record, so aggregates and windows have no",
+    ),
+    "a function in select that Spark does not have": (
+        render_keyed_source("select: 'SELECT id, CAST(zzyzx(n) AS INT) AS n FROM record'"),
+        "zzyzx() is no function of Spark's; write it with Spark's functions, which SHOW FUNCTIONS lists",
+    ),
+    "several rows of a select": (
+        render_keyed_source("select: 'SELECT id, CAST(explode_outer(map_keys(tags)) AS STRING) AS n FROM record'"),
+        "a function that makes several rows; each record becomes one row",
+    ),
+    "a window of a select without OVER": (
+        render_keyed_source("select: 'SELECT id, CAST(row_number() AS INT) AS n FROM record'"),
+        "an aggregate or window over several records; select sees one record at a time",
+    ),
+    "a function in an audit that Spark does not have": (
+        render_keyed_source("audits: [n > 0, isvalid(n)]"),
+        "tables[0].audits[1]=isvalid(n): isvalid() is no function",
+    ),
+    "a function in an audit's query that Spark does not have": (
+        render_keyed_source("audits: ['SELECT count(*) > 0 FROM {table} WHERE regexp_contains(n, ''x'')']"),
+        "regexp_contains() is no function of Spark's; did you mean regexp_count",
+    ),
+    "rows inside of an expression of an audit": (
+        render_keyed_source(
+            "audits: ['SELECT bool_and(x) FROM (SELECT explode(map_keys(tags)) > 0 AS x FROM {table})']"
+        ),
+        "explode() makes several rows, and stands inside of an expression; make its rows in a subquery",
+    ),
+    "a field of a condition that is not there": (
+        render_keyed_source("when: s.y = 1 AND s.x = 1", "s STRUCT<x: INT>"),
+        "when=s.y = 1 AND s.x = 1: s.y: y is no field",
+    ),
+    "a field of a select that is not there": (
+        render_keyed_source("select: 'SELECT id, s.x, s.y FROM record'", "s STRUCT<x: INT>"),
+        "s.y: y is no field of a struct; name a column, or a field of one that is a STRUCT",
+    ),
+    "a map cast to one of other keys": (
+        render_keyed_source("select: 'SELECT id, CAST(tags AS MAP<INT, INT>) AS tags FROM record'"),
+        "tags is MAP<STRING, INT>, which Spark casts to no MAP<INT, INT>; cast it to another type, or its parts",
+    ),
+    "a struct cast to one of fewer fields": (
+        render_keyed_source(
+            "select: 'SELECT id, TRY_CAST(r.s AS STRUCT<x: INT>) AS s FROM record r'", "s STRUCT<x: INT, y: INT>"
+        ),
+        "s is STRUCT<`x`: INT, `y`: INT>, which Spark casts to no STRUCT<`x`: INT>",
+    ),
+    "a date cast to a number": (
+        render_keyed_source("select: 'SELECT id, CAST(s.d AS INT) AS d FROM record'", "s STRUCT<d: DATE>"),
+        "s.d is DATE, which Spark casts to no INT",
     ),
     "days and hours": (
         render_keyed_source("create: {partition_by: ['days(n)', 'hours(n)']}", "n TIMESTAMP"),
@@ -1163,3 +1241,37 @@ def test_truncate_is_applied_to_tables_of_one_topic_each(include: Path) -> None:
     assert any("not with source.topic_pattern" in problem for problem in find_problems(include, pattern))
     source = render_source(APPLIED, tables="[{name: 'lake.shop.{n}'}]")
     assert any("not with a name that records fill in" in problem for problem in find_problems(include, source))
+
+
+TAKEN = {
+    "when": (
+        "exists(map_keys(tags), k -> k LIKE ANY ('a', 'b')) AND (n IN (1, 2) OR lake.system.bucket(4, id) = 1)",
+        "try_cast(n AS DECIMAL(10, 2)) > 1 AND timestampadd(DAY, 1, now()) > current_timestamp AND `abs`(n) = 1",
+        "aggregate(map_values(tags), 0, (p, q) -> p + q) > 1 AND tags.a = 1 AND NOT (n IS NULL) AND a.x[0] = 1",
+    ),
+    "select": (
+        "SELECT id, CAST(tags AS STRING) AS t, CAST(map_keys(tags) AS ARRAY<INT>) AS k, a.x FROM record",
+        "SELECT id, CAST(n AS TIMESTAMP) AS t, CAST(a.x AS ARRAY<STRING>) AS x FROM record",
+        "SELECT id, CAST(tags AS MAP<BINARY, DOUBLE>) AS t FROM record",
+    ),
+    "audits": (
+        "SELECT count(*) > 0 FROM (SELECT explode(map_keys(tags)) AS k FROM {table}) AS t(k) WHERE k <> ''",
+        "WITH x(n) AS (SELECT id FROM {table}) SELECT count_if(n > 0) > 1 FROM x LATERAL VIEW explode(array(1)) y",
+        "SELECT max(r) < 2 FROM (SELECT row_number() OVER (PARTITION BY id ORDER BY n) AS r FROM {table}, range(3))",
+        "SELECT count(*) FILTER (WHERE n > 0) >= 0 FROM {table} WHERE id IN (SELECT id FROM {table})",
+    ),
+}
+
+
+@pytest.mark.parametrize(("word", "sql"), [(word, sql) for word, texts in TAKEN.items() for sql in texts])
+def test_sql_of_spark_s_own_functions_is_taken(include: Path, word: str, sql: str) -> None:
+    column = "n INT, a STRUCT<x: ARRAY<INT>>"
+    value = json.dumps([sql] if word == "audits" else sql)
+    assert load(include, render_keyed_source(f"{word}: {value}", column).replace("\\u0027", "''")).tables
+
+
+def test_audits_of_bigquery_know_its_own_functions(include: Path) -> None:
+    (include / "catalogs.yaml").write_text("dwh: {type: bigquery, project: p, staging: 'gs://b/s'}\n")
+    audits = ["regexp_contains(name, 'x')", "SELECT LOGICAL_AND(n > 0) FROM {table}"]
+    text = render_source("value: {schema: 'n INT, name STRING'}", f"[{{name: dwh.a.b, audits: {json.dumps(audits)}}}]")
+    assert load(include, text).tables[0].audits == tuple(audits)
