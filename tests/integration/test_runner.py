@@ -171,3 +171,19 @@ def test_names_that_are_unknown_or_wrong_are_refused_before_anything_begins(work
     wrong = workbench.run_cli("run", "wrong")
     assert wrong.returncode == 1
     assert "WHAT" in wrong.stderr
+
+
+def test_daily_pipeline_beats_at_its_heartbeats_interval_and_flushes_once(workbench: Any, started: list[Run]) -> None:
+    topic = workbench.topic(2)
+    beats = f"beats-{topic}"
+    heartbeat = {"interval": "2s", "produce": True, "topic": beats}
+    workbench.pipeline("daily", [topic], key=KEY, value=VALUE, merge={"interval": "1d"}, heartbeat=heartbeat)
+    produce(workbench, topic, k1="a", k2="b")
+    started.append(run := Run(workbench))
+    wait_until(lambda: read_table(workbench, "daily") == {1: "a", 2: "b"}, "it is flushed once", DEADLINE_SECONDS)
+    produce(workbench, topic, k3="c")
+    wait_until(lambda: len(read(workbench, beats)) >= 3, "it beats without a flush", DEADLINE_SECONDS)
+    last = json.loads(read(workbench, beats)[-1].value())
+    assert (last["lag"], read_table(workbench, "daily")) == (1, {1: "a", 2: "b"})
+    assert run.stop() == 0, run.errors.read_text()
+    assert run.read_events("failed", "pipeline=daily") == run.read_events("failed", "pipeline=daily heartbeat") == []

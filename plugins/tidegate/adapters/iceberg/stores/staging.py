@@ -208,9 +208,9 @@ def remove_batches(table: Table, up_to_batch: int) -> dict[str, int]:
         hit_failpoint("clean_up.removed")
     drop_empty_folders(fresh, {location.rpartition("/")[0] for location in doomed if "/batch_number=" in location})
     # the snapshot of a batch without rows may stay as the newest, without its counts: it was counted before
-    numbers = {parse_batch(s) for s in old if read_outcome(table, read_summary(s).get("tidegate.attempt", ""))}
+    counted = {parse_batch(s) for s in old if read_outcome(table, read_summary(s).get("tidegate.attempt", ""))}
     return {
-        "batches": sum(number is not None and number <= up_to_batch for number in numbers),
+        "batches": sum(number is not None and number <= up_to_batch for number in counted),
         "snapshots": len(old),
         "files": len(doomed),
     }
