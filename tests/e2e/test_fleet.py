@@ -95,6 +95,39 @@ def test_form_picks_pipelines_and_a_person_s_run_tries_what_waits(scene: Scene) 
     assert list_mails(scene)[1] == "fleet: well again: wreck"
 
 
+def test_run_beside_another_one_leaves_out_who_is_at_work_there(scene: Scene) -> None:
+    """The batch of barge waits for a slot, as one that takes hours would; ferry has work meanwhile."""
+    plans = lambda run: scene.airflow.read_task_states(DAG, run)["plan"]  # noqa: E731
+    scene.airflow.resize_pool("tidegate_lake", 0)
+    try:
+        scene.produce("barge", {5: "e"})
+        slow = scene.airflow.trigger(DAG, pipelines=["barge"])
+        wait_until(lambda: plans(slow) == ["success"], "the plan of the slow run")
+        scene.produce("ferry", {3: "c"})
+        beside = scene.airflow.trigger(DAG)
+        wait_until(lambda: plans(beside) == ["success"], "the plan of the run beside it")
+        look = scene.airflow.result(DAG, beside, "plan", key="look")
+        assert (look["at_work"], sorted(look["looked"])) == (["barge"], ["ferry", "raft", "wreck"])
+    finally:
+        scene.airflow.resize_pool("tidegate_lake", 4)
+    assert [scene.airflow.await_run(DAG, run) for run in (slow, beside)] == ["success", "success"]
+    assert scene.airflow.read_mapped_states(DAG, beside, "merge") == {"ferry": "success"}
+    assert scene.read_rows("e2e.barge") == {2: "b", 3: "c", 4: "d", 5: "e"}
+    assert scene.read_rows("e2e.ferry") == {1: "a", 2: "b", 3: "c"}
+
+
+def test_members_of_a_fleet_that_runs_seldom_beat_between_its_runs_unless_it_is_paused(scene: Scene) -> None:
+    heartbeats = "tidegate-heartbeats"
+    for is_paused in (False, True):
+        scene.airflow.unpause(DAG, paused=is_paused)
+        run = scene.airflow.trigger(heartbeats)
+        scene.airflow.await_run(heartbeats, run)
+        [state] = scene.airflow.read_task_states(heartbeats, run)["heartbeat"]
+        beats = {} if state == "skipped" else scene.airflow.result(heartbeats, run, "heartbeat")
+        assert beats.keys() & {*HARBOUR} == (set() if is_paused else {*HARBOUR})
+    scene.airflow.unpause(DAG)
+
+
 def test_run_without_work_is_one_task_until_a_heartbeat_is_due(scene: Scene) -> None:
     run = scene.airflow.trigger(DAG)
     assert scene.airflow.await_run(DAG, run) == "success"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Context, get_current_context, task
+from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowSkipException
 from tidegate.fleet.timing import compute_shortest_beat, list_seldom_flushed
 from tidegate.ports.context import Ports
@@ -67,12 +68,14 @@ def send_heartbeats() -> Data:
     with raise_airflow_errors():
         opened = open_members(include, pipelines.values(), resolve_connection)
         beats = attend_members(opened, lambda ports: beat(_require_begun(ports)), pipelines)
+    results = {name: result["beat"] for name, result in beats.results.items()}
     if beats.failures:
+        context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, results)
         failures = {name: describe_failure(problem) for name, problem in beats.failures.items()}
         raise_joined(context, [f"pipeline={name}: {failure['message']}" for name, failure in failures.items()])
-    if not beats.results:
+    if not results:
         raise AirflowSkipException("no pipeline that flushes seldom is to beat now")
-    return {name: result["beat"] for name, result in beats.results.items()}
+    return results
 
 
 def hasten_beat(pipeline: Pipeline, seconds: int) -> Pipeline:

@@ -151,6 +151,7 @@ def test_heartbeat_that_fails_is_named_and_keeps_no_other_from_beating(
         with pytest.raises(AirflowFailException, match=r"^pipeline=broken: the coordinator does not answer$"):
             deployment.beat(600)
         assert deployment.count_records()["nightly"] == before + 1
+        assert deployment.asker.pushed["return_value"].keys() == {"nightly"}
 
 
 @pytest.mark.parametrize(
