@@ -107,7 +107,9 @@ class PipelinesView:
         runbook = find_page_of_state(state, reason)
         fleet = self.sources.get_fleet(row["pipeline"])  # also of a file that is wrong
         known = {"state": state, "reason": reason, "runbook": runbook, "fleet": fleet}
-        counts = {f"{part}_count": len(row.get(f"{part}s", ())) for part in ("partition", "table") if f"{part}s" in row}
+        counts = (
+            {"partition_count": len(row["partitions"]), "table_count": len(row["tables"])} if "tables" in row else {}
+        )
         return cast("PipelineRow", {**row, **known, **counts, **schedule})
 
     def get_pipeline(self, name: str, dags: Mapping[str, str]) -> Data | None:

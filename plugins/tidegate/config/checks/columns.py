@@ -7,7 +7,7 @@ from tidegate.config.checks.formats import check_times_of_key
 from tidegate.config.checks.keys import check_integrity, check_into, check_source_of_key
 from tidegate.config.checks.select import check_select, check_types_of_select
 from tidegate.config.checks.source import check_key_columns, check_value
-from tidegate.config.destinations.declared_columns import list_record_columns
+from tidegate.config.destinations.declared_columns import UNKNOWN_TYPE, find_record_columns, find_type
 from tidegate.config.destinations.registry import DESTINATIONS
 from tidegate.config.models.formats import KeyModel, ValueModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
@@ -16,7 +16,7 @@ from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.formats.registry import get_format
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import PRIMITIVE_NAMES, DataType, Primitive, Struct
+from tidegate.schema.data_types import PRIMITIVE_NAMES, DataType, Primitive, Struct, format_type
 from tidegate.schema.evolution import to_struct
 from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.sql.spark import STEP_REGEX, split_path, unquote, unquote_path
@@ -63,7 +63,7 @@ def _check_table(model: PipelineModel, table: TableModel, path: KeyPath, finding
         findings.add((*value_path, "fields_include"), problem)
     if value_columns is not None and table.route is not None:
         _check_route_field(table.route.field, staged_columns, path, findings)
-    record_columns, _ = list_record_columns(model, table, path)
+    record_columns, _ = find_record_columns(model, table, path)
     struct = to_struct((*RECORD_COLUMNS, *(declared.column for declared in record_columns)))
     known_columns = record_names | {name.casefold() for name in model.source.metadata}
     if value_columns is not None:
@@ -163,6 +163,9 @@ def _check_route_field(field: str, columns: set[str], path: KeyPath, findings: P
 def _check_conditions(table: TableModel, columns: set[str], record: Struct, path: KeyPath, findings: Problems) -> None:
     known_columns = columns | {"topic", "partition", "offset"}
     for word, condition in (("when", table.when), ("delete_when", table.delete_when)):
+        kind = None if condition is None else _find_other_type(record, condition)
+        if kind is not None:
+            findings.add((*path, word), f"{kind}, and a condition is true or false; compare it, e.g. with = or IS NULL")
         for steps in find_condition_paths(condition) if condition is not None else ():
             if steps[0].casefold() not in known_columns:
                 problem = f"{steps[0]} is not a column of the record; {suggest_closest(steps[0], known_columns)}"
@@ -171,13 +174,22 @@ def _check_conditions(table: TableModel, columns: set[str], record: Struct, path
                 findings.add((*path, word), f"{'.'.join(steps)}: {missing} is no field of a struct; correct it")
 
 
+def _find_other_type(record: Struct, condition: str) -> str | None:
+    """The type of a condition that is just a column, and no BOOLEAN; None for any other."""
+    is_column = re.fullmatch(rf"(?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))*", condition.strip())
+    data_type = find_type(record, split_path(condition)) if is_column else None
+    if data_type is None or isinstance(data_type, str) or data_type in (Primitive("BOOLEAN"), Primitive(UNKNOWN_TYPE)):
+        return None
+    return format_type(data_type)
+
+
 def _find_missing_field(record: Struct, steps: tuple[str, ...]) -> str | None:
     """The first step that leads to nothing; None where that cannot be said."""
     data_type: DataType = record
     for step in steps:
         name = data_type.find_name(step) if isinstance(data_type, Struct) else None
         if name is None or not isinstance(data_type, Struct):
-            is_known = isinstance(data_type, Struct) or data_type in map(Primitive, PRIMITIVE_NAMES)
+            is_known = isinstance(data_type, Struct) or format_type(data_type) in PRIMITIVE_NAMES
             return step if is_known and data_type is not record else None
         data_type = dict(data_type.fields)[name]
     return None

@@ -17,8 +17,8 @@ from tidegate.adapters.bigquery.type_mapping import to_bigquery_schema, to_bigqu
 from tidegate.config.destinations.declared_columns import (
     UNKNOWN_TYPE,
     DeclaredColumn,
-    list_record_columns,
-    list_table_columns,
+    find_record_columns,
+    find_table_columns,
     try_parse_columns,
 )
 from tidegate.config.models.pipeline import MergeModel, PipelineModel, TableModel
@@ -47,14 +47,14 @@ def check_limits(model: PipelineModel, table: TableModel, path: KeyPath, finding
     columns_path = (*path, "select") if table.select is not None else (*value_path, "schema")
     _check_table_name(table.name, (*path, "name"), findings)
     key_columns = [DeclaredColumn((*key_path, "schema"), column) for column in try_parse_columns(key.schema_)]
-    declared_columns, is_whole = list_table_columns(model, table, path)
+    declared_columns, is_whole = find_table_columns(model, table, path)
     _check_columns([*key_columns, *declared_columns], findings)
     columns = [declared.column for declared in declared_columns]
     own_columns = [declared.column for declared in declared_columns if declared.path == columns_path]
     _check_partial_updates(table, own_columns, path, findings)
     if sum(_count_leaves(parse_type(column.type)) for column in columns) > MAX_COLUMNS:
         findings.add(columns_path, f"BigQuery holds {MAX_COLUMNS} columns, fields of structs included")
-    record_columns, _ = list_record_columns(model, table, path)
+    record_columns, _ = find_record_columns(model, table, path)
     types = {declared.column.name.casefold(): declared.column.type for declared in (*key_columns, *record_columns)}
     types |= {column.name.casefold(): column.type for column in columns}
     is_keyed = any(word is not False for word in (table.upsert, table.delete))

@@ -27,11 +27,11 @@ class DeclaredColumn(NamedTuple):
     column: Column
 
 
-def list_table_columns(model: PipelineModel, table: TableModel, path: KeyPath) -> tuple[list[DeclaredColumn], bool]:
+def find_table_columns(model: PipelineModel, table: TableModel, path: KeyPath) -> tuple[list[DeclaredColumn], bool]:
     """The table's columns, and whether they are all; `path` is that of its entry. What is wrong with a schema or with
     `select` is said where these are checked.
     """
-    record, is_whole = list_record_columns(model, table, path)
+    record, is_whole = find_record_columns(model, table, path)
     if table.select is not None:
         columns, has_all_items = _select_columns(table.select, (declared.column for declared in record))
         record = [DeclaredColumn((*path, "select"), column) for column in columns]
@@ -39,7 +39,7 @@ def list_table_columns(model: PipelineModel, table: TableModel, path: KeyPath) -
     return [*record, *_list_product_columns(table, record, path)], is_whole
 
 
-def list_record_columns(model: PipelineModel, table: TableModel, path: KeyPath) -> tuple[list[DeclaredColumn], bool]:
+def find_record_columns(model: PipelineModel, table: TableModel, path: KeyPath) -> tuple[list[DeclaredColumn], bool]:
     """The columns of a decoded record: the key's, the value's and those of metadata; and whether they are all."""
     key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
     value, value_path = (table.value, (*path, "value")) if table.value else (model.source.value, ("source", "value"))

@@ -15,7 +15,7 @@ from tidegate.adapters.iceberg.table.format_version import (
 )
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.opened_destination import OpenedDestination
-from tidegate.config.destinations.declared_columns import list_table_columns
+from tidegate.config.destinations.declared_columns import find_table_columns
 from tidegate.config.destinations.destination import DestinationType
 from tidegate.config.destinations.iceberg_partitions import check_clusters, check_partitions
 from tidegate.config.models.catalogs import CatalogModel
@@ -131,7 +131,7 @@ def _check_names(model: PipelineModel, table: TableModel, path: KeyPath, finding
     )
     reserved_names = (*MERGE_COLUMNS, *(READ_COLUMNS if rewrites_files else ())) if is_merged else ()
     owners = dict[str, str]()
-    for named_by, column in list_table_columns(model, table, path)[0]:
+    for named_by, column in find_table_columns(model, table, path)[0]:
         if column.name.casefold() in reserved_names:
             findings.add(named_by, f"Iceberg reserves {column.name} in Spark; give the column another name")
         owner, full_names = column.name.lower(), list(list_full_names(to_struct([column])))

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from tidegate.config.destinations.declared_columns import UNKNOWN_TYPE, find_type, list_table_columns
+from tidegate.config.destinations.declared_columns import UNKNOWN_TYPE, find_table_columns, find_type
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
@@ -54,7 +54,7 @@ def check_partitions(model: PipelineModel, table: TableModel, path: KeyPath, fin
     """Note partitions that Spark cannot read, by columns of other types, by one column twice, and with a number beyond
     an INT.
     """
-    columns, _ = list_table_columns(model, table, path)
+    columns, _ = find_table_columns(model, table, path)
     struct = to_struct(declared.column for declared in columns)
     used_families = set[tuple[str, tuple[str, ...]]]()
     for index, text in enumerate(table.create.partition_by):
@@ -72,7 +72,7 @@ def check_partitions(model: PipelineModel, table: TableModel, path: KeyPath, fin
 
 def check_clusters(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
     """Note columns that have no order, and parts of lists and maps."""
-    columns, _ = list_table_columns(model, table, path)
+    columns, _ = find_table_columns(model, table, path)
     struct = to_struct(declared.column for declared in columns)
     for index, name in enumerate(table.create.cluster_by):
         own_type = find_type(struct, (unquote(name),))

@@ -284,6 +284,10 @@ REFUSED = {
         ),
         "explode() makes several rows, and stands inside of an expression; make its rows in a subquery",
     ),
+    "a condition that is a number": (
+        render_keyed_source("delete_when: s.x", "s STRUCT<x: INT>"),
+        "tables[0].delete_when=s.x: INT, and a condition is true or false; compare it",
+    ),
     "a field of a condition that is not there": (
         render_keyed_source("when: s.y = 1 AND s.x = 1", "s STRUCT<x: INT>"),
         "when=s.y = 1 AND s.x = 1: s.y: y is no field",
