@@ -116,7 +116,7 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
         project_rows(mark_unavailable_values(check_verified_fields(decoded, table), decoded_value, table), table), table
     )
     decoded = restore_sent_bytes(decoded, table)
-    ignored_case = "op = 'd'" if table.ignore_deletes else "false"
+    ignored_case = "op <=> 'd'" if table.ignore_deletes else "false"
     keyless = [is_truncate or "false", ignored_case]  # nothing is looked up by the key of these
     key_reason = f"CASE WHEN NOT ({' OR '.join(keyless)}) THEN key_reason END"
     reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN coalesce({key_reason}, value_reason, {unnamed}) END AS reason"

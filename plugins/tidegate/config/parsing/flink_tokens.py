@@ -57,7 +57,7 @@ def split_statements(script: str) -> Iterator[list[FlinkToken]]:
     try:
         found = _build_tokenizer().tokenize(script)
     except TokenError:
-        raise ValueError("a text or a name has no closing quote; correct the script") from None
+        raise ValueError("a quote is open at the end; close it") from None
     tokens: list[FlinkToken] = []
     for token, next_start in zip(found, [*(token.start for token in found[1:]), len(script)], strict=True):
         tokens.append(FlinkToken(token.token_type.name, script[token.start : token.end + 1], token.start, token.end))

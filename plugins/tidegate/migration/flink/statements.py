@@ -201,8 +201,8 @@ def parse_script(text: str) -> FlinkScript:
 def _split_script(text: str) -> list[list[FlinkToken]]:
     try:
         return list(split_statements(text))
-    except ValueError as fault:
-        raise ConfigurationError(f"statements: {fault}") from None
+    except ValueError:
+        raise ConfigurationError("statements: a text or a name has no closing quote; correct the script") from None
 
 
 def _read_statement(script: FlinkScript, tokens: Tokens) -> None:
