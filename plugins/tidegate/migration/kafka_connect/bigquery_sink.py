@@ -65,11 +65,11 @@ def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: Wo
         plan_converter(ledger, draft, plan, "key")
     plan_transforms(ledger, draft, plan)
     draft.data["tables"] = _plan_tables(ledger, draft, plan, topics)
-    deletes = deletes and not plan.ignores_tombstones
+    takes_deletes = deletes and not plan.ignores_tombstones
     for table in draft.data["tables"]:
-        table |= {"upsert": upserts, "delete": deletes}
+        table |= {"upsert": upserts, "delete": takes_deletes}
     ledger.map("upsertEnabled", f"tables[].upsert: {str(upserts).lower()}")
-    ledger.map("deleteEnabled", f"tables[].delete: {str(deletes).lower()}")
+    ledger.map("deleteEnabled", f"tables[].delete: {str(takes_deletes).lower()}")
     _plan_merge(ledger, draft, writes_keys=upserts or deletes)
     _note_creation(ledger, draft, plan)
     _note_keys(ledger, draft, plan, choices, world)
