@@ -13,23 +13,23 @@ from typing import Any
 
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import NothingToDo
+from tidegate.flush.clean_up import compact, is_due
+from tidegate.flush.flush import flush
 from tidegate.settings import find_include_folder
-from tidegate.steps.compact import compact, is_due
-from tidegate.steps.flush import flush
 from tidegate.wiring.pipeline import assemble_pipeline
 
 from benchmarks.measure import count_cpu_seconds
 
 # the module that calls a step: the function, and the step's name
 STEPS = {
-    "tidegate.steps.flush": {
+    "tidegate.flush.flush": {
         "plan": "plan",
         "stage_tables": "stage",
         "commit_offsets": "commit_offsets",
         "clean_up": "clean_up",
         "heartbeat": "heartbeat",
     },
-    "tidegate.steps.merge_queue": {"merge": "merge", "record_batch": "record_batch"},
+    "tidegate.flush.merge": {"merge": "merge", "record_batch": "record_batch"},
 }
 
 

@@ -45,7 +45,10 @@ SERVER_CONF = {
 CATALOG_CLASS = "spark.tidegate.catalog.class"  # `tidegate_spark.session` asks for it
 LOCAL_FILES_CONF = "spark.hadoop.fs.file.impl"
 SOURCE_FOLDER = Path(__file__).parent
-CATALOG, ALLOCATOR, LOCAL_FILES, HOOKS = "SharedCatalog", "AllocatorPlugin", "LocalFiles", "ShutdownHooks"
+CATALOG = "SharedCatalog"
+ALLOCATOR = "AllocatorPlugin"
+LOCAL_FILES = "LocalFiles"
+HOOKS = "ShutdownHooks"
 MISSING_CLASS_MESSAGES = {
     CATALOG: "Sessions share no catalog, and each keeps its connections",
     ALLOCATOR: "Readers leave their allocators in memory",
@@ -110,7 +113,8 @@ def find_hook_removal(folder: Path) -> Callable[[], object] | None:
     name, _ = find_compiled(HOOKS, folder)
     if not name:
         return None
-    jvm, new_array = SparkContext._jvm, SparkContext._gateway.new_array
+    jvm = SparkContext._jvm
+    new_array = SparkContext._gateway.new_array
     hook_class = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
     method = hook_class.getMethod("removeEnded", new_array(jvm.java.lang.Class, 0))
     return partial(method.invoke, None, new_array(jvm.java.lang.Object, 0))

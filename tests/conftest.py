@@ -429,7 +429,7 @@ class Workbench:
         return assemble_pipeline(self.include, name, self.resolve(), **replacements)
 
     def flush(self, name: str) -> Any:
-        from tidegate.steps.flush import flush
+        from tidegate.flush.flush import flush
 
         return flush(self.build_ports(name))
 

@@ -125,7 +125,7 @@ _BEHIND: dict[str, list[str]] = {
     "tests/integration/test_connect_types.py::test_every_logical_type_lands_exactly_and_every_one_may_be_null": [
         "tests/integration/test_debezium_postgres.py::test_iceberg_ends_as_postgres_row_by_row_and_type_by_type"
     ],
-    "tests/unit/tidegate/steps/test_heartbeat.py::test_run_without_work_commits_again_what_the_brokers_would_forget": [
+    "tests/unit/tidegate/flush/test_heartbeat.py::test_run_without_work_commits_again_what_the_brokers_would_forget": [
         "tests/integration/test_security.py::"
         "test_a_quiet_partition_keeps_its_offset_while_an_unkept_group_loses_its_own"
     ],
@@ -439,7 +439,7 @@ _BEHIND: dict[str, list[str]] = {
     "tests/contract/test_broker.py::test_log_that_ends_before_an_offset_under_the_epoch_of_that_offset_was_cut_there": [
         f"{_LOST}log_that_a_leader_without_the_newest_records_has_cut_is_told_also_when_it_has_grown_again",
     ],
-    "tests/unit/tidegate/steps/test_plan_after_elections.py::"
+    "tests/unit/tidegate/flush/test_plan_after_elections.py::"
     "test_topic_without_a_leader_delays_its_own_table_alone_and_loses_nothing": [
         f"{_LOST}partition_whose_only_replica_is_away_holds_up_its_own_table_alone_and_loses_nothing",
     ],
@@ -491,7 +491,7 @@ _BEHIND: dict[str, list[str]] = {
     "tests/integration/test_row_semantics.py::test_key_of_any_type_finds_its_row": [
         "tests/integration/test_keys.py::test_key_columns_of_other_types_than_text_match_in_later_batches"
     ],
-    "tests/unit/tidegate/steps/test_flush.py::test_ignored_tombstones_reach_lag_zero_in_upsert_only_tables": [
+    "tests/unit/tidegate/flush/test_flush.py::test_ignored_tombstones_reach_lag_zero_in_upsert_only_tables": [
         "tests/integration/test_row_semantics.py::test_upsert_only_partitions_that_end_in_tombstones_reach_lag_zero"
     ],
     # the job compacts for real there; when it is due and what it rewrites is asked in unit tests
@@ -499,11 +499,11 @@ _BEHIND: dict[str, list[str]] = {
     "test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_young_file": [
         "tests/integration/test_maintenance.py::test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing"
     ],
-    "tests/unit/tidegate/steps/test_maintain.py::test_snapshots_between_main_and_the_last_published_one_are_kept": [
+    "tests/unit/tidegate/flush/test_maintain.py::test_snapshots_between_main_and_the_last_published_one_are_kept": [
         "tests/integration/test_maintenance.py::test_expiry_never_cuts_main_off_from_the_last_published_snapshot"
     ],
     # at every call in memory
-    "tests/unit/tidegate/steps/test_merge.py::"
+    "tests/unit/tidegate/flush/test_merge.py::"
     "test_merge_paused_at_any_call_while_newer_batches_are_published_changes_nothing": [
         "tests/integration/test_maintenance.py::"
         "test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runner"
@@ -618,10 +618,10 @@ _BEHIND: dict[str, list[str]] = {
     "test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot": [
         f"{_STANDING}what_others_remove_by_hand_is_reported_or_recovered"
     ],
-    f"{_T}steps/test_plan.py::test_new_partitions_start_at_the_log_start_whatever_start_says": [
+    f"{_T}flush/test_plan.py::test_new_partitions_start_at_the_log_start_whatever_start_says": [
         f"{_STANDING}growth_is_refused_or_accepted_and_a_new_topic_under_a_pattern_starts_at_its_logs_start"
     ],
-    f"{_T}steps/test_plan.py::test_start_at_offsets_leaves_other_partitions_at_their_begin": [
+    f"{_T}flush/test_plan.py::test_start_at_offsets_leaves_other_partitions_at_their_begin": [
         f"{_I}batches.py::test_start_at_offsets_reads_exactly_those_rows"
     ],
     # a table that fails or is refused beside others: every way in memory, one under the scheduler
@@ -629,10 +629,10 @@ _BEHIND: dict[str, list[str]] = {
     "test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the_other_published": [
         f"{_I}fan_out.py::test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_fixed"
     ],
-    f"{_T}progress/test_batch_queue.py::test_failing_table_queues_its_batches_while_the_other_takes_each": [
+    f"{_T}table/test_batch_queue.py::test_failing_table_queues_its_batches_while_the_other_takes_each": [
         f"{_I}fan_out.py::test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is_fixed"
     ],
-    f"{_T}steps/test_flush.py::test_failing_table_does_not_hold_up_the_other_and_the_run_is_red": [
+    f"{_T}flush/test_flush.py::test_failing_table_does_not_hold_up_the_other_and_the_run_is_red": [
         f"{_I}many_tables.py::test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on"
     ],
     "tests/contract/test_destination.py::"
@@ -640,14 +640,14 @@ _BEHIND: dict[str, list[str]] = {
         f"{_I}many_tables.py::test_two_pipelines_into_one_table_keep_a_position_each"
     ],
     # runners that meet at any call in memory; two real ones meet in a merge, and one sleeps before its publish
-    f"{_T}steps/test_flush.py::test_two_runners_at_any_interleaving_publish_once": [
+    f"{_T}flush/test_flush.py::test_two_runners_at_any_interleaving_publish_once": [
         f"{_I}concurrency.py::test_two_flushes_at_once_in_processes_give_every_row_once"
     ],
     f"{_S}concurrency.py::test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes": [
         f"{_I}concurrency.py::"
         "test_runner_that_sleeps_through_two_newer_batches_changes_nothing[before the commit of offsets]"
     ],
-    f"{_T}steps/test_flush.py::test_heartbeat_corrects_what_a_zombie_committed": [
+    f"{_T}flush/test_flush.py::test_heartbeat_corrects_what_a_zombie_committed": [
         f"{_I}concurrency.py::test_offsets_that_a_runner_commits_late_are_recovered_by_the_next_flush"
     ],
     f"{_T}adapters/iceberg/test_reparent.py::test_deletes_without_keys_and_rewritten_files_are_merged_again": [
@@ -680,7 +680,7 @@ _BEHIND: dict[str, list[str]] = {
         f"{_I}init.py::test_dry_run_shows_what_a_flush_would_make_of_ten_records_and_writes_nothing"
     ],
     # schemas that change: each rule without servers; a table that grows at every depth is flushed
-    f"{_T}tables/test_compatibility.py::test_column_renamed_in_the_table_keeps_receiving_the_records_field": [
+    f"{_T}table/test_compatibility.py::test_column_renamed_in_the_table_keeps_receiving_the_records_field": [
         f"{_I}schemas.py::test_column_renamed_between_stage_and_merge_and_later_keeps_receiving_its_field"
     ],
     f"{_S}staged_shape.py::test_batch_staged_before_a_column_was_added_is_staged_again_with_it": [
@@ -700,10 +700,10 @@ _BEHIND: dict[str, list[str]] = {
         f"{_I}batches.py::test_aborted_transactions_leave_no_row_and_no_lag",
         f"{_I}batches.py::test_open_transaction_is_waited_for_and_then_read",
     ],
-    f"{_T}steps/test_flush.py::test_compacted_topic_gives_the_same_table": [
+    f"{_T}flush/test_flush.py::test_compacted_topic_gives_the_same_table": [
         f"{_I}accounting.py::test_compacted_topic_is_read_over_its_holes_wherever_batches_are_cut"
     ],
-    f"{_T}steps/test_flush.py::test_capped_batches_reach_the_end": [
+    f"{_T}flush/test_flush.py::test_capped_batches_reach_the_end": [
         f"{_I}batches.py::test_updates_of_old_rows_in_capped_batches_over_partitions_end_in_the_newest"
     ],
     # bounds are worked out file by file in unit tests, and stand in the golden statement
@@ -797,7 +797,7 @@ _BEHIND: dict[str, list[str]] = {
     f"{_I}transforms.py::test_examples_of_the_page_give_the_rows_that_it_promises": [
         f"{_I}transforms.py::test_compacted_topic_of_one_pipeline_is_joined_as_of_the_records_time_by_another"
     ],
-    f"{_T}steps/test_heartbeat.py::test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of": [
+    f"{_T}flush/test_heartbeat.py::test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of": [
         f"{_I}heartbeat.py::test_status_warns_of_records_that_are_nearly_as_old_as_their_topic_keeps_them"
     ],
     f"{_T}adapters/iceberg/table/test_data_files.py::test_bytes_are_counted_where_the_summary_does_not_tell_them": [
@@ -847,7 +847,7 @@ _BEHIND: dict[str, list[str]] = {
     f"{_TRIGGERS}records_that_wait_start_a_flush_and_fewer_do_not": [
         f"{_TRIGGERS}one_batch_by_hand_and_then_back_to_back_until_current"
     ],
-    f"{_T}steps/test_plan.py::test_plan_changes_nothing": [
+    f"{_T}flush/test_plan.py::test_plan_changes_nothing": [
         f"{_TRIGGERS}a_dry_run_shows_the_plan_and_a_wrong_word_is_refused_by_the_form"
     ],
     f"{_T}adapters/iceberg/test_leftovers.py::test_tables_and_marks_of_a_pipeline_without_a_file_are_told": [
@@ -887,7 +887,7 @@ _BEHIND: dict[str, list[str]] = {
     f"{_T}merge/test_audits.py::test_batch_that_breaks_an_audit_is_not_published_and_stays_staged": [
         f"{_I}audits.py::test_audit_that_gives_no_true_or_false_is_one_error_that_is_not_tried_again"
     ],
-    f"{_T}steps/test_compact.py::"
+    f"{_T}flush/test_compact.py::"
     "test_large_files_are_rewritten_for_the_share_of_their_deletes_and_never_for_the_number_of_delete_files": [
         f"{_I}maintenance.py::test_compaction_merges_the_delete_files_of_files_that_are_large_enough"
     ],

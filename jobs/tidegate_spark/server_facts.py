@@ -23,10 +23,8 @@ REPORTED_SETTINGS = (
     "spark.jars",
     "spark.jars.packages",
 )
-ICEBERG_CLASS, KAFKA_SOURCE_CLASS = (
-    "org.apache.iceberg.IcebergBuild",
-    "org.apache.spark.sql.kafka010.KafkaSourceProvider",
-)
+ICEBERG_CLASS = "org.apache.iceberg.IcebergBuild"
+KAFKA_SOURCE_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 MAX_PROBLEM_CHARACTERS = 400
 
 

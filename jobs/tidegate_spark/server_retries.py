@@ -12,10 +12,12 @@ if TYPE_CHECKING:
 
 MAX_DOWN_SECONDS = 30.0  # a server that starts again takes less, and knows nothing of its old sessions
 # the client's own default waits up to a minute between two tries; the sum of the pauses stays at its ten minutes
-MAX_PAUSE_MS, MAX_RETRIES = 10_000, 65
+MAX_PAUSE_MS = 10_000
+MAX_RETRIES = 65
 # A question costs a server nothing, and waits for no job. One that collects garbage, or whose machine is busy or moved,
 # answers within three minutes; one that is frozen, or cut off, does not.
-QUESTION_SECONDS, MAX_UNANSWERED = 30.0, 6
+QUESTION_SECONDS = 30.0
+MAX_UNANSWERED = 6
 UNANSWERED_CODES = ("DEADLINE_EXCEEDED", "UNAVAILABLE")  # of gRPC; any other one is an answer
 
 
@@ -56,7 +58,8 @@ class ServerWatch:
     silent_seconds = 0.0
 
     def __init__(self, is_refused: Callable[[], bool]) -> None:
-        self._is_refused, self._ended = is_refused, threading.Event()
+        self._is_refused = is_refused
+        self._ended = threading.Event()
 
     def __enter__(self) -> "ServerWatch":
         return self
@@ -70,7 +73,8 @@ class ServerWatch:
         threading.Thread(target=self._watch, args=(client,), name="watch", daemon=True).start()
 
     def _watch(self, client: "SparkConnectClient") -> None:
-        unanswered, pause = 0, QUESTION_SECONDS
+        unanswered = 0
+        pause = QUESTION_SECONDS
         while not self._ended.wait(pause):
             begin_seconds = time.monotonic()
             unanswered = 0 if is_answering(client) else unanswered + 1

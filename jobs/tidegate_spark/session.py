@@ -35,7 +35,8 @@ SESSION_CONF = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.variable.substitute": "false",  # keys stand in statements, and ${name} in one is a part of it
 }
-SECRET_PREFIX, CATALOG_PREFIX = "spark.tidegate.secret.", "spark.sql.catalog."
+SECRET_PREFIX = "spark.tidegate.secret."
+CATALOG_PREFIX = "spark.sql.catalog."
 SECRET_PATTERN = re.compile(CORE_REGEX)
 DEFAULT_REDACTION_REGEX = "(?i)secret|password|token|access[.]?key"  # where spark.redaction.regex is not set
 CATALOG_CLASS = "spark.tidegate.catalog.class"  # of a server that shares catalogs among sessions: see serve.py
@@ -182,6 +183,7 @@ def release_results() -> None:
     from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator as Results
 
     with Results._lock:  # only to take the threads: its own `shutdown` holds it for as long as they wait
-        threads, Results._release_thread_pool_instance = Results._release_thread_pool_instance, None
+        threads = Results._release_thread_pool_instance
+        Results._release_thread_pool_instance = None
     if threads is not None:
         threads.shutdown()

@@ -20,7 +20,8 @@ def hit_failpoint(point: str) -> None:
 def install_visitor(visit: Callable[[str], None]) -> Iterator[None]:
     """Call `visit` at every point; tests only."""
     global _visit  # noqa: PLW0603 (one process runs one flush; a context variable would not reach its threads)
-    before, _visit = _visit, visit
+    before = _visit
+    _visit = visit
     try:
         yield
     finally:

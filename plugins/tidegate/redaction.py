@@ -11,8 +11,10 @@ SECRET_WORDS = (
     "|(access|account|api|private|shared)[._-]?key"
 )
 SLOW_EVENTS_KEY = "spark.scheduler.listenerbus.logSlowEvent"
-CORE_REGEX_KEY, CORE_REGEX = "spark.redaction.regex", f"(?i){SECRET_WORDS}"
-OPTIONS_REGEX_KEY, OPTIONS_REGEX = "spark.sql.redaction.options.regex", f"(?i)url|{SECRET_WORDS}"
+CORE_REGEX_KEY = "spark.redaction.regex"
+CORE_REGEX = f"(?i){SECRET_WORDS}"
+OPTIONS_REGEX_KEY = "spark.sql.redaction.options.regex"
+OPTIONS_REGEX = f"(?i)url|{SECRET_WORDS}"
 
 
 def redact_in_session(conf: Mapping[str, str]) -> dict[str, str]:

@@ -109,7 +109,8 @@ def _ask_api_server(conn_id: str) -> Any:
     if answer.error == ErrorType.CONNECTION_NOT_FOUND:
         return None
     detail = answer.detail or {}
-    status, kind = detail.get("status_code"), detail.get("exception_type", answer.error)
+    status = detail.get("status_code")
+    kind = detail.get("exception_type", answer.error)
     reason = f"status={status}" if status else kind
     raise RetryLater(
         f"connection={conn_id}: Airflow's API server did not return it: {reason}; see that server's log, and whether "

@@ -30,7 +30,8 @@ def check_airflow_version() -> None:
 
 def build_all_dags() -> Dags:
     """Every DAG by its id; for the process of one task no more than it takes to find its own."""
-    dags, needed = Dags(), get_parsing_context().dag_id
+    dags = Dags()
+    needed = get_parsing_context().dag_id
     for build in (build_pipeline_dags, build_maintenance_dags, build_publication_dags):
         dags |= build()
         if needed in dags:
@@ -44,7 +45,8 @@ def build_pipeline_dags() -> Dags:
     needed = find_needed_fleet()
     if needed is not None:  # its task's process needs no file to find its DAG
         return build_fleet_dags({needed: []})
-    dags, fleets = Dags(), dict[str, list[Pipeline]]()
+    dags = Dags()
+    fleets = dict[str, list[Pipeline]]()
     for name, pipeline in load_needed_pipelines():
         dags |= build_own_dags(name, pipeline)
         if pipeline.fleet is not None:
@@ -87,7 +89,8 @@ def build_maintenance_dags() -> Dags:
     needed = get_parsing_context().dag_id
     if needed == HEARTBEATS_DAG_ID:  # its task's process needs no file to find its DAG
         return {HEARTBEATS_DAG_ID: build_heartbeats_dag({})}
-    janitor, pipelines = build_janitor_dag(), dict(load_needed_pipelines())
+    janitor = build_janitor_dag()
+    pipelines = dict(load_needed_pipelines())
     dags = {
         janitor.dag_id: janitor,
         **{f"tidegate_{name}_maintenance": build_maintenance_dag(pipeline) for name, pipeline in pipelines.items()},

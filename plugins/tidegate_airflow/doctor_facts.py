@@ -15,7 +15,8 @@ from tidegate.diagnosis.airflow import is_too_old
 
 from tidegate_airflow.dag_ids import JANITOR_DAG_ID
 
-PLUGIN_FILE, DAG_WORDS = "tidegate_plugin.py", "tidegate_airflow"
+PLUGIN_FILE = "tidegate_plugin.py"
+DAG_WORDS = "tidegate_airflow"
 PLUGIN_NAME = "tidegate"
 SERVICES = ("SchedulerJob", "DagProcessorJob", "TriggererJob")
 MAX_REASON_CHARACTERS = 300
@@ -75,7 +76,8 @@ def _read_plugins() -> dict[str, Any]:
     from airflow import plugins_manager
 
     plugins_manager.ensure_plugins_loaded()
-    plugins, errors = plugins_manager.get_plugin_info(), plugins_manager.get_import_errors()
+    plugins = plugins_manager.get_plugin_info()
+    errors = plugins_manager.get_import_errors()
     own_errors = [reason for file, reason in errors.items() if PLUGIN_NAME in str(file)]
     return {
         "has_plugin": any(plugin["name"] == PLUGIN_NAME for plugin in plugins),

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 METRIC_PREFIX = "tidegate"
 # Airflow takes letters of ASCII, digits, and these, 250 at most, and tells its log of any other name with a trace
-UNKNOWN_LETTER, MAX_PLACE_LETTERS = re.compile(r"[^A-Za-z0-9_/-]"), 180
+UNKNOWN_LETTER = re.compile(r"[^A-Za-z0-9_/-]")
+MAX_PLACE_LETTERS = 180
 BACKEND_OPTIONS = ("statsd_on", "statsd_datadog_enabled", "otel_on")
 
 

@@ -14,7 +14,8 @@ def load_needed_pipelines() -> list[tuple[str, Pipeline]]:
 
     None of them for the task of a publication.
     """
-    include, names = find_include_folder(), list_pipeline_names()
+    include = find_include_folder()
+    names = list_pipeline_names()
     own_name = find_pipeline(get_parsing_context().dag_id or "", names)
     if own_name is None and find_needed_publication() is not None:
         return []

@@ -72,7 +72,7 @@ def run_plan(
 
     `max_records` replaces the pipeline file's; `count_required` says how many records of the pipeline must wait.
     """
-    from tidegate.steps.plan import plan
+    from tidegate.flush.plan import plan
 
     with raise_airflow_errors():
         ports = assemble_ports(name)
@@ -94,10 +94,10 @@ def run_stage(
 
     `watcher` may put the task aside with the step's checkpoint, and has that of a task put aside.
     """
+    from tidegate.flush.merge import group_by_table
+    from tidegate.flush.stage import stage_tables
+    from tidegate.flush.staged import StageCheckpoint, wrap_with_checkpoint
     from tidegate.model.batch import Plan
-    from tidegate.staging.stage_checkpoint import StageCheckpoint, wrap_with_checkpoint
-    from tidegate.steps.merge_queue import group_by_table
-    from tidegate.steps.stage import stage_tables
 
     checkpoint = StageCheckpoint.from_dict(watcher.payload if watcher else {})
     if watcher:
@@ -121,9 +121,9 @@ def run_merge(
 
     `watcher` is as for stage. `keep_part` gets the totals of what was published ahead of a failure.
     """
+    from tidegate.flush.merge import MergeCheckpoint, merge_queue
     from tidegate.model.batch import StagedBatch
     from tidegate.monitoring.run_metrics import to_merge_metrics
-    from tidegate.steps.merge_queue import MergeCheckpoint, merge_queue
 
     checkpoint = MergeCheckpoint.from_dict(watcher.payload if watcher else {}, time.time())
     if watcher:
@@ -145,7 +145,7 @@ def unwrap_queue(staged: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Map
 
 def run_commit_offsets(name: str) -> Data:
     """commit_offsets: the low watermark over all tables, reported to the consumer group."""
-    from tidegate.steps.commit_offsets import commit_offsets
+    from tidegate.flush.heartbeat import commit_offsets
 
     with raise_airflow_errors():
         ports = assemble_ports(name)
@@ -154,7 +154,7 @@ def run_commit_offsets(name: str) -> Data:
 
 def run_clean_up(name: str) -> list[Data]:
     """clean_up: published batches leave the intermediate tables, bytes included."""
-    from tidegate.steps.clean_up import clean_up
+    from tidegate.flush.clean_up import clean_up
 
     with raise_airflow_errors():
         return [report.to_dict() for report in clean_up(assemble_ports(name))]
@@ -162,8 +162,7 @@ def run_clean_up(name: str) -> list[Data]:
 
 def run_compact(name: str, cleaned: Iterable[Data], engine: Engine | None = None) -> list[Data]:
     """compact: what flushes have worn, of the tables that clean_up found due."""
-    from tidegate.steps.clean_up import list_tables_to_compact
-    from tidegate.steps.compact import compact
+    from tidegate.flush.clean_up import compact, list_tables_to_compact
 
     require_result(cleaned, "clean_up")
     with raise_airflow_errors():
@@ -173,7 +172,7 @@ def run_compact(name: str, cleaned: Iterable[Data], engine: Engine | None = None
 
 def run_heartbeat(name: str) -> Data:
     """heartbeat: every partition's committed offset stays alive, whatever happened before."""
-    from tidegate.steps.heartbeat import heartbeat
+    from tidegate.flush.heartbeat import heartbeat
 
     with raise_airflow_errors():
         ports = assemble_ports(name)
@@ -195,7 +194,7 @@ def run_measure(name: str) -> Data:
 
 def run_complete(name: str, table: str) -> tuple[int, int]:
     """complete: when the table has begun, and up to when everything is in it, in milliseconds; skipped if unknown."""
-    from tidegate.steps.complete import read_completeness
+    from tidegate.flush.complete import read_completeness
 
     with raise_airflow_errors():
         return read_completeness(assemble_ports(name), table)
@@ -203,7 +202,7 @@ def run_complete(name: str, table: str) -> tuple[int, int]:
 
 def run_tables(name: str) -> list[str]:
     """The full names of the tables that a pipeline maintains: its destinations, and its own beside them."""
-    from tidegate.steps.maintain import list_maintained_tables
+    from tidegate.flush.maintain import list_maintained_tables
 
     with raise_airflow_errors():
         return list_maintained_tables(assemble_ports(name))
@@ -211,7 +210,7 @@ def run_tables(name: str) -> list[str]:
 
 def run_maintain(name: str, table: str, engine: Engine | None = None) -> Data:
     """maintain: one table kept small; what changed, with its files before and after. A repeat finds less to do."""
-    from tidegate.steps.maintain import maintain
+    from tidegate.flush.maintain import maintain
 
     with raise_airflow_errors():
         return maintain(assemble_ports(name, engine), table).to_dict()
@@ -262,7 +261,8 @@ def run_replay(
     from tidegate.reprocess.replay import replay_dead_letters
 
     with raise_airflow_errors():
-        letters, ports = build_letter_filter(run_params), assemble_ports(name, engine)
+        letters = build_letter_filter(run_params)
+        ports = assemble_ports(name, engine)
         return [part.to_dict() for part in replay_dead_letters(ports, letters, lambda part: keep_part(part.to_dict()))]
 
 

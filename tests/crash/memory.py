@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from fakes import Crash, FailsToMerge, World, build_pipeline, build_table
 from tidegate.errors import NothingToDo, RetryLater, SomeTables
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.model.offsets import Offsets
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
-from tidegate.tables.templated_tables import expand_template
+from tidegate.table.lookup import expand_template
 
 from crash.points import Journey, Point, build_fault
 

@@ -109,27 +109,27 @@ class Journey:
             yield self
 
 
-# prefixes of the modules that hold steps
-STEPS = ("tidegate.steps.", "tidegate.reprocess.", "tidegate.tables.batch_history")
-AROUND_STEPS = ("tidegate.steps.flush", "tidegate.steps.merge_queue")
+# the module, or the function where a module holds several, that is a step; an action is named by its module
+STEPS = {
+    **{f"tidegate.flush.{step}": step for step in ("plan", "stage", "clean_up", "heartbeat", "maintain", "complete")},
+    "tidegate.flush.merge.merge": "merge",
+    "tidegate.flush.heartbeat.commit_offsets": "commit_offsets",
+    "tidegate.table.history._append_row": "batch_history",
+}
+ACTIONS = "tidegate.reprocess."
 
 
 def _find_step() -> str:
-    """The step that the run is in: the outermost function of one on the stack."""
+    """The step that the run is in: the outermost one on the stack."""
     frame, step = sys._getframe(2), "flush"
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module == "_pytest.python":  # what follows runs the test
             break
-        if module not in _STEP_BY_MODULE:
-            is_step = module.startswith(STEPS) and module not in AROUND_STEPS
-            _STEP_BY_MODULE[module] = module.rpartition(".")[2] if is_step else ""
-        step = _STEP_BY_MODULE[module] or step
+        action = module.rpartition(".")[2] if module.startswith(ACTIONS) else ""
+        step = STEPS.get(f"{module}.{frame.f_code.co_name}") or STEPS.get(module) or action or step
         frame = frame.f_back
     return step
-
-
-_STEP_BY_MODULE: dict[str, str] = {}
 
 
 class Broken(OSError):

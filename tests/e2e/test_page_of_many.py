@@ -19,8 +19,8 @@ from fakes import World, build_pipeline, build_table
 from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 from tidegate.errors import RetryLater
+from tidegate.flush.flush import flush
 from tidegate.model.resource_names import name_control_table
-from tidegate.steps.flush import flush
 from tidegate_airflow.web.pipeline_contexts import PipelineContext
 
 MANY = 200

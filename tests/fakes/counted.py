@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 STEPS = {  # of each module: the function, and the step that it is
-    "tidegate.steps.flush": {
+    "tidegate.flush.flush": {
         "expand_template": "expand_template",
         "plan": "plan",
         "stage_tables": "stage",
@@ -17,7 +17,7 @@ STEPS = {  # of each module: the function, and the step that it is
         "clean_up": "clean_up",
         "heartbeat": "heartbeat",
     },
-    "tidegate.steps.merge_queue": {"merge": "merge", "record_batch": "record_batch"},
+    "tidegate.flush.merge": {"merge": "merge", "record_batch": "record_batch"},
 }
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from tidegate.errors import RetryLater
 from tidegate.jobs.stage_job import StageJob
-from tidegate.merge.dead_letters import LATER_COLUMNS
+from tidegate.merge.owed import LATER_COLUMNS
 from tidegate.model.ownership import Ownership, TableKind
 
 from fakes.broker import Record

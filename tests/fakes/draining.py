@@ -1,8 +1,8 @@
 """Flushes in memory until nothing is left, as `Workbench.drain` does it on servers."""
 
 from tidegate.errors import NothingToDo
+from tidegate.flush.flush import flush
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
 
 from fakes.world import World
 

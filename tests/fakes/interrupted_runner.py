@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.flush.flush import flush
+from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.model.batch import StagedBatch
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 from fakes.clock import Crash
 from fakes.world import CrashAt, Hook, PauseAt, World

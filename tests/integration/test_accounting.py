@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from conftest import wait_until
 from tidegate.errors import NothingToDo
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.monitoring.status import read_status
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 from tidegate.errors import NothingToDo, PositionLost
+from tidegate.flush.clean_up import clean_up
+from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.model.batch import PlannedBatch
 from tidegate.monitoring.status import read_status
-from tidegate.steps.clean_up import clean_up
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}

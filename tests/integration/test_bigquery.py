@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from crash.bigquery_trial import walk
 from tidegate.errors import NothingToDo, PublishedElsewhere, SomeTablesFailed
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
+from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 
 KEY = {"format": "json", "fields": ["id"], "schema": "id BIGINT"}
 FIRST_MS = 1_767_225_600_000

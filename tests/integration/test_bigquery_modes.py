@@ -25,7 +25,7 @@ from tidegate.model.ownership import describe_positions
 from tidegate.schema.column import Column
 from tidegate.spec.scd2 import History
 from tidegate.spec.table import Create, Table
-from tidegate.tables.columns import list_destination_columns, stages_kept_columns
+from tidegate.table.columns import list_destination_columns, stages_kept_columns
 from unit.scenarios import test_model, test_partial_updates, test_sequence_groups
 from unit.tidegate.adapters.bigquery.test_publish_script import list_intermediate_columns
 from warehouse import PROJECT

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from conftest import Workbench
 from round_trip import Way, read
 from tidegate.errors import BadRecord, NothingToDo
-from tidegate.steps.clean_up import clean_up
+from tidegate.flush.clean_up import clean_up
 
 from local.kafka.cluster import CONNECTION
 from local.server import build_clean_environment, build_java_command

@@ -8,10 +8,10 @@ from conftest import DEADLINE_SECONDS, wait_until
 from crash.points import Point
 from crash.trial import Trial
 from tidegate.errors import TidegateError
-from tidegate.steps.flush import flush
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
+from tidegate.flush.flush import flush
+from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}

@@ -13,7 +13,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Route, Table
 from tidegate.spec.table_template import TableTemplate
-from tidegate.tables.columns import build_projection
+from tidegate.table.columns import build_projection
 
 ID = (Column("id", "INT"),)
 COLUMNS = (Column("id", "INT"), Column("v", "STRING"), Column("n", "INT"))

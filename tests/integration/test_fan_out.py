@@ -2,9 +2,9 @@
 
 import pytest
 from tidegate.errors import SomeTablesFailed
+from tidegate.flush.flush import flush
 from tidegate.jobs.stage_job import StageJob
 from tidegate.monitoring.status import read_status
-from tidegate.steps.flush import flush
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, `the type` STRING, name STRING"}

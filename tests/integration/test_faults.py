@@ -17,9 +17,9 @@ from pyspark.sql.connect.proto import ConfigRequest
 from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.errors import RetryLater
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
+from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate_spark.merge import job as merge_job
 from tidegate_spark.stage import job as stage_job
 

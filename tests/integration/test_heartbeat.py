@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from confluent_kafka import Consumer
+from tidegate.flush.flush import flush
 from tidegate.monitoring.status import read_status
-from tidegate.steps.flush import flush
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}

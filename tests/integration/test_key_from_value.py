@@ -226,8 +226,8 @@ def test_setting_the_key_aside_for_the_value_stages_what_waits_again(workbench) 
     workbench.pipeline("turned", [topic], key={"fields": ["id"]}, value=schema)
     workbench.produce(topic, ({"id": 1}, {"id": 10, "name": "a"}), ({"id": 2}, {"id": 20, "name": "b"}))
     ports = workbench.build_ports("turned")
-    from tidegate.steps.plan import plan
-    from tidegate.steps.stage import stage
+    from tidegate.flush.plan import plan
+    from tidegate.flush.stage import stage
 
     stage(ports, plan(ports))
     workbench.pipeline("turned", [topic], key={"fields": ["id"], "from": "value"}, value=schema)

@@ -13,9 +13,9 @@ from crash.points import Point
 from fault_proxy import LOST_ANSWER, FaultProxy, Request, run_fault_proxy
 from guarded_store import find_action, list_documented_actions
 from lake_servers import LakeBench, LakeServers, write_file
+from tidegate.flush.maintain import list_maintained_tables, maintain
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
-from tidegate.steps.maintain import list_maintained_tables, maintain
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}

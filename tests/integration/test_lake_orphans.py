@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from fault_proxy import Request, run_fault_proxy
 from integration.test_lake import EAGER, age_by_days
 from lake_servers import LakeBench, LakeServers, list_files
-from tidegate.steps.maintain import maintain
+from tidegate.flush.maintain import maintain
 
 # a hundred thousand: STORE_OBJECTS=100000
 OBJECTS = int(os.environ.get("STORE_OBJECTS", "5000"))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from lake_servers import OTHER_STORE, LakeBench, LakeServers
-from tidegate.steps.maintain import list_maintained_tables, maintain
+from tidegate.flush.maintain import list_maintained_tables, maintain
 
 
 def test_flushes_and_maintenance_into_another_store_leave_the_rows_and_nothing_else(

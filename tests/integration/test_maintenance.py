@@ -10,14 +10,13 @@ from typing import Any
 import pyarrow
 import pytest
 from tidegate.errors import PublishedElsewhere, RetryLater
+from tidegate.flush.clean_up import CompactionReport, clean_up, compact
+from tidegate.flush.flush import flush
+from tidegate.flush.maintain import list_maintained_tables, maintain
+from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.ports.context import TableFiles
-from tidegate.steps.clean_up import clean_up
-from tidegate.steps.compact import CompactionReport, compact
-from tidegate.steps.flush import flush
-from tidegate.steps.maintain import list_maintained_tables, maintain
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}

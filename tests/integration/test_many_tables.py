@@ -4,8 +4,8 @@ import json
 
 import pytest
 from tidegate.errors import SomeTablesFailed
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}

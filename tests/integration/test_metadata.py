@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from confluent_kafka import Consumer, TopicPartition
 from conftest import build_debezium_event
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
 MS = int(AT.timestamp() * 1000)

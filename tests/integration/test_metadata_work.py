@@ -13,7 +13,7 @@ from conftest import DEADLINE_SECONDS
 from fakes.counted import Calls
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql.connect.client.core import SparkConnectClient
-from tidegate.steps.flush import flush
+from tidegate.flush.flush import flush
 
 ROUNDS = 3
 # loads of a table's metadata and commits, beside those that Spark makes itself

@@ -7,7 +7,7 @@ from typing import Any
 
 from lake_servers import LakeBench, LakeServers
 from tidegate.adapters.open_clients import OpenClients
-from tidegate.steps.flush import flush
+from tidegate.flush.flush import flush
 
 FLUSHES = 3
 

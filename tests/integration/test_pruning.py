@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pyiceberg.types import DateType, PrimitiveType, TimestampType, TimestamptzType
 from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
-from tidegate.steps.flush import flush
+from tidegate.flush.flush import flush
 
 KEY = {"fields": ["id", "line"], "schema": "id BIGINT, line STRING"}
 VALUE = {"schema": "id BIGINT, line STRING, name STRING"}

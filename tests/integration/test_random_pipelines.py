@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import Workbench
 from random_pipelines import PARTITIONS, Model, Placed, Shape, sort_rows
-from tidegate.steps.maintain import list_maintained_tables, maintain
+from tidegate.flush.maintain import list_maintained_tables, maintain
 
 FIRST = int(os.environ.get("WALK_SEED", "105"))
 COUNT = int(os.environ.get("WALKS", "1"))

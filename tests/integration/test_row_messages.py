@@ -9,12 +9,12 @@ from typing import Any
 import decoding
 import pytest
 from tidegate.errors import BadRecord
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.schema.column import Column
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import Route
 from tidegate.spec.table_template import TableTemplate
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 SCHEMA = "id BIGINT, name STRING, amount DECIMAL(10,2), at TIMESTAMP_NTZ"

@@ -7,8 +7,8 @@ import pyarrow
 import pytest
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import IncompatibleSchema, SomeTablesFailed
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 

@@ -95,7 +95,7 @@ def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_nex
 
     leaving = threading.Thread(target=leave)
     leaving.start()
-    from tidegate.steps.flush import flush
+    from tidegate.flush.flush import flush
 
     begun = time.monotonic()
     with pytest.raises(RetryLater) as error_info:
@@ -118,7 +118,7 @@ def test_spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon(
     workbench.pipeline(name, [topic], key=KEY, value=VALUE, spark={"remote": f"sc://127.0.0.1:{relay.port}"})
     produce(workbench, topic, 1, 2)
     relay.last = last
-    from tidegate.steps.flush import flush
+    from tidegate.flush.flush import flush
 
     begun = time.monotonic()
     with pytest.raises(RetryLater, match=rf"address=127\.0\.0\.1:{relay.port} .*Connection refused"):
@@ -174,7 +174,7 @@ def test_spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_r
     workbench.pipeline("freezing", [topic], key=KEY, value=VALUE, merge={"max_records": 2})
     produce(workbench, topic, 1, 2)  # two batches: there is a job behind each
     freezing = frozen.freeze_when(workbench, "freezing", job)
-    from tidegate.steps.flush import flush
+    from tidegate.flush.flush import flush
 
     with pytest.raises(RetryLater, match=FROZEN.format(2, job)):
         flush(workbench.build_ports("freezing"))

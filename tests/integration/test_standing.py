@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from tidegate.errors import GiveUp, PositionLost, PublishedElsewhere
+from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}

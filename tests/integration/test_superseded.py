@@ -2,13 +2,13 @@
 
 import decoding
 import pytest
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Counts
 from tidegate.model.offsets import Ranges
 from tidegate.schema.column import Column
 from tidegate.spec.formats import ValueFormat
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 from tidegate_spark.stage.kafka_source import MAX_RECORDS_PER_TASK, RECORDS_PER_TASK, compute_records_per_task
 
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
@@ -47,7 +47,7 @@ def test_table_is_the_same_whether_superseded_records_are_staged_or_not(
 def test_large_batch_stages_every_record_where_hardly_any_is_superseded(
     workbench, monkeypatch: pytest.MonkeyPatch, keys: int, share: float, staged: int
 ) -> None:
-    monkeypatch.setattr("tidegate.steps.plan.SAMPLED_MIN_RECORDS", 1_000)
+    monkeypatch.setattr("tidegate.flush.plan.SAMPLED_MIN_RECORDS", 1_000)
     monkeypatch.setattr(
         "tidegate.adapters.kafka.key_sample.TIMEOUT_SECONDS", 60.0
     )  # a busy machine is no reason to see less

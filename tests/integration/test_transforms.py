@@ -101,8 +101,8 @@ def test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_
     pinned = names.current_snapshot().snapshot_id
     shared.produce(topic, ({"id": 2}, {"id": 2, "k": "A"}), ({"id": 3}, {"id": 3, "k": None}), ({"id": 1}, None))
     ports = shared.build_ports("named")
-    from tidegate.steps.plan import plan
-    from tidegate.steps.stage import stage
+    from tidegate.flush.plan import plan
+    from tidegate.flush.stage import stage
 
     stage(ports, plan(ports))
     summary = shared.load_iceberg("shop.named_named_tmp").current_snapshot().summary

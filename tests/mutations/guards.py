@@ -20,19 +20,19 @@ CRASHES = "tests/integration/test_publishing_crashes.py::test_"
 WALKS = "tests/unit/scenarios/test_publication_walks.py::test_"
 DESTINATION = "tests/contract/test_destination.py::test_"
 TRUNCATES = "tests/integration/test_truncate.py::test_truncate_empties_the_table_as_of_its_offset"
-COMPLETE, COMPLETES = "plugins/tidegate/steps/complete.py", "tests/unit/tidegate/steps/test_complete.py::test_"
-CHECKS = "plugins/tidegate/progress/position_checks.py"
-POSITION_TESTS = "tests/unit/tidegate/progress/test_position_checks.py::test_"
-STARTS, BEAT = "plugins/tidegate/progress/start_offsets.py", "plugins/tidegate/steps/heartbeat.py"
-COMPATIBILITY = "plugins/tidegate/tables/compatibility.py"
-COMPATIBLE = "tests/unit/tidegate/tables/test_compatibility.py::test_"
+COMPLETE, COMPLETES = "plugins/tidegate/flush/complete.py", "tests/unit/tidegate/flush/test_complete.py::test_"
+CHECKS = "plugins/tidegate/table/position.py"
+POSITION_TESTS = "tests/unit/tidegate/table/test_position_checks.py::test_"
+STARTS, BEAT = "plugins/tidegate/table/start_offsets.py", "plugins/tidegate/flush/heartbeat.py"
+COMPATIBILITY = "plugins/tidegate/table/compatibility.py"
+COMPATIBLE = "tests/unit/tidegate/table/test_compatibility.py::test_"
 REPLAYS = "tests/unit/tidegate/reprocess/test_replay.py::test_"
 REPLAYS = "tests/unit/tidegate/reprocess/test_replay.py::test_"
 REBASES = "tests/unit/tidegate/reprocess/test_rebase.py::test_"
 ANSWERS = "tests/unit/tidegate/adapters/kafka/test_broker_answers.py::test_"
 PLAIN_RECORDS = "tests/integration/test_plain_records.py::test_"
 MERGE, FLUSH, STAGE, PLANS, BEATS = (
-    f"tests/unit/tidegate/steps/test_{name}.py::test_" for name in ("merge", "flush", "stage", "plan", "heartbeat")
+    f"tests/unit/tidegate/flush/test_{name}.py::test_" for name in ("merge", "flush", "stage", "plan", "heartbeat")
 )
 
 
@@ -106,35 +106,35 @@ GUARDS = [
     ),
     Guard(
         "the position is still the batch's start",
-        "plugins/tidegate/progress/position_checks.py",
+        "plugins/tidegate/table/position.py",
         "if position is not None and (is_old or not ranges.continues(position.offsets)):",
         "if False:",
         "tests/unit/scenarios/test_concurrency.py::test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes",
     ),
     Guard(
         "a lost answer is looked up",
-        "plugins/tidegate/merge/compare_and_swap.py",
+        "plugins/tidegate/merge/attempt.py",
         "        with suppress(CommitRefused, OutcomeUnknown):\n",
         "        with suppress(CommitRefused):\n",
         MERGE + "answer_lost_after_the_publish_is_found_in_the_position",
     ),
     Guard(
         "the head is the one snapshot above the cut",
-        "plugins/tidegate/merge/compare_and_swap.py",
+        "plugins/tidegate/merge/attempt.py",
         " and head.parent_id == parent_id",
         "",
         MERGE + "snapshot_that_somebody_put_below_ours_on_the_branch_is_not_published",
     ),
     Guard(
         "rows that Spark wrote outside of the branch do not count as no rows",
-        "plugins/tidegate/merge/compare_and_swap.py",
+        "plugins/tidegate/merge/attempt.py",
         "    if elsewhere:\n",
         "    if False:\n",
         SWAP + "rows_that_landed_beside_the_branch_do_not_move_the_position[upsert_delete]",
     ),
     Guard(
         "missing rows of an append do not count as no rows",
-        "plugins/tidegate/merge/compare_and_swap.py",
+        "plugins/tidegate/merge/attempt.py",
         "    if swap.min_added_rows:\n",
         "    if False:\n",
         SWAP + "append_that_writes_nothing_does_not_move_the_position",
@@ -176,15 +176,15 @@ GUARDS = [
     ),
     Guard(
         "expiry keeps the snapshots between a branch and the last publish",
-        "plugins/tidegate/steps/maintain.py",
+        "plugins/tidegate/flush/maintain.py",
         "ms if at_most_ms is None else min(ms, at_most_ms)",
         "ms",
-        "tests/unit/tidegate/steps/test_maintain.py::"
+        "tests/unit/tidegate/flush/test_maintain.py::"
         "test_snapshots_that_others_add_during_a_long_compaction_do_not_cut_the_last_published_one_off",
     ),
     Guard(
         "only the pipeline that created a table sets its sort order",
-        "plugins/tidegate/steps/merge.py",
+        "plugins/tidegate/flush/merge.py",
         "    return work.ports.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY) == name\n",
         "    return True\n",
         MERGE + "empty_table_that_somebody_else_created_keeps_its_order",
@@ -212,42 +212,42 @@ GUARDS = [
     ),
     Guard(
         "the table is the one that the batch was staged for",
-        "plugins/tidegate/steps/merge.py",
+        "plugins/tidegate/flush/merge.py",
         "if staged_for is not None and staged_for != current_uuid:",
         "if False:",
         MERGE + "replaced_table_is_not_merged_into",
     ),
     Guard(
         "the low watermark",
-        "plugins/tidegate/progress/low_watermark.py",
+        "plugins/tidegate/table/watermark.py",
         "    lowest = find_lowest(*(mark for _, mark in marks))\n",
         "    lowest = dict(next((mark for _, mark in marks), {}))\n",
         FLUSH + "group_gets_the_low_watermark_of_all_tables",
     ),
     Guard(
         "the group does not pass a table that has not read a partition",
-        "plugins/tidegate/progress/low_watermark.py",
+        "plugins/tidegate/table/watermark.py",
         " for p, offset in lowest[topic].items() if p in known_partitions}",
         " for p, offset in lowest[topic].items()}",
         FLUSH + "group_does_not_pass_a_table_that_has_not_read_a_new_partition_or_topic",
     ),
     Guard(
         "the group gets no offsets of a topic that was deleted for a new one",
-        "plugins/tidegate/progress/low_watermark.py",
+        "plugins/tidegate/table/watermark.py",
         "in known_ids if is_recreated(recorded, ids[topic])",
         "in known_ids if not recorded",
         BEATS + "old_offsets_are_not_committed_for_a_topic_that_was_created_again[group]",
     ),
     Guard(
         "the group of another cluster is left alone",
-        "plugins/tidegate/progress/low_watermark.py",
+        "plugins/tidegate/table/watermark.py",
         "if t not in replaced and t not in foreign_topics}",
         "if t not in replaced}",
         BEATS + "group_of_another_cluster_is_left_alone[group]",
     ),
     Guard(
         "rows that were staged for another shape are not merged",
-        "plugins/tidegate/steps/merge.py",
+        "plugins/tidegate/flush/merge.py",
         "    check_shape(work.ports, work.table, state, work.staged)\n",
         "",
         "tests/unit/scenarios/test_changed_tables.py::"
@@ -255,7 +255,7 @@ GUARDS = [
     ),
     Guard(
         "rows in the columns of the destination are not merged for another file",
-        "plugins/tidegate/progress/batch_queue.py",
+        "plugins/tidegate/table/queue.py",
         "    if not file_shape or file_shape != _compute_file_shape(table, metadata):\n",
         "    if False:\n",
         "tests/unit/scenarios/test_changed_tables.py::"
@@ -263,7 +263,7 @@ GUARDS = [
     ),
     Guard(
         "the group waits for a table that cannot be read",
-        "plugins/tidegate/progress/low_watermark.py",
+        "plugins/tidegate/table/watermark.py",
         "            failures.append(failure)\n            absent.append(observed.table)\n",
         "            failures.append(failure)\n",
         "tests/unit/scenarios/test_unreadable_table.py::test_flush_publishes_the_tables_that_can_be_read_and_the_group_waits_for_"
@@ -314,7 +314,7 @@ GUARDS = [
     ),
     Guard(
         "remembered deletes are kept for the slowest pipeline of the table",
-        "plugins/tidegate/steps/clean_up.py",
+        "plugins/tidegate/flush/clean_up.py",
         "min(*known_times, ports.now_ms())",
         "min(max(known_times), ports.now_ms())",
         "tests/unit/scenarios/test_shared_table.py::"
@@ -322,7 +322,7 @@ GUARDS = [
     ),
     Guard(
         "a record from a wrong clock lets no remembered delete be forgotten",
-        "plugins/tidegate/steps/clean_up.py",
+        "plugins/tidegate/flush/clean_up.py",
         "min(*known_times, ports.now_ms())",
         "min(known_times)",
         "tests/unit/scenarios/test_shared_table.py::test_record_from_a_wrong_clock_lets_no_delete_be_forgotten[deletes]",
@@ -357,32 +357,32 @@ GUARDS = [
     ),
     Guard(
         "a table of ours is no destination",
-        "plugins/tidegate/steps/merge.py",
+        "plugins/tidegate/flush/merge.py",
         "    check_is_destination(work.message_prefix, state)\n",
         "",
         "tests/unit/tidegate/model/test_ownership.py::test_memory_of_another_pipelines_table_is_no_destination",
     ),
     Guard(
         "a table of remembered deletes or changes is claimed before it is evolved",
-        "plugins/tidegate/merge/remembered_deletes.py",
+        "plugins/tidegate/merge/owed.py",
         "ports.tables.claim(memory, describe_memory(table, columns)) is not None",
         "True",
         "tests/unit/tidegate/model/test_ownership.py::test_memory_of_somebody_else_is_neither_written_nor_evolved",
     ),
     Guard(
         "a plan reads the log after the positions",
-        "plugins/tidegate/steps/plan.py",
+        "plugins/tidegate/flush/plan.py",
         "    log, missing = read_known_log(ports)\n",
         "    log, missing = read_known_log(ports)\n    observed = observe_tables(ports)\n",
-        "tests/unit/tidegate/steps/test_plan.py::"
+        "tests/unit/tidegate/flush/test_plan.py::"
         "test_batch_that_another_run_publishes_during_the_plan_is_not_taken_for_a_log_cut_short",
     ),
     Guard(
         "a log that was cut and has grown again is refused",
-        "plugins/tidegate/progress/table_progress.py",
+        "plugins/tidegate/table/progress.py",
         "            check_not_cut(ports, observed.table, end, log)\n",
         "",
-        "tests/unit/tidegate/steps/test_plan_after_elections.py::"
+        "tests/unit/tidegate/flush/test_plan_after_elections.py::"
         "test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown_again_or_not[3]",
     ),
     Guard(
@@ -503,10 +503,10 @@ GUARDS = [
     ),
     Guard(
         "BigQuery: a pipeline does not start again when its position is lost",
-        "plugins/tidegate/progress/position_checks.py",
+        "plugins/tidegate/table/position.py",
         "    if state.is_position_lost:\n",
         "    if False:\n",
-        "tests/unit/tidegate/progress/test_position_checks.py::test_lost_position_is_not_begun_anew_whatever_answers_a_rollback[keep]",
+        "tests/unit/tidegate/table/test_position_checks.py::test_lost_position_is_not_begun_anew_whatever_answers_a_rollback[keep]",
     ),
     Guard(
         "BigQuery: a publish has a name of its own and runs once",
@@ -679,24 +679,24 @@ GUARDS = [
     ),
     Guard(
         "a rebase hides no cut of a partition that it does not name",
-        "plugins/tidegate/planning/rebase_target.py",
+        "plugins/tidegate/table/start_offsets.py",
         "merge_offsets(moved_epochs, keep_partitions(before.epochs, self.unchanged_offsets))",
         "log.epochs",
-        "tests/unit/tidegate/steps/test_plan_after_elections.py::test_rebase_of_another_partition_hides_no_cut",
+        "tests/unit/tidegate/flush/test_plan_after_elections.py::test_rebase_of_another_partition_hides_no_cut",
     ),
     Guard(
         "a rebase to a time skips no open transaction",
-        "plugins/tidegate/planning/rebase_target.py",
+        "plugins/tidegate/table/start_offsets.py",
         "    return RebaseTarget(find_lowest(log.end, merge_offsets(log.begin, times)))\n",
         "    return RebaseTarget(times)\n",
         "tests/unit/tidegate/reprocess/test_rebase.py::test_a_time_behind_an_open_transaction_leaves_its_records_to_be_read",
     ),
     Guard(
         "names count as read only when all their tables are staged",
-        "plugins/tidegate/steps/stage.py",
+        "plugins/tidegate/flush/stage.py",
         "        if failures:  # a name must",
         "        if False:  # a name must",
-        "tests/unit/tidegate/tables/test_templated_tables.py::test_names_are_not_known_as_long_as_one_of_their_tables_is_not_staged",
+        "tests/unit/tidegate/table/test_templated_tables.py::test_names_are_not_known_as_long_as_one_of_their_tables_is_not_staged",
     ),
     Guard(
         "a clean-up removes a later batch only if its attempt is never merged",
@@ -771,22 +771,22 @@ GUARDS = [
     ),
     Guard(
         "a staged batch is not of a topic that was created again while it was read",
-        "plugins/tidegate/staging/takeover.py",
+        "plugins/tidegate/flush/staged.py",
         "    check()  # also of what it read: nothing of the job counts yet\n",
         "",
         STAGE + "topic_that_is_created_again_while_it_is_read_leaves_no_batch_of_its_records",
     ),
     Guard(
         "a staged batch is not of a log that was cut while it was read",
-        "plugins/tidegate/progress/topic_log.py",
+        "plugins/tidegate/table/log.py",
         "cuts = ports.broker.find_log_cuts(ends, epochs) if epochs else {}",
         "cuts = dict[str, dict[int, int]]()",
-        "tests/unit/tidegate/steps/test_plan_after_elections.py"
+        "tests/unit/tidegate/flush/test_plan_after_elections.py"
         "::test_log_that_is_cut_between_plan_and_read_leaves_no_batch_and_the_next_flush_doubles_no_row",
     ),
     Guard(
         "a stage job's attempt does not count before its worker has compared the topics",
-        "plugins/tidegate/staging/stage_request.py",
+        "plugins/tidegate/flush/stage_request.py",
         "property=names.name_counted_property(attempt),",
         "property=names.name_staged_property(attempt),",
         STAGE + "worker_that_dies_before_it_has_compared_the_ids_leaves_no_batch_either",
@@ -933,10 +933,10 @@ GUARDS = [
     ),
     Guard(
         "staged batches are published before their log is refused",
-        "plugins/tidegate/steps/plan.py",
+        "plugins/tidegate/flush/plan.py",
         "        table_batches = _list_table_batches(ports, logged_table, fresh)\n",
         "        table_batches = [] if error is not None else _list_table_batches(ports, logged_table, fresh)\n",
-        "tests/unit/tidegate/steps/test_plan_of_queues.py::test_"
+        "tests/unit/tidegate/flush/test_plan_of_queues.py::test_"
         "way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_or_is_in_the_log",
     ),
     Guard(
@@ -983,7 +983,7 @@ GUARDS = [
     ),
     Guard(
         "a rebase to the group begins a partition without an offset at its first record",
-        "plugins/tidegate/planning/rebase_target.py",
+        "plugins/tidegate/table/start_offsets.py",
         "log, merge_offsets(log.begin, ports.broker.read_committed(",
         "log, merge_offsets(log.end, ports.broker.read_committed(",
         REBASES + "a_partition_that_the_group_has_no_offset_of_begins_at_its_first_record",
@@ -997,7 +997,7 @@ GUARDS = [
     ),
     Guard(
         "if a task is sent twice, the later one continues with the queue",
-        "plugins/tidegate/steps/merge_queue.py",
+        "plugins/tidegate/flush/merge.py",
         "            if len(_find_remaining(ports, queue, checkpoint.deferred_job)) == len(queue):\n",
         "            if True:\n",
         "tests/unit/scenarios/test_sent_once_more.py::test_merge_that_is_sent_once_more_is_done_once_and_both_say_so",

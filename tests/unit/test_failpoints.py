@@ -32,9 +32,9 @@ from crash.points import Broken, Journey, Point, build_fault, choose_cases, list
 from examples import choose_walk_cases
 from fakes import Crash, World
 from tidegate.errors import TidegateError
+from tidegate.flush.flush import flush
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
 
 ROOT = Path(__file__).parents[2]
 

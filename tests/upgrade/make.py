@@ -89,8 +89,8 @@ def publish(workbench: Any) -> None:
 def stage(workbench: Any) -> dict[str, Any]:
     """A batch that is staged and not merged: what the tasks plan and stage hand on."""
     ports, queues = workbench.ports("shop"), list[Any]()
-    planned = import_module("tidegate.steps.plan").plan(ports)
-    staged = import_module("tidegate.steps.stage").stage(ports, planned, queues)
+    planned = import_module("tidegate.flush.plan").plan(ports)
+    staged = import_module("tidegate.flush.stage").stage(ports, planned, queues)
     assert not queues
     assert len(staged) == 2
     return {"plan": planned.to_dict(), "staged": [batch.to_dict() for batch in staged]}

@@ -40,7 +40,8 @@ def build_arrow_decoder(
     import pyarrow as pa
 
     def decode(values: pa.Array) -> pa.Array:
-        decode_record, kind = open_decoder(), build_result_type(get_row_type())
+        decode_record = open_decoder()
+        kind = build_result_type(get_row_type())
         decoded = [decode_record(value) for value in values.to_pylist()]
         rows = [None if m is None else {"row": m[0], "reason": m[1]} for m in decoded]
         try:

@@ -36,7 +36,8 @@ NATIVE_LOGICAL_TYPES = (
 )
 UNITS_PER_SECOND = {"seconds": 1, "millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}  # per second
 # The years 1 to 9999: what Spark promises to hold. Beyond them lies what PostgreSQL calls infinity.
-FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+FIRST_DAY = -719_162
+LAST_DAY = 2_932_896
 
 
 def render_conversion(expr: str, node: Any, names: Names, truncates: bool = False) -> str:
@@ -169,7 +170,8 @@ def render_timestamp(number: str, unit: str, kind_of_column: str, truncates: boo
 
     One that `truncates` gives the microsecond that a finer time lies in, before 1970 too.
     """
-    first, last = FIRST_DAY * 86_400 * UNITS_PER_SECOND[unit], (LAST_DAY + 1) * 86_400 * UNITS_PER_SECOND[unit] - 1
+    first = FIRST_DAY * 86_400 * UNITS_PER_SECOND[unit]
+    last = (LAST_DAY + 1) * 86_400 * UNITS_PER_SECOND[unit] - 1
     if unit == "nanos":
         within = f"timestamp_micros({number} div 1000 - CASE WHEN {number} % 1000 < 0 THEN 1 ELSE 0 END)"
         exact = f"CASE WHEN {number} % 1000 = 0 THEN timestamp_micros({number} div 1000) END"
@@ -182,7 +184,8 @@ def render_timestamp(number: str, unit: str, kind_of_column: str, truncates: boo
 def render_time(number: str, unit: str) -> str:
     """A count since midnight as ``HH:MM:SS`` and as many digits as its unit has; NULL outside of one day."""
     per_second, digits = {"millis": (1_000, 3), "micros": (1_000_000, 6), "nanos": (1_000_000_000, 9)}[unit]
-    seconds, remainder = f"CAST({number} AS BIGINT) div {per_second}", f"CAST({number} AS BIGINT) % {per_second}"
+    seconds = f"CAST({number} AS BIGINT) div {per_second}"
+    remainder = f"CAST({number} AS BIGINT) % {per_second}"
     text = (
         f"concat(lpad(CAST({seconds} div 3600 AS STRING), 2, '0'), ':', "
         f"lpad(CAST({seconds} div 60 % 60 AS STRING), 2, '0'), ':', "

@@ -37,9 +37,11 @@ def build_length_checker(schemas: dict[str, str]) -> Callable[[Any], Any]:
 
 def fits_schema(value: bytes, walks: dict[str, Skip]) -> bool:
     """Whether every length and count in the bytes is covered by bytes that follow; what follows the record is free."""
-    walk, at = walks.get(""), 0
+    walk = walks.get("")
+    at = 0
     if walk is None:
-        walk, at = walks.get(str(int.from_bytes(value[1:HEADER_BYTES], "big"))), HEADER_BYTES
+        walk = walks.get(str(int.from_bytes(value[1:HEADER_BYTES], "big")))
+        at = HEADER_BYTES
     if walk is None:
         return False
     try:
@@ -71,7 +73,8 @@ def _compile_named(schema: Any, skips: dict[str, Skip]) -> Skip:
         skip = _skip_varint
     elif schema["type"] == "fixed":
         skip = _compile_fixed(int(schema["size"]))
-    name, space = str(schema["name"]), schema.get("namespace")
+    name = str(schema["name"])
+    space = schema.get("namespace")
     skips[f"{space}.{name}" if space and "." not in name else name] = skip  # before its fields: they may name it
     skips.setdefault(name.rsplit(".", 1)[-1], skip)
     parts += [compile_skip(field["type"], skips) for field in schema.get("fields", ())]

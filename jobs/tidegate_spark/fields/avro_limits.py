@@ -32,7 +32,8 @@ def guard_lengths(spark: Any, job: StageJob) -> StageJob:
 
 def add_length_check(table: StageTable) -> StageTable:
     """The table with Avro records walked through before they are decoded."""
-    key, value = table.key, table.value
+    key = table.key
+    value = table.value
     if _is_avro(key):
         key = replace(key, options={**key.options, LENGTH_CHECK_OPTION: True})
     if _is_avro(value):

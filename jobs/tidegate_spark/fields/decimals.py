@@ -11,10 +11,12 @@ UNSCALED_SCHEMA = '{"type": "bytes", "logicalType": "decimal", "precision": 38, 
 MAX_UNSCALED_BYTES = 63  # bytes whose length takes one byte in Avro; a number of 38 digits has 16
 MAX_SCALE = 16_383  # PostgreSQL's
 # to the very end: a line break behind a number is no part of it
-INTEGER_PATTERN, NOT_FINITE_PATTERN = r"^[+-]?[0-9]+\z", r"^[+-]?(NaN|Infinity|INF)\z"
+INTEGER_PATTERN = r"^[+-]?[0-9]+\z"
+NOT_FINITE_PATTERN = r"^[+-]?(NaN|Infinity|INF)\z"
 NOT_ZERO_PATTERN = "^[+-]?[0.]*[1-9]"
 # from here on a whole number may have digits that the type does not hold; one of fewer digits never does
-LARGEST_EXACT, EXACT_DIGITS = {"FLOAT": "16777216", "DOUBLE": "9007199254740992"}, {"FLOAT": 7, "DOUBLE": 15}
+LARGEST_EXACT = {"FLOAT": "16777216", "DOUBLE": "9007199254740992"}
+EXACT_DIGITS = {"FLOAT": 7, "DOUBLE": 15}
 LARGEST_FINITE = "1.7976931348623157E308D"
 HIGH_UNIT = 1 << 62  # a double is two whole numbers exactly: how often this is in it, and the rest
 NUMBER_PATTERN = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\z"
@@ -25,7 +27,8 @@ def render_lenient_number(variant: str, leaf: Primitive) -> str:
 
     A whole number has digits alone, as in JSON: neither a point nor an exponent.
     """
-    text, value = f"try_variant_get({variant}, '$', 'STRING')", f"try_cast(b AS {leaf.name})"
+    text = f"try_variant_get({variant}, '$', 'STRING')"
+    value = f"try_cast(b AS {leaf.name})"
     if leaf.name not in ("FLOAT", "DOUBLE"):
         plain = f"schema_of_variant({variant}) IN ('BIGINT', 'STRING')"
         return _render_once(text, f"CASE WHEN {plain} AND b RLIKE {render_literal(INTEGER_PATTERN)} THEN {value} END")
@@ -40,8 +43,10 @@ def render_is_rounded(text: str, name: str) -> str:
     Fractions are the nearest number. So is a whole number that the type itself prints in these digits: other languages
     write their floating-point numbers so.
     """
-    value, digits = f"try_cast({text} AS {name})", f"try_cast({text} AS DECIMAL(38,0))"
-    double, unit = f"CAST({value} AS DOUBLE)", f"{HIGH_UNIT}D"
+    value = f"try_cast({text} AS {name})"
+    digits = f"try_cast({text} AS DECIMAL(38,0))"
+    double = f"CAST({value} AS DOUBLE)"
+    unit = f"{HIGH_UNIT}D"
     # Spark's own cast to DECIMAL takes the printed digits
     high = f"CAST(try_cast({double} / {unit} AS BIGINT) AS DECIMAL(38,0)) * CAST({HIGH_UNIT} AS DECIMAL(38,0))"
     exact = f"{high} + CAST(try_cast({double} % {unit} AS BIGINT) AS DECIMAL(38,0))"
@@ -55,7 +60,8 @@ def render_is_rounded(text: str, name: str) -> str:
 def render_decimal_places(text: str) -> str:
     """How many places a number has behind its point, without zeros at the end; an exponent moves the point."""
     mantissa, power = (f"split_part(upper({text}), 'E', {part})" for part in (1, 2))
-    plain, behind = f"length(rtrim('0', split_part({text}, '.', 2)))", f"length(split_part({mantissa}, '.', 2))"
+    plain = f"length(rtrim('0', split_part({text}, '.', 2)))"
+    behind = f"length(split_part({mantissa}, '.', 2))"
     zeros = f"length(regexp_extract(replace({mantissa}, '.'), '0*$', 0))"
     moved = f"CASE WHEN {text} RLIKE '{NOT_ZERO_PATTERN}' THEN {behind} - {zeros} - try_cast({power} AS INT) ELSE 0 END"
     return f"CASE WHEN upper({text}) LIKE '%E%' THEN {moved} ELSE {plain} END"

@@ -48,7 +48,8 @@ DATE_PATTERN = "^[+-]?[0-9]{4,}-[0-9]{1,2}-[0-9]{1,2}Z?$"
 NANOS_PATTERN = "[.][0-9]{6}[0-9]*[1-9]"
 SECONDS_TEXT_LENGTH = 20  # a text with more digits than that is longer
 FAR_POINT = "[eE][+-]?[0-9]{4,}"
-FIRST_DATE, LAST_DATES = "0001-01-01", {"DATE": "9999-12-31"}
+FIRST_DATE = "0001-01-01"
+LAST_DATES = {"DATE": "9999-12-31"}
 LAST_TIMESTAMP = "9999-12-31 23:59:59.999999"
 # numbers that a double does not keep: more digits than 15 before an exponent, or more than a decimal has; or too small
 LONG_NUMBER_PATTERN = "[0-9.]{17,}[eE]|[0-9.]{39,}|[0-9.][eE]-[0-9]{3}"

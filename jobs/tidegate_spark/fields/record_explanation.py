@@ -63,7 +63,10 @@ class _FieldExplanation:
     """Asks the decoder about some columns of one row of the record."""
 
     def __init__(self, records: DataFrame, table: StageTable, decode: Decode, row_number: int) -> None:
-        self._records, self._table, self._decode, self._row_number = records, table, decode, row_number
+        self._records = records
+        self._table = table
+        self._decode = decode
+        self._row_number = row_number
 
     def explain(
         self, part: str, columns: Sequence[Column], reason: str | None, row: dict[str, Any] | None

@@ -50,12 +50,15 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key: a record with the key's fields, or one bare value."""
     options = table.key.options
     decoded = decode_record(records, "key", options, "ka")
-    schema, columns = json.loads(options["reader"]), list_key_fields(table).columns
+    schema = json.loads(options["reader"])
+    columns = list_key_fields(table).columns
     if is_record(schema):
-        at, fields = "ka", AvroFields(get_field_schemas(schema), collect_named_types(schema))
+        at = "ka"
+        fields = AvroFields(get_field_schemas(schema), collect_named_types(schema))
     else:
         name = columns[0].name
-        at, fields = f"named_struct({render_literal(name)}, ka.{BARE_FIELD})", AvroFields({name: schema}, {})
+        at = f"named_struct({render_literal(name)}, ka.{BARE_FIELD})"
+        fields = AvroFields({name: schema}, {})
     values, conditions = render_fields(at, columns, fields)
     required_cases = render_required_cases("the key", columns, locate_columns(at, columns))
     cases = f"{_render_lossy_cases('key', conditions)} {required_cases}"

@@ -17,7 +17,9 @@ from tidegate_spark.formats.decoded import DELETE, UPSERT, DecodedKey, DecodedVa
 from tidegate_spark.formats.json import list_key_fields, list_truncated_names
 
 CORRUPT_COLUMN = "_tidegate_corrupt"
-DEFAULT_DELIMITER, DEFAULT_QUOTE, LINE_ENDING_PATTERN = ",", '"', r"\r?\n\z"
+DEFAULT_DELIMITER = ","
+DEFAULT_QUOTE = '"'
+LINE_ENDING_PATTERN = r"\r?\n\z"
 BACKSLASH = "\\"
 EMPTY_TYPES = ("STRING", "BINARY")
 # what the parser gives for a column of nothing, not even quotes; no text is that
@@ -42,7 +44,9 @@ class _LineShape:
         sep, quote, escape = (rf"\x{{{ord(words[name][0]):x}}}" for name in ("sep", "quote", "escape"))
         escape_pattern = quote * 2 if escape == quote else rf"{escape}."
         cell = rf"(?:{quote}(?:[^{quote}{escape}]++|{escape_pattern})*+{quote}|(?!{quote})[^{sep}\r\n]*+)"
-        whole, suspect, line = rf"(?s)\A{cell}(?:{sep}{cell})*+\z", rf"[{quote}\r\n]", _render_without_ending(text)
+        whole = rf"(?s)\A{cell}(?:{sep}{cell})*+\z"
+        suspect = rf"[{quote}\r\n]"
+        line = _render_without_ending(text)
         strange = f"{text} RLIKE {render_literal(suspect)} AND NOT {line} RLIKE {render_literal(whole)}"
         needs_text = self.columns > 1 or (part_name == "key" and not self.options.get("null_literal"))
         return f"({strange} OR {line} = '')" if needs_text else f"({strange})"
@@ -59,15 +63,19 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value: the columns of value.schema in their order; no value is a delete."""
-    columns, keys, options = table.value_columns, list_key_fields(table).columns, table.value.options
+    columns = table.value_columns
+    keys = list_key_fields(table).columns
+    options = table.value.options
     parsed_records = records.selectExpr(
         "*",
         f"CASE WHEN value IS NULL THEN '{DELETE}' ELSE '{UPSERT}' END AS change",
         f"{_render_from_csv('value_text', columns, options)} AS c",
         "CAST(NULL AS STRING) AS located_reason",
     )
-    cells, names = _list_cells("c", columns, options), {column.name for column in columns}
-    key_cells, has_keys = _list_cells("c", keys, options), all(key.name in names for key in keys)
+    cells = _list_cells("c", columns, options)
+    names = {column.name for column in columns}
+    key_cells = _list_cells("c", keys, options)
+    has_keys = all(key.name in names for key in keys)
     line = _LineShape(len(columns), options)
     return DecodedValue(
         records=parsed_records,
@@ -82,7 +90,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 
 def to_spark_options(options: Mapping[str, str | None]) -> dict[str, str]:
     """Spark's options for lines that are spelled by the format's, to read and to write them."""
-    delimiter, quote = options.get("delimiter") or DEFAULT_DELIMITER, options.get("quote") or DEFAULT_QUOTE
+    delimiter = options.get("delimiter") or DEFAULT_DELIMITER
+    quote = options.get("quote") or DEFAULT_QUOTE
     sep = BACKSLASH * 2 if delimiter == BACKSLASH else delimiter  # alone it begins the name of another character
     return {"sep": sep, "quote": quote, "escape": options.get("escape") or quote}
 
@@ -113,7 +122,8 @@ def _list_cells(struct: str, columns: tuple[Column, ...], options: dict[str, Any
 
     An empty one in quotes is the empty text, in columns that have such a value.
     """
-    null, cells = options.get("null_literal"), []
+    null = options.get("null_literal")
+    cells = []
     for column in columns:
         text = f"{struct}.{quote(column.name)}"
         if null is not None:

@@ -18,7 +18,9 @@ from tidegate.sql.spark import quote, render_literal
 from tidegate_spark.fields.json.objects import Fields
 from tidegate_spark.fields.lossless import render_lacking_part_case
 
-DELETE, UPSERT, TRUNCATE = "d", "u", "t"
+DELETE = "d"
+UPSERT = "u"
+TRUNCATE = "t"
 NO_CHANGE = "-"  # the record changes no row: it is ignored
 ROW = "row_struct"  # the value's columns and the metadata, worked out before `DecodedValue.reason` is
 NO_REASON = "CAST(NULL AS STRING)"

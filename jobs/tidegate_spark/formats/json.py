@@ -53,7 +53,8 @@ KEY_TEXT_COLUMN = "key_json"  # the key's own object
 
 def get_units(table: StageTable, part: str = "value") -> Units | ReadingRules:
     """What whole numbers count in columns that hold a time, and what else is said of how the `part` is written."""
-    units, options = table.value.timestamp_unit, (table.key if part == "key" else table.value).options
+    units = table.value.timestamp_unit
+    options = (table.key if part == "key" else table.value).options
     rules = ReadingRules(
         units,
         options.get("numbers"),
@@ -94,7 +95,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         records = records.withColumn("value_text", F.expr(render_plain_json("value_text")))
     if reads_envelope(table):
         return _decode_enveloped(records, table)
-    fields, keys = Fields(table.value_columns, get_units(table)), list_key_fields(table)
+    fields = Fields(table.value_columns, get_units(table))
+    keys = list_key_fields(table)
     if options.get("kinds"):  # a JSON Schema that Kafka Connect wrote says what fields mean
         fields = ConnectFields(fields.columns, fields.units, other_columns=keys.columns)
         keys = ConnectFields(keys.columns, keys.units)
@@ -202,12 +204,15 @@ class _KeyObject:
         fields = list_key_fields(table, KEY_TEXT_COLUMN)
         names = {c.name.lower() for c in fields.columns}
         enveloped = "payload" not in names
-        kinds, schema = "CAST(NULL AS STRING)", ""
+        kinds = "CAST(NULL AS STRING)"
+        schema = ""
         connect_fields = ConnectFields(fields.columns, fields.units, fields.text, kinds="key_kinds")
         if table.key.options.get("kinds") and _has_counts(fields):  # a JSON Schema that Kafka Connect wrote
-            fields, kinds = connect_fields, connect_fields.render_registered_kinds(table.key.options["kinds"], "key")
+            fields = connect_fields
+            kinds = connect_fields.render_registered_kinds(table.key.options["kinds"], "key")
         elif enveloped and "schema" not in names and (reads_envelope(table) or _has_counts(fields)):
-            fields, kinds = connect_fields, connect_fields.render_kinds("kj.schema.fields")
+            fields = connect_fields
+            kinds = connect_fields.render_kinds("kj.schema.fields")
             schema = f", schema: {connect_fields.row_schema}"
         payload = f", payload: {fields.text_struct}" if enveloped else ""
         return cls(fields, enveloped, kinds, fields.inner + payload + schema)
@@ -227,9 +232,11 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
         records = records.withColumn("key_text", F.expr(render_document_key(table)))
     key = _KeyObject.build(table)
     texts = records.selectExpr("*", f"{render_key_object(key.fields, key.enveloped)} AS {KEY_TEXT_COLUMN}")
-    plainly, condition = _render_plain_key(key), None
+    plainly = _render_plain_key(key)
+    condition = None
     if plainly is not None:
-        texts, condition = texts.selectExpr("*", f"{plainly} AS {PLAIN_KEY_COLUMN}"), f"{PLAIN_KEY_COLUMN} IS NULL"
+        texts = texts.selectExpr("*", f"{plainly} AS {PLAIN_KEY_COLUMN}")
+        condition = f"{PLAIN_KEY_COLUMN} IS NULL"
     places = [(key.fields, path) for path in ("", *([".payload"] if key.enveloped else []))]
     texts = apply_own_spelling(texts, (key.fields, key.fields), condition)
     return read_objects(texts, "kjj", key.inner, places, condition)
@@ -246,7 +253,8 @@ def _render_plain_key(key: _KeyObject) -> str | None:
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key: an object, with or without Kafka Connect's envelope, or one bare value; it is parsed already."""
     key = _KeyObject.build(table)
-    fields, kinds = key.fields, key.kinds
+    fields = key.fields
+    kinds = key.kinds
     parsed_records = records.selectExpr("*", f"{render_object('kjj')} AS kj")
     is_plain = _render_plain_key(key) is not None
     key_sql = render_key_struct(fields.columns, "kj") if is_plain else fields.render_parsed_struct("kj")

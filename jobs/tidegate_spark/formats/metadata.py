@@ -65,7 +65,8 @@ def _find_ordering_columns(table: StageTable) -> tuple[set[str], set[str]]:
     """
     columns = table.select.columns if table.select is not None else ()
     derived_columns = {c.name: c for c in columns if c.is_derived}
-    as_they_are, ordering = set[str](), set[str]()
+    as_they_are = set[str]()
+    ordering = set[str]()
     for name in table.sequence:
         reads = {read.casefold() for read in (derived_columns[name].reads if name in derived_columns else (name,))}
         ordering |= reads

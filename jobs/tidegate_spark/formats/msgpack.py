@@ -34,7 +34,8 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete."""
-    fields, keys = Fields(table.value_columns, get_units(table), NO_TEXT), list_key_fields(table, NO_TEXT)
+    fields = Fields(table.value_columns, get_units(table), NO_TEXT)
+    keys = list_key_fields(table, NO_TEXT)
     shape = {**_build_shape(fields), "known": [column.name for column in list_known_fields(table).columns]}
     decoded = records.withColumn("p", _decode_part("value", F.col("value"), shape))
     if keys.columns:

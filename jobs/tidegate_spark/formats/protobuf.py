@@ -44,7 +44,8 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value is an upsert, no value is a delete; a value of no bytes is a message in which nothing is set."""
-    names, keys = {f["name"] for f in table.value.options["shape"]["fields"]}, list_key_fields(table).columns
+    names = {f["name"] for f in table.value.options["shape"]["fields"]}
+    keys = list_key_fields(table).columns
     has_keys = bool(keys) and all(key.name in names for key in keys)
     columns = (*table.value_columns, *(keys if has_keys else ()))
     decoded = _decode_part("value", table.value.options, columns, list_truncated_names(table))

@@ -19,13 +19,15 @@ FLOATING_TYPES = ("FLOAT", "DOUBLE")
 
 def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     """A key: one column; bytes of another length than its type has are bad."""
-    column, options = list_key_fields(table).columns[0], table.key.options
+    column = list_key_fields(table).columns[0]
+    options = table.key.options
     return DecodedKey(records, f"struct({_render_value('key', column, options)})", _render_reason("key", column))
 
 
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """A value: one column; no value is a delete."""
-    column, options = table.value_columns[0], table.value.options
+    column = table.value_columns[0]
+    options = table.value.options
     return decode_whole_value(records, table, _render_value("value", column, options), _render_reason("value", column))
 
 
@@ -52,7 +54,8 @@ def _render_conversion(part: str, kind: str) -> str:
         return f"CASE {part} WHEN X'00' THEN false WHEN X'01' THEN true END"
     if kind == "BIGINT":
         return f"CAST(conv(hex({part}), 16, -10) AS BIGINT)"
-    whole, bits = f"CAST(conv(hex({part}), 16, 10) AS BIGINT)", 8 * TYPE_BYTES[kind]
+    whole = f"CAST(conv(hex({part}), 16, 10) AS BIGINT)"
+    bits = 8 * TYPE_BYTES[kind]
     return f"CAST(CASE WHEN {whole} < {2 ** (bits - 1)} THEN {whole} ELSE {whole} - {2**bits} END AS {kind})"
 
 

@@ -15,7 +15,9 @@ from tidegate.sql.spark import render_literal
 from tidegate_spark.formats.decoded import NO_CHANGE
 
 SENT_SUFFIX = "_tidegate_sent"
-WIDE_HEADER_BYTES, NARROW_HEADER_BYTES = 9, 5  # bytes of the magic byte and an id
+# bytes of the magic byte and an id
+WIDE_HEADER_BYTES = 9
+NARROW_HEADER_BYTES = 5
 RECORD_PARTS = ("key", "value")
 
 

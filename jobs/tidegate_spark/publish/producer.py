@@ -129,13 +129,16 @@ class _PartProducer:
     """One part of the keys in one attempt."""
 
     def __init__(self, number: int, plan: dict[str, Any]) -> None:
-        self.number, self._plan = number, plan
+        self.number = number
+        self._plan = plan
         self._part = plan["parts"][number]
         self._is_transactional = plan["delivery"] == "exactly-once"
         self._failure: Any = None
         self._failed: tuple[str, bytes | None, int] = ("", None, 0)  # topic, key and size of the record that did
         self._failed_rank = -1.0
-        self._is_fenced, self._superseded, self._is_announced = False, False, True
+        self._is_fenced = False
+        self._superseded = False
+        self._is_announced = True
         self._unsent = 0
         self._after: bytes | None = None
         self._last: bytes | None = None
@@ -160,11 +163,13 @@ class _PartProducer:
             self._retry(lambda: self._producer.init_transactions(ANSWER_TIMEOUT_SECONDS))
         record = self._read_newest()
         state = json.loads(record) if record else None
-        last_key, self._counts = self._part["after"], dict(self._part["counts"])
+        last_key = self._part["after"]
+        self._counts = dict(self._part["counts"])
         if state is not None and state["run"] == self._plan["position"]["run"]:  # an earlier attempt of this very run
             if state["after"] is None:
                 raise Superseded
-            last_key, self._counts = state["after"], state["counts"]
+            last_key = state["after"]
+            self._counts = state["counts"]
         elif record != self._part["expected"]:
             raise Superseded
         self._after = bytes.fromhex(last_key.removeprefix(KEY_MARK)) if last_key else None
@@ -181,7 +186,8 @@ class _PartProducer:
 
     def send(self, row: dict[str, Any]) -> None:
         """Produce one change, unless an earlier attempt did."""
-        key, last = row["key"], self._last
+        key = row["key"]
+        last = self._last
         if self._superseded or (self._after is not None and key <= self._after):
             return
         if last is not None and key < last:
@@ -239,7 +245,8 @@ class _PartProducer:
         is_untimely = error.code() == kafka.KafkaError.INVALID_TIMESTAMP
         rank = abs((at_ms or 0) - time.time() * 1000) if is_untimely else size
         if rank > self._failed_rank:
-            self._failed, self._failed_rank = (message.topic(), message.key(), size), rank
+            self._failed = (message.topic(), message.key(), size)
+            self._failed_rank = rank
 
     def _advance(self, last_key: str | None) -> None:
         """Write the part's progress behind its changes: up to `last_key`, or None when they are all produced."""

@@ -18,7 +18,8 @@ def render_table_as_of(spark: SparkSession, table: str, snapshot: int, newest: i
     }
     columns = []
     for field in target_schema:
-        source, column = snapshot_types.get(field.name.lower()), quote(field.name)
+        source = snapshot_types.get(field.name.lower())
+        column = quote(field.name)
         column_sql = _render_null(field.dataType) if source is None else render_widening(column, source, field.dataType)
         columns.append(column if column_sql == column else f"{column_sql} AS {column}")
     return f"SELECT {', '.join(columns)} FROM {_render_table_at(table, snapshot)}"

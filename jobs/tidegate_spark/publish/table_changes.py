@@ -16,7 +16,8 @@ from tidegate_spark.publish.record_encoding import describe_key, encode_rows
 from tidegate_spark.publish.table_at_snapshot import render_table_as_of
 from tidegate_spark.stage.kafka_source import RECORDS_PER_TASK, build_client_options, build_offsets_options
 
-OLD, NEW = "old", "new"
+OLD = "old"
+NEW = "new"
 ROW_FIELDS = ("value", "headers", "timestamp", "problem")
 ROW_STRUCT = f"struct({', '.join(ROW_FIELDS)})"
 ROWS_DIFFER = "((new IS NULL) <> (old IS NULL) OR NOT (new <=> old))"
@@ -69,10 +70,8 @@ def _read_current_rows(spark: SparkSession, job: PublishJob, changed_keys: DataF
     Only some files were compared, and a key may have another row in a file that was not: then it is not gone.
     """
     rows = _read_state(spark, job, _TableState(job.position.to, job.position.joined, is_limited=False))
-    changed_keys, is_same_key = (
-        changed_keys.alias("changed"),
-        F.expr("whole.topic <=> changed.topic AND whole.key <=> changed.key"),
-    )
+    changed_keys = changed_keys.alias("changed")
+    is_same_key = F.expr("whole.topic <=> changed.topic AND whole.key <=> changed.key")
     now = (
         rows.alias("whole")
         .join(changed_keys, is_same_key, "left_semi")

@@ -24,7 +24,8 @@ def add_limit_reasons(decoded: DataFrame, table: StageTable) -> DataFrame:
     """
     if table.naming is not None and table.naming.name is None:  # names are looked for, and nothing is staged
         return decoded
-    keys, values = [*table.key_limits], [] if table.keys_only else [*table.value_limits]
+    keys = [*table.key_limits]
+    values = [] if table.keys_only else [*table.value_limits]
     if table.folder:
         keys += _list_struct_faults("key_struct", _list_keys(table))
         values += _list_record_faults(table)

@@ -18,7 +18,8 @@ from tidegate_spark.session import read_private_conf
 RECORDS_PER_TASK = 250_000
 # Where the last record of each key is taken, a task leaves one of each key that it meets: fewer, larger tasks leave
 # fewer records to move. They get larger as long as each core has as many of them.
-TASKS_PER_SLOT, MAX_RECORDS_PER_TASK = 2, 1_000_000
+TASKS_PER_SLOT = 2
+MAX_RECORDS_PER_TASK = 1_000_000
 # Behind each poll Spark asks for the partition's first and last offset; the client's default of 500 records makes that
 # a tenth of the work.
 RECORDS_PER_POLL = "10000"

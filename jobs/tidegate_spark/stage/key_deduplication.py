@@ -8,7 +8,8 @@ from tidegate_spark.formats.change_events.unavailable_values import list_placeho
 from tidegate_spark.stage.kafka_source import wants_headers
 
 # beside the Kafka source's columns: the records that one record stands for, itself included, and their latest timestamp
-COUNT_COLUMN, LATEST_TIME_COLUMN = "stands_for", "latest"
+COUNT_COLUMN = "stands_for"
+LATEST_TIME_COLUMN = "latest"
 
 
 def keep_every_record(records: DataFrame) -> DataFrame:

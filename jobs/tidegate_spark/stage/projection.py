@@ -14,7 +14,10 @@ from tidegate_spark.formats.change_events.unavailable_values import KEPT_COLUMN
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, NO_REASON
 from tidegate_spark.stage.value import FAILURE_TEXT, render_attempt
 
-RECORD, ROW, MATCH_COUNT, ROW_NUMBER = "_tidegate", "_tidegate_row", "_tidegate_matches", "_tidegate_number"
+RECORD = "_tidegate"
+ROW = "_tidegate_row"
+MATCH_COUNT = "_tidegate_matches"
+ROW_NUMBER = "_tidegate_number"
 FAILURE = "_tidegate_failed"
 
 
@@ -37,10 +40,8 @@ def project_rows(decoded: DataFrame, table: StageTable) -> DataFrame:
         rows = rows.join(_read_dimension(decoded, dimension), F.expr(f"({ROW}\nAND ({dimension.on}\n))"), "left")
     several = ""
     if select.dimensions:
-        rows, several = (
-            _count_matches(rows),
-            f"WHEN {MATCH_COUNT} > 1 THEN {render_literal(_format_ambiguity(select))}",
-        )
+        rows = _count_matches(rows)
+        several = f"WHEN {MATCH_COUNT} > 1 THEN {render_literal(_format_ambiguity(select))}"
     rows = rows.withColumn(FAILURE, F.expr(f"CASE WHEN {ROW} THEN {render_failure(select.columns)} END"))
     struct = ", ".join(f"{render_selected_column(c)} AS {quote(c.name)}" for c in select.columns)
     reasons = f"{several} {_render_unusable_case(select, table)} {render_misfit_cases(select.columns)}".strip()
@@ -135,7 +136,8 @@ def render_fault_reason(columns: Iterable[Selected], struct: str, record_time: s
     """
     cases = []
     for column in (column for column in columns if column.is_computed or column.sql == record_time):
-        value, kind = f"{struct}.{quote(column.name)}", parse_type(column.type)
+        value = f"{struct}.{quote(column.name)}"
+        kind = parse_type(column.type)
         far, no_text = (_render_any_leaf(value, kind, judge) for judge in (_render_is_far, _render_is_no_text))
         far_reason = render_literal(f"select: {column.name} is outside of the years 1 to 9999")
         text_reason = render_literal(f"select: {column.name} is not valid UTF-8")

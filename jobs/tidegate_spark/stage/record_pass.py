@@ -83,7 +83,8 @@ def build_pass(
     A plain pass also counts the records that it cannot decode, as `UNUSUAL`.
     """
     counted_records = keep_last_per_key(records, table) if table.last_per_raw_key else keep_every_record(records)
-    counts, aggregates = PassCounts(), _list_aggregates(ranges, table)
+    counts = PassCounts()
+    aggregates = _list_aggregates(ranges, table)
     if is_plain:
         aggregates.append(F.expr(f"count_if(reason = '{UNUSUAL}')").alias(UNUSUAL))
     decoded = counts.observe(decode(add_texts(counted_records), table, is_plain=is_plain), aggregates)

@@ -18,7 +18,8 @@ def render_table_name(naming: TableTemplate) -> str:
     """SQL text: ``namespace.table`` as `Naming.name_of` makes it, NULL where a record's values make no such name."""
     valid = render_literal(rf"\A{VALUE_PATTERN}\z")
     fields = " AND ".join(f"regexp_like({_render_value(f)}, {valid})" for f in naming.fields)
-    namespace, table = _render_template(naming.namespace), _render_template(naming.table)
+    namespace = _render_template(naming.namespace)
+    table = _render_template(naming.table)
     reserved = render_literal(rf"\A(?:{naming.reserved})\z")
     allowed = ", ".join(render_literal(name) for name in naming.namespaces)
     return (

@@ -76,7 +76,8 @@ def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str,
     if (table.when, table.route, table.naming, table.delete_when) == (None,) * 4:
         judged = decoded.withColumn("value_reason", F.expr("coalesce(value_reason, lack_reason)"))
         return judged.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
-    row, beside_row = _list_row_columns(table), _list_columns_beside_value(table, metadata, _list_key_columns(table))
+    row = _list_row_columns(table)
+    beside_row = _list_columns_beside_value(table, metadata, _list_key_columns(table))
     rows = decoded.selectExpr("struct(*) AS _tidegate", *row, *beside_row)
     # a delete shows no value: a condition on it lets it pass, as a delete of a missing row does nothing; a condition on
     # what its record shows beside the value counts, as the row of this key may be that of another source table
@@ -120,7 +121,8 @@ def _list_row_columns(table: StageTable) -> list[str]:
     """The columns of key and value that conditions see: what the value leaves out of the key's is that of the key, as
     in the row that is written. A delete shows the columns of its key that are none of the value's.
     """
-    keys, names = _list_key_columns(table), {c.name.casefold() for c in table.value_columns}
+    keys = _list_key_columns(table)
+    names = {c.name.casefold() for c in table.value_columns}
     columns = [f"{sql} AS {quote(name)}" for name, sql in keys.items() if name.casefold() not in names]
     for name in (c.name for c in table.value_columns):
         own_value = f"row_struct.{quote(name)}"

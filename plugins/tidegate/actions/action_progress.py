@@ -11,7 +11,7 @@ from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.offsets import format_names
 from tidegate.ports.context import Ports
 from tidegate.reprocess.discard import ProposedDiscard
-from tidegate.tables.lookup import find_table
+from tidegate.table.lookup import find_table
 
 
 @dataclass
@@ -82,7 +82,8 @@ class ActionProgress:
         self, ports: Ports, table: str, params: Mapping[str, Any], proposed: ProposedAction
     ) -> ProposedAction | None:
         """The rest of a discard whose earlier try ended between two statements, or before letters that came later."""
-        described, letters = self.described_letters.get(table), proposed.parts[0].letters
+        described = self.described_letters.get(table)
+        letters = proposed.parts[0].letters
         left = None if described is None else find_rest(letters, described)
         if left is None or (table != self.begun and len(left) < self.letters[table]):  # then others discarded some
             return None

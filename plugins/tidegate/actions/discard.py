@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.actions.proposed_action import ActionPart, ProposedAction, compute_digest
 from tidegate.errors import ConfigurationError
-from tidegate.merge.letter_filter import LetterFilter
+from tidegate.merge.owed import LetterFilter
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports
 from tidegate.reprocess.discard import (
@@ -79,7 +79,8 @@ def find_rest(letters: Sequence[WaitingLetter], described: Mapping[str, Any]) ->
     """
     newest = described["newest"] and datetime.fromisoformat(described["newest"])
     own = tuple(letter for letter in letters if not newest or not letter.written_at or letter.written_at <= newest)
-    left, before = describe_letters(own)["statements"], described["statements"]
+    left = describe_letters(own)["statements"]
+    before = described["statements"]
     return own if left == before[len(before) - len(left) :] else None
 
 

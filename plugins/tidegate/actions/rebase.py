@@ -7,10 +7,10 @@ from typing import Any
 
 from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets
-from tidegate.planning.rebase_target import is_json
 from tidegate.ports.context import Ports
-from tidegate.progress.position_checks import REMAINING
 from tidegate.reprocess.rebase import PartitionMove, TableMove, propose_moves, rebase_positions
+from tidegate.table.position import REMAINING
+from tidegate.table.start_offsets import is_json
 
 MAX_SHOWN_MOVES = 100  # partitions of a preview: what is behind them would stand in a log, and nobody would look
 
@@ -84,7 +84,8 @@ def format_moves(moves: list[PartitionMove]) -> str:
         before = "none" if move.before is None else move.before
         lines.append(f"{move.table}  {move.topic} {move.partition}: {before} -> {move.after}, {effect} offsets")
     if len(listed_moves) < len(moves):
-        skipped, read_again = sum(move.skipped for move in moves), sum(move.read_again for move in moves)
+        skipped = sum(move.skipped for move in moves)
+        read_again = sum(move.read_again for move in moves)
         moved = sum(move.before != move.after for move in moves)
         lines.append(
             f"and more: of {len(moves)} partitions {moved} move; in all skips {skipped} and reads again {read_again} "

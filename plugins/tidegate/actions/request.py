@@ -11,7 +11,7 @@ from tidegate.actions.rebase import propose_rebase
 from tidegate.actions.rollback import propose_answer, propose_undo
 from tidegate.actions.skip import propose_skip
 from tidegate.errors import ConfigurationError, GiveUp
-from tidegate.merge.letter_filter import LetterFilter
+from tidegate.merge.owed import LetterFilter
 from tidegate.model.offsets import format_names
 from tidegate.ports.context import Ports
 from tidegate.reprocess.record import parse_address
@@ -88,7 +88,8 @@ def propose_action(ports: Ports, params: Mapping[str, Any]) -> ProposedAction:
     `ConfigurationError` for words that the action does not take, or needs and has not.
     """
     kind = _find_kind(params.get("action"))
-    form, words = FORMS[kind], {word: params[word] for word in WORDS if params.get(word)}
+    form = FORMS[kind]
+    words = {word: params[word] for word in WORDS if params.get(word)}
     strange = [f"{word}={words[word]}" for word in words if word not in form.params]
     if strange:
         raise ConfigurationError(

@@ -7,8 +7,16 @@ from tidegate.actions.proposed_action import ActionPart, ProposedAction
 from tidegate.model.table_state import PastSnapshot
 from tidegate.monitoring.status import format_time_ms
 from tidegate.ports.context import Ports
-from tidegate.reprocess.answer_rollback import Answer, ProposedAnswer, answer_rollbacks, propose_answers
-from tidegate.reprocess.undo_rollback import ProposedUndo, propose_undos, refuse_losses, undo_rollbacks
+from tidegate.reprocess.rollback import (
+    Answer,
+    ProposedAnswer,
+    ProposedUndo,
+    answer_rollbacks,
+    propose_answers,
+    propose_undos,
+    refuse_losses,
+    undo_rollbacks,
+)
 
 
 def propose_undo(ports: Ports, table: str | None = None, *, discard_foreign: bool = False) -> ProposedAction:
@@ -70,7 +78,8 @@ def _describe_snapshot(snapshot: PastSnapshot) -> dict[str, Any]:
 
 
 def _format_undo(undo: ProposedUndo) -> str:
-    rollback, name = undo.rollback, undo.table.name
+    rollback = undo.rollback
+    name = undo.table.name
     lines = [
         f"{name}: snapshot={rollback.current_snapshot_id} -> snapshot={rollback.tagged_snapshot_id}, "
         f"rows={_format_count(rollback.rows_now)} -> rows={_format_count(rollback.rows_then)}"

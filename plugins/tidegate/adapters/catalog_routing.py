@@ -250,7 +250,8 @@ class RoutedEngine:
     """Spark, but for the statements of tables whose catalog has an engine of its own."""
 
     def __init__(self, spark: Engine, by_catalog: Mapping[str, Engine]) -> None:
-        self._spark, self._by_catalog = spark, by_catalog
+        self._spark = spark
+        self._by_catalog = by_catalog
 
     def run(self, job: Job) -> None:
         """Run one job to its end."""

@@ -50,7 +50,8 @@ def translate_errors(
 def _judge_error(
     judge: Judge, describe_place: DescribePlace, verb: str, arguments: tuple[Any, ...], error: Exception
 ) -> TidegateError:
-    port, first = arguments[0], arguments[1] if len(arguments) > 1 else ""
+    port = arguments[0]
+    first = arguments[1] if len(arguments) > 1 else ""
     is_publish = isinstance(first, TableCommit)
     subject = first.table if isinstance(first, TableCommit) else str(first)
     known = judge(port, verb, subject, error) or to_unexpected_error(verb, describe_place(port, subject), error)

@@ -64,7 +64,8 @@ def _await_answer(sockets: Sequence[socket.socket]) -> bool:
 def _build_client_hello(host: str) -> bytes:
     """The first message of a TLS handshake, which is never finished: no certificate is looked at."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     outgoing = ssl.MemoryBIO()
     handshake = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname=host)
     with suppress(ssl.SSLWantReadError):

@@ -102,7 +102,8 @@ def require_server(server: Server) -> None:
 
     Costs one TCP connect where the server is there. A server without an address is taken for one that is.
     """
-    begin_seconds, is_told = time.monotonic(), False
+    begin_seconds = time.monotonic()
+    is_told = False
     while (reason := find_connection_failure(server.addresses)) is not None:
         remaining_seconds = begin_seconds + Patience.seconds - time.monotonic()
         if remaining_seconds <= 0:

@@ -42,7 +42,8 @@ class SqlFiles:
     """
 
     def __init__(self, dialect: str, projects: Mapping[str, str] | None = None) -> None:
-        self._dialect, self._projects = dialect, projects
+        self._dialect = dialect
+        self._projects = projects
 
     @cached_property
     def _environment(self) -> "jinja2.Environment":

@@ -25,7 +25,8 @@ STANDS_ELSEWHERE = (PositionState.RUNNING, PositionState.PENDING, PositionState.
 
 def run_import(words: argparse.Namespace) -> int:
     """Translate, look where the sink stands, and print or write; 1 where the files could not be written."""
-    include, choices = find_include_folder(), _read_choices(words)
+    include = find_include_folder()
+    choices = _read_choices(words)
     world = UnreachableWorld() if words.offline else SinkWorld(include, read_connection_from_env, _find_kafka(choices))
     translation = translate(_read_config(words), choices, world)
     position = find_position(translation.position, translation.draft, world)
@@ -65,9 +66,11 @@ def _read_config(words: argparse.Namespace) -> ConnectorConfig:
     """The configuration, from its file or from the Connect worker."""
     worker = _read_file(words.worker) if words.worker else ""
     if words.config.startswith(("http://", "https://")):
-        text, origin = fetch_connector(words.config), "the Connect worker's answer"
+        text = fetch_connector(words.config)
+        origin = "the Connect worker's answer"
     else:
-        text, origin = _read_file(Path(words.config)), words.config
+        text = _read_file(Path(words.config))
+        origin = words.config
     return read_config(text, origin, worker, words.connector)
 
 
@@ -96,7 +99,8 @@ def _check_may_write(position: ConnectorPosition) -> None:
 
 
 def _format_answer(data: dict[str, Any], translation: Translation) -> str:
-    name, catalog = data["pipeline"], data["catalog"]
+    name = data["pipeline"]
+    catalog = data["catalog"]
     report = format_translation(data, translation.settings)
     if "written" in data:
         return f"{report}\n\nwritten: {', '.join(data['written'])}\nnext: {read_command_name()} plan {name}"

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from tidegate.errors import ConfigurationError, RetryLater, TidegateError
+from tidegate.flush.maintain import MaintenanceReport
 from tidegate.model.batch import Plan, PublishedBatch
 from tidegate.monitoring.reports import (
     ActionReport,
@@ -19,7 +20,6 @@ from tidegate.monitoring.reports import (
 from tidegate.monitoring.runbook import DEFAULT_PAGE, find_page
 from tidegate.redaction import mask_addresses
 from tidegate.settings import read_command_name
-from tidegate.steps.maintain import MaintenanceReport
 
 MAX_SHOWN_BATCHES = 5
 MAX_SHOWN_ACTIONS = 5

@@ -26,7 +26,8 @@ STOPPED_AT_ONCE = 130
 
 def run_run(words: argparse.Namespace) -> int:
     """Until SIGTERM or Ctrl-C: 0 when what ran then has ended. The second signal ends the process at once."""
-    include, stop = find_include_folder(), threading.Event()
+    include = find_include_folder()
+    stop = threading.Event()
     shared = Shared(Slots(words.flushes_at_once), stop, _Printer(words))
     files = PipelineFiles(include), PublicationFiles(include)
     place = Place(include, read_connection_from_env, *files, words.merges_at_once)
@@ -61,7 +62,8 @@ class _Printer:
     """
 
     def __init__(self, words: argparse.Namespace) -> None:
-        self._words, self._lock = words, threading.Lock()
+        self._words = words
+        self._lock = threading.Lock()
         self._failed_streams = set[object]()  # where the last line was not taken
 
     def report_run(self, work: Work, outcome: RunOutcome) -> None:

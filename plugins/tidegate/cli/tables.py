@@ -23,7 +23,9 @@ from tidegate.model.batch import Plan
 from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
 
 Cell = str | int | float | Text | None
-GOOD, WARNING, BAD = "green", "yellow", "red"
+GOOD = "green"
+WARNING = "yellow"
+BAD = "red"
 
 
 def is_terminal() -> bool:
@@ -55,7 +57,8 @@ def print_status(status: PipelineStatus | UnknownStatus) -> None:
     if "error" in status:
         console.print(Text.assemble((status["pipeline"], "bold"), "  ", (make_printable(status["error"]), BAD)))
         return
-    lag, freshness = _format_lag(status["lag"]), status["freshness"] or "unknown"
+    lag = _format_lag(status["lag"])
+    freshness = status["freshness"] or "unknown"
     console.print(Text.assemble((status["pipeline"], "bold"), "  lag ", lag, f"  fresh as of {freshness}"))
     _print_notes(console, status)
     tables = [(t["table"], t["mode"], t["batch"], t["rows"], _format_lag(t["lag"])) for t in status["tables"]]
@@ -100,7 +103,8 @@ def _open_console() -> Console:
 
 def _build_table(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Table:
     """Numbers to the right, texts to the left; a name is folded and never cut."""
-    table, row_list = Table(box=None, pad_edge=False, header_style="bold"), list(rows)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    row_list = list(rows)
     for index, column in enumerate(columns):
         cells = [row[index] for row in row_list]
         is_text = any(isinstance(cell, str) for cell in cells) and not any(isinstance(cell, Text) for cell in cells)

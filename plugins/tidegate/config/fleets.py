@@ -38,7 +38,8 @@ def find_fleet(include: Path, name: str) -> str | None:
     The rest of the file is not looked at: it may be wrong.
     """
     try:
-        own_settings, defaults = read_document(include / "pipelines" / f"{name}.yaml").data, read_defaults(include)
+        own_settings = read_document(include / "pipelines" / f"{name}.yaml").data
+        defaults = read_defaults(include)
     except ConfigurationError:
         return None
     fleet = own_settings.get("fleet", defaults.get("fleet")) if isinstance(own_settings, dict) else None

@@ -97,7 +97,8 @@ def load_all_pipelines(include: Path, only: str | None = None) -> list[tuple[str
     A file of another ending is refused under the same name, before the right one.
     """
     try:
-        catalogs, defaults = read_catalogs(include), read_defaults(include)
+        catalogs = read_catalogs(include)
+        defaults = read_defaults(include)
         shared: SharedFiles | ConfigurationError = (catalogs, defaults)
     except ConfigurationError as fault:
         shared = fault

@@ -128,7 +128,8 @@ def _to_start(source: SourceModel) -> Start:
 
 
 def _to_key_format(key: KeyModel, value: ValueModel) -> KeyFormat:
-    columns, from_value = _resolve_key_columns(key, value), key.from_ == "value"
+    columns = _resolve_key_columns(key, value)
+    from_value = key.from_ == "value"
     return KeyFormat(
         format=key.format,
         fields=tuple(key.fields),
@@ -176,7 +177,8 @@ def _infer_only_column(word: str, name: str) -> tuple[Column, ...] | None:
 
 def _to_value_format(value: ValueModel) -> ValueFormat:
     columns = _infer_only_column(value.format, "value") if value.schema_ is None else parse_columns(value.schema_)
-    own_value, usual = value.unavailable_value, get_format(value.format).unavailable_value
+    own_value = value.unavailable_value
+    usual = get_format(value.format).unavailable_value
     unavailable = usual if own_value is None else own_value
     options = to_format_options(value)
     unit = value.timestamp_unit
@@ -195,7 +197,8 @@ def _to_value_format(value: ValueModel) -> ValueFormat:
 
 def _to_table(model: PipelineModel, table: TableModel) -> Table:
     source = model.source
-    key, value = table.key or source.key, table.value or source.value
+    key = table.key or source.key
+    value = table.value or source.value
     keyed = bool(key.fields)
     return Table(
         name=table.name,

@@ -59,7 +59,8 @@ def load_publication(path: Path, catalogs: Mapping[str, Catalog | str] | None = 
 def load_publications(include: Path, only: str | None = None) -> list[tuple[str, Publication | ConfigurationError]]:
     """Every file under ``publications/`` by name, or one; a broken one takes no other down."""
     answer: list[tuple[str, Publication | ConfigurationError]] = []
-    owners, heartbeats = dict[str, str](), dict[str, str]()
+    owners = dict[str, str]()
+    heartbeats = dict[str, str]()
     for file in list_written_files(include / "publications"):
         if only not in (None, file.stem):
             continue
@@ -94,7 +95,8 @@ def _refuse_heartbeats_among_rows(
     publication: Publication, file: Path, owners: Mapping[str, str], heartbeats: dict[str, str]
 ) -> None:
     """Readers of a publication's topic would take the heartbeats of another one for rows: the later name is refused."""
-    heartbeat_topic, place = publication.heartbeat_topic, format_path(file)
+    heartbeat_topic = publication.heartbeat_topic
+    place = format_path(file)
     owner = owners.get(heartbeat_topic or "")
     if owner is not None:
         raise ConfigurationError(
@@ -181,7 +183,8 @@ def _check_topics(model: PublicationModel, findings: Problems) -> None:
 
 def _check_side_topics(name: str, model: PublicationModel, findings: Problems) -> None:
     """Readers of the topic see the table's rows alone: what the product keeps or tells goes elsewhere."""
-    topics, state_topic = {model.topic, *model.topics}, _get_state_topic(name, model)
+    topics = {model.topic, *model.topics}
+    state_topic = _get_state_topic(name, model)
     if state_topic in topics:
         findings.add(("state_topic",), f"its records go to {state_topic}; its progress needs a topic of its own")
     if model.heartbeat.produce and model.heartbeat.topic in topics | {state_topic}:
@@ -206,7 +209,8 @@ def _check_format(part_name: str, part: KeyOutModel | ValueOutModel, findings: P
 
 
 def _to_publication(name: str, model: PublicationModel) -> Publication:
-    key, value = model.key, model.value
+    key = model.key
+    value = model.value
     return Publication(
         name=name,
         table=model.table,

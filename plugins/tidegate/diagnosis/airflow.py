@@ -141,7 +141,8 @@ def _judge_services(needs: AirflowNeeds, facts: AirflowFacts) -> Iterator[Findin
             users = needs.triggered
             consequence = "records_threshold starts no flush, and no task waits outside of a slot"
         else:
-            users, consequence = tuple[str, ...](), "no DAG runs"
+            users = tuple[str, ...]()
+            consequence = "no DAG runs"
         make = make_error if users or job != "TriggererJob" else make_warning
         finding = make(
             "airflow.services", f"{job} gave its last sign of life={last}: {consequence}", f"start it: {command}"

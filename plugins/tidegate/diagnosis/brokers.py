@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from tidegate.diagnosis.finding import Finding, Severity, make_error, make_ok, make_warning
 
-READ, WRITE = "READ", "WRITE"
+READ = "READ"
+WRITE = "WRITE"
 RETENTION_PAUSES = 10  # so many pauses between two flushes should fit into the retention
 MIN_RETENTION_SECONDS = 86_400  # seconds; a topic that keeps less is gone before somebody has looked
 MAX_FUTURE_SECONDS = 60.0  # of the newest record
@@ -62,7 +63,8 @@ def judge_topics(
     place: str, needs: Iterable[TopicNeed], facts: Mapping[str, TopicFacts], receive_bytes: int, now_ms: int
 ) -> Iterator[Finding]:
     """What stands between these topics and a flush. `receive_bytes` is the most that our client takes at once."""
-    needs, usable = list(needs), dict[str, tuple[str, ...]]()
+    needs = list(needs)
+    usable = dict[str, tuple[str, ...]]()
     for need in needs:
         fact = facts[need.topic]
         access_findings = list(_judge_access(place, need, fact))
@@ -130,7 +132,8 @@ def _judge_period(need: TopicNeed, settings: Mapping[str, str], name: str, recor
     kept_ms = int(settings.get(name, -1))
     if kept_ms < 0:
         return
-    kept_seconds, pause = kept_ms / 1000, need.pause_seconds
+    kept_seconds = kept_ms / 1000
+    pause = need.pause_seconds
     setting = f"topic={need.topic} {name}={kept_ms} keeps {record_words} for {kept_seconds:.0f} s"
     if pause and kept_seconds <= pause:
         yield make_error(

@@ -9,7 +9,9 @@ from tidegate.schema.avro_limits import AVRO_LIMITS, JAVA_OPTIONS, has_limits
 
 JAR_PATTERN = re.compile(r"(?P<name>[A-Za-z][\w.-]*?)(_(?P<scala>\d+\.\d+))?-(?P<version>\d[^-]*(-[A-Za-z]\w*)?)\.jar")
 RUNTIME_PATTERN = re.compile(r"^iceberg-spark-runtime-(?P<spark>\d+\.\d+)$")
-KAFKA_SOURCE, AVRO_SOURCE, RUNTIME_PREFIX = "spark-sql-kafka-0-10", "spark-avro", "iceberg-spark-runtime"
+KAFKA_SOURCE = "spark-sql-kafka-0-10"
+AVRO_SOURCE = "spark-avro"
+RUNTIME_PREFIX = "iceberg-spark-runtime"
 EXTENSION = "IcebergSparkSessionExtensions"
 JARS_ADVICE = "fetch the jars with `tidegate jars`, put them, no others of these, into Spark's jars/, and restart it"
 MIN_DRIVER_MEGABYTES = 1024

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tidegate.errors import NothingToDo, RetryLater
 from tidegate.ports.context import Ports
-from tidegate.tables.templated_tables import expand_template
+from tidegate.table.lookup import expand_template
 
 if TYPE_CHECKING:  # Kafka's client is not loaded where only the names here are needed
     from tidegate.fleet.members import Member, OpenedMembers
@@ -20,7 +20,9 @@ if TYPE_CHECKING:  # Kafka's client is not loaded where only the names here are 
 Result = TypeVar("Result")
 # A member takes a moment. Each of its calls to the brokers may take half a minute, so that one whose coordinator is
 # away would hold up the others. One of many tables needs more: a catalog that answers slowly takes seconds for a table.
-MEMBER_SECONDS, TABLE_SECONDS, ALL_SECONDS = 60.0, 5.0, 420.0
+MEMBER_SECONDS = 60.0
+TABLE_SECONDS = 5.0
+ALL_SECONDS = 420.0
 
 
 @dataclass(frozen=True)

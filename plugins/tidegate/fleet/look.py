@@ -9,12 +9,12 @@ from typing import TypeVar
 
 from tidegate.errors import NothingToDo, TidegateError, TooFewRecords
 from tidegate.fleet.members import ClusterBroker, Member, OpenedMembers
+from tidegate.flush.plan import plan_observed
 from tidegate.model.batch import Plan
 from tidegate.ports.context import Ports
-from tidegate.progress.table_progress import ObservedTable, observe_tables
-from tidegate.progress.topic_log import list_row_topics
-from tidegate.steps.plan import plan_observed
-from tidegate.tables.templated_tables import expand_template
+from tidegate.table.log import list_row_topics
+from tidegate.table.lookup import expand_template
+from tidegate.table.progress import ObservedTable, observe_tables
 
 log = logging.getLogger(__name__)
 THREADS = 8  # catalogs are waited for side by side; what a thread computes beside that, Python does one at a time
@@ -105,7 +105,8 @@ def _run_beside_each_other(
     """What `call` returned for each member, and what it raised for the others."""
     with ThreadPoolExecutor(THREADS, thread_name_prefix="tidegate-fleet") as workers:
         futures = {member.name: workers.submit(call, member) for member in members}
-    results, failures = dict[str, T](), dict[str, Exception]()
+    results = dict[str, T]()
+    failures = dict[str, Exception]()
     for name, future in futures.items():
         problem = future.exception()
         if problem is None:

@@ -78,7 +78,9 @@ class PublishJob:
     def from_json(cls, text: str) -> "PublishJob":
         """Inverse of `to_json`."""
         data: dict[str, Any] = json.loads(text)
-        touched_files, ranges, grouped_sql = data["touched"], data["ranges"], data["grouped"]
+        touched_files = data["touched"]
+        ranges = data["ranges"]
+        grouped_sql = data["grouped"]
         data |= {
             "key": KeyOut(**{**data["key"], "fields": tuple(data["key"]["fields"])}),
             "value": ValueOut(**data["value"]),

@@ -38,7 +38,8 @@ def find_refused_right(text: str) -> str | None:
 def summarize_failure(text: str, limit: int) -> str:
     """The first line of a failure's text, with the right that was refused wherever that stands in it."""
     text = text.strip()
-    line, refusal = next(iter(text.splitlines()), "")[:limit], find_refused_right(text)
+    line = next(iter(text.splitlines()), "")[:limit]
+    refusal = find_refused_right(text)
     more = f": {refusal}" if refusal and find_refused_right(line) != refusal else ""
     return line[: limit - len(more)] + more
 

@@ -18,7 +18,8 @@ from tidegate.spec.projection import Projection, parse_projection
 from tidegate.spec.table import Route
 from tidegate.spec.table_template import TableTemplate
 
-KAFKA_CONF, JOB_CONF = "spark.tidegate.secret.kafka", "spark.tidegate.job"
+KAFKA_CONF = "spark.tidegate.secret.kafka"
+JOB_CONF = "spark.tidegate.job"
 FAILURE_CONF = "spark.tidegate.failure"  # the file in which a submitted job leaves its `JobFailure`
 LONGEST_MESSAGE = 500
 UNUSUAL_BATCH_PROPERTY = "tidegate.unusual-batch"  # of an intermediate table: the last batch that was read twice
@@ -161,7 +162,8 @@ class JobFailure:
 
         `place` names the job, `verb` what it does.
         """
-        error_type, refusal = find_kind(self.kind), find_refused_right(self.message)
+        error_type = find_kind(self.kind)
+        refusal = find_refused_right(self.message)
         if error_type is not None:
             return error_type(self.message)
         if refusal:

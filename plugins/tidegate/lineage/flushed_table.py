@@ -8,7 +8,7 @@ from tidegate.lineage.dataset import Dataset, DatasetField, DatasetName, FieldSo
 from tidegate.lineage.record_parts import TIMESTAMP, VALUE, Part, list_record_parts, list_topic_fields
 from tidegate.schema.column import Column
 from tidegate.spec.table import DeleteMode, Table
-from tidegate.tables.columns import list_destination_columns
+from tidegate.table.columns import list_destination_columns
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,8 @@ class _Sources:
     """Looks up what is made of what."""
 
     def __init__(self, flushed: FlushedTable) -> None:
-        self._flushed, self._table = flushed, flushed.table
+        self._flushed = flushed
+        self._table = flushed.table
         parts = list_record_parts(flushed.table, flushed.metadata)
         self._parts = {name.casefold(): sources for name, sources in parts.items()}
         derived_columns = flushed.reads.columns if flushed.reads else {}
@@ -59,7 +60,8 @@ class _Sources:
 
     def find_column(self, name: str) -> tuple[FieldSource, ...]:
         """The sources of a column of the destination."""
-        table, history = self._table, self._table.history
+        table = self._table
+        history = self._table.history
         if table.deletes == DeleteMode.SOFT and name == table.deleted_column:
             # a record without a value is a delete, or one that a condition calls so
             deletes = (FieldSource(topic, VALUE, Transformation.TRANSFORMATION) for topic in self._flushed.topics)
@@ -71,7 +73,8 @@ class _Sources:
 
     def find_rows(self) -> tuple[FieldSource, ...]:
         """What decides which rows there are: the keys that find them, the order of records, conditions and joins."""
-        table, reads = self._table, self._flushed.reads
+        table = self._table
+        reads = self._flushed.reads
         sources = [source for name in table.key_columns for source in self._find_as(name, Transformation.JOIN)]
         sources += [source for name in table.sequence_by for source in self._find_as(name, Transformation.SORT)]
         sources += self._find_conditions(Transformation.FILTER)

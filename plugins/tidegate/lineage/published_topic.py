@@ -34,7 +34,9 @@ def describe_published_topics(published_topic: PublishedTopic) -> tuple[Dataset,
 
 def _list_parts(published_topic: PublishedTopic) -> dict[str, tuple[Read, ...]]:
     publication = published_topic.publication
-    key, value, metadata = publication.key, publication.value, publication.metadata
+    key = publication.key
+    value = publication.value
+    metadata = publication.metadata
     keys = {name.casefold() for name in key.fields}
     not_in_value = {name.casefold() for name in metadata.columns} | (
         keys if value.fields_include == "EXCEPT_KEY" else set()

@@ -7,9 +7,12 @@ from tidegate.lineage.dataset import DatasetField, Transformation
 from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.spec.record_metadata import METADATA_TYPES
 from tidegate.spec.table import Table
-from tidegate.tables.columns import find_key_field, list_flat_key_columns, list_key_columns, list_value_columns
+from tidegate.table.columns import find_key_field, list_flat_key_columns, list_key_columns, list_value_columns
 
-KEY, VALUE, TIMESTAMP = "key", "value", "timestamp"  # a record's own parts; a field of the first two is `key.id`
+# a record's own parts; a field of the first two is `key.id`
+KEY = "key"
+VALUE = "value"
+TIMESTAMP = "timestamp"
 OTHER_SHAPES = {"header-list": "headers"}  # words of `metadata` that are a part in another shape
 
 
@@ -26,7 +29,8 @@ def list_record_parts(table: Table, metadata: dict[str, str]) -> dict[str, tuple
     parts: dict[str, tuple[Part, ...]] = {field.name: (Part(field.name),) for field in RECORD_FIELDS}
     parts |= {c.name: (_name_part(table, VALUE, c.name),) for c in list_value_columns(table)}
     for column in list_key_columns(table):
-        field, side = find_key_field(table, column.name), _get_key_side(table)
+        field = find_key_field(table, column.name)
+        side = _get_key_side(table)
         if field is not None:
             parts[column.name] = (_name_part(table, side, field),)
         else:  # one struct of all fields

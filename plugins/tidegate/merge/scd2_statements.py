@@ -14,7 +14,7 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.spec.table import Table
 from tidegate.sql.spark import quote
-from tidegate.tables.columns import list_destination_columns, list_sequence_columns, list_version_columns
+from tidegate.table.columns import list_destination_columns, list_sequence_columns, list_version_columns
 
 # a delete without an ordering column of these types falls back on its record's time, which is always there
 TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
@@ -54,7 +54,8 @@ def render_history_statements(
 ) -> tuple[str, ...]:
     """Remember the batch's changes, then lay out the rows of its keys anew. `values` are those of any merge."""
     assert table.history is not None
-    metadata, changes = pipeline.source.metadata, resource_names.name_changes_table(table)
+    metadata = pipeline.source.metadata
+    changes = resource_names.name_changes_table(table)
     sequence_columns = list_sequence_columns(table, metadata)
     variables = {
         **values,
@@ -81,12 +82,14 @@ def _name_history_columns(history: History) -> dict[str, str]:
 
 def _align_changes(table: Table, metadata: dict[str, str]) -> dict[str, str]:
     """SQL that puts the parts of remembered structs into the table's order: the union of both goes by place."""
-    target, expressions = table.target_schema, dict[str, str]()
+    target = table.target_schema
+    expressions = dict[str, str]()
     if target is None:
         return {}
     types = dict(target.fields)
     for name, kind in to_struct(list_destination_columns(table, metadata)).fields:
-        own_name, plain = target.find_name(name), f"m.{quote(name)}"
+        own_name = target.find_name(name)
+        plain = f"m.{quote(name)}"
         if own_name is not None and not isinstance(kind, Primitive):
             expressions[own_name] = render_aligned(plain, kind, types[own_name])
     return expressions

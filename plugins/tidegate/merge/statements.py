@@ -22,8 +22,9 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.pruning import UNBOUNDED, Bounds
 from tidegate.sql.spark import quote
-from tidegate.tables.columns import (
+from tidegate.table.columns import (
     find_key_field,
+    find_sequences,
     list_deletes_columns,
     list_destination_columns,
     list_key_columns,
@@ -34,7 +35,6 @@ from tidegate.tables.columns import (
     list_value_columns,
     stages_kept_columns,
 )
-from tidegate.tables.partial_updates import find_sequences
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,8 @@ def _add_folding(batch: _Batch, values: MergeInput, *, late: bool = False) -> Me
 
 def _render_truncate(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     """The statements that replace all rows of the table. Without branches the rows are removed by statements ahead."""
-    name, bounds = "merge_truncate_folded" if batch.is_folded else "merge_truncate", UNBOUNDED
+    name = "merge_truncate_folded" if batch.is_folded else "merge_truncate"
+    bounds = UNBOUNDED
     values = _add_folding(batch, values) if batch.is_folded else values
     if not batch.ports.commits.has_branches(batch.table.name):
         bounds = batch.ports.tables.find_bounds(batch.table.name, values)
@@ -101,8 +102,10 @@ def _render_truncate(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
 
 def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     """The statements of a table with history. Without branches the memory of changes has the destination's types."""
-    ports, table = batch.ports, batch.table
-    bounds, columns = UNBOUNDED, list_change_columns(table, batch.metadata)
+    ports = batch.ports
+    table = batch.table
+    bounds = UNBOUNDED
+    columns = list_change_columns(table, batch.metadata)
     if not ports.commits.has_branches(table.name):
         bounds = ports.tables.find_bounds(table.name, values)
         columns = list_destination_change_columns(table, batch.metadata)
@@ -166,7 +169,8 @@ def _render_statements(
     `name` is the statement of a batch whose records are not folded. `late` records may lie before those in the table.
     """
     if batch.is_folded:
-        name, values = "merge_folded", _add_folding(batch, values, late=late)
+        name = "merge_folded"
+        values = _add_folding(batch, values, late=late)
     bounds = bounds or batch.ports.tables.find_bounds(batch.table.name, values)
     bounded = {**values, "bounds": bounds.conditions}
     if batch.table.sequence_by and not batch.is_folded:
@@ -185,7 +189,9 @@ def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> 
 
     In this order a crash between the two is harmless: both only write what the log says.
     """
-    sql, table, staged_batch = batch.sql, batch.table, batch.staged
+    sql = batch.sql
+    table = batch.table
+    staged_batch = batch.staged
     merges = _render_bounded_merge(sql, "merge_sequenced", values, bounds)
     if not table.remembers_deletes:
         return merges
@@ -249,9 +255,11 @@ def _cast_to_destination(values: MergeInput, staged_schema: Struct, target: Stru
 
 def _cast_key_to_destination(values: MergeInput, staged_schema: Struct, target: Struct) -> MergeInput:
     """The same for the key, whose parts are fields of the staged key. Numbers need no cast to be compared."""
-    types, expressions = dict(target.fields), dict[str, str]()
+    types = dict(target.fields)
+    expressions = dict[str, str]()
     for column, field in values["keys"]:
-        own_name, kind = target.find_name(column), dict(staged_schema.fields)[column]
+        own_name = target.find_name(column)
+        kind = dict(staged_schema.fields)[column]
         if own_name is not None and (isinstance(kind, Struct) or kind == Primitive("STRING")):
             expr = "key" if field is None else f"key.{quote(field)}"
             expressions |= {own_name: sql} if (sql := render_aligned(expr, kind, types[own_name])) != expr else {}
@@ -261,7 +269,8 @@ def _cast_key_to_destination(values: MergeInput, staged_schema: Struct, target: 
 
 def _list_key_paths(table: Table) -> KeyPaths:
     """The paths that a key is compared by: under the table's names, and in the staged rows."""
-    staged_paths, target = list_key_leaves(table), table.target_schema
+    staged_paths = list_key_leaves(table)
+    target = table.target_schema
     return {
         "leaves": [find_own_path(target, path) if target else path for path in staged_paths],
         "staged_leaves": [*staged_paths],
@@ -279,7 +288,8 @@ def _list_given_conditions(
     for column in list_value_columns(table) if table.select is None else list_staged_columns(table, metadata):
         own_name = table.target_schema.find_name(column.name) if table.target_schema else None
         staged_columns.setdefault(own_name or column.name, []).append(column.name)
-    unchanged, conditions = set(list_unavailable_columns(table)), dict[str, tuple[str, list[str]]]()
+    unchanged = set(list_unavailable_columns(table))
+    conditions = dict[str, tuple[str, list[str]]]()
     sequences = find_sequences(table, columns)
     for name in columns:
         fields = staged_columns.get(name, [])

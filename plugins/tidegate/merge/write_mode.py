@@ -14,7 +14,9 @@ from tidegate.ports.context import Ports, TableState
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.pruning import Bounds
 
-APPEND, MERGE, TRUNCATE = "append", "merge", "truncate"
+APPEND = "append"
+MERGE = "merge"
+TRUNCATE = "truncate"
 WRITTEN_AS_PROPERTY = "tidegate.written-as"
 TRUNCATED_AT_PROPERTY = "tidegate.truncated-at"  # the offset of the truncate in a snapshot's batch
 # else Spark sorts the rows once more, to drop a key's earlier ones before the shuffle

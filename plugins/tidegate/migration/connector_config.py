@@ -72,9 +72,12 @@ def read_config(text: str, origin: str, worker: str = "", connector: str = "") -
     elif DDL_PATTERN.search(stripped):
         return ConnectorConfig(SourceKind.FLINK_SQL, statements=text)
     else:
-        name, settings, unset = "", parse_properties(text), ()
+        name = ""
+        settings = parse_properties(text)
+        unset = ()
     settings = {**_list_worker_converters(worker), **settings}
-    kind, name = _find_kind(settings, origin), connector or name or settings.get("name", "").strip()
+    kind = _find_kind(settings, origin)
+    name = connector or name or settings.get("name", "").strip()
     if not name and kind in CONNECTOR_CLASSES.values():
         raise ConfigurationError(
             f"config={origin}: it has no name, and the consumer group with the connector's position is called by it; "

@@ -134,7 +134,8 @@ def _find_lost(group: str, offsets: Offsets, log: Log) -> str:
             "or the offsets have expired; say where to begin in source.start"
         )
     for topic, partition, offset in iterate_offsets(offsets):
-        first, last = get_offset(log.begin, topic, partition), get_offset(log.end, topic, partition)
+        first = get_offset(log.begin, topic, partition)
+        last = get_offset(log.end, topic, partition)
         if first is None or last is None or not first <= offset <= last:
             return (
                 f"topic={topic} partition={partition} offset={offset}: outside of the log [{first}, {last}]: "

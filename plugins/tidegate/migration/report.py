@@ -77,7 +77,8 @@ def _describe_connections(draft: Draft) -> list[dict[str, Any]]:
 
 def format_translation(data: dict[str, Any], settings: tuple[SettingReport, ...]) -> str:
     """The report for people, without the files."""
-    position, connections = data["position"], data["connections"]
+    position = data["position"]
+    connections = data["connections"]
     lines = [f"{data['connector'] or data['pipeline']}: {data['kind']}", ""]
     for outcome in (SettingOutcome.NOT_MAPPED, SettingOutcome.MAPPED, SettingOutcome.NOT_NEEDED):
         chosen_settings = [setting for setting in settings if setting.outcome == outcome]

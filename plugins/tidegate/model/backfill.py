@@ -16,7 +16,8 @@ ID_DIGITS = 10  # of a backfill's id
 def cut_into_slices(ranges: Ranges, max_records: int) -> list[Ranges]:
     """Cut into consecutive ranges of at most `max_records` offsets, each in all partitions that still have some."""
     parts: list[Ranges] = []
-    start, end = ranges.start, ranges.end
+    start = ranges.start
+    end = ranges.end
     while True:
         part = cap_ranges(start, end, max_records)
         if not part.span:

@@ -38,7 +38,8 @@ class Log:
         """The epochs of partitions that have a newer leader now and still hold the offset."""
         older = {}
         for topic, partition, epoch in iterate_offsets(epochs):
-            offset, begin = get_offset(offsets, topic, partition), get_offset(self.begin, topic, partition)
+            offset = get_offset(offsets, topic, partition)
+            begin = get_offset(self.begin, topic, partition)
             is_held = offset is not None and begin is not None and begin <= offset
             if is_held and epoch < (get_offset(self.epochs, topic, partition) or 0):
                 older[topic, partition] = epoch

@@ -27,7 +27,8 @@ def find_epoch_starts(look: EpochLookup, start: int, end: int) -> list[tuple[int
 
 def _find_next_epoch_offset(look: EpochLookup, start: int, end: int, epoch: int) -> int:
     """The smallest offset whose next record is of another epoch, `end` without one."""
-    same_end, other_end = start, end
+    same_end = start
+    other_end = end
     probe = end - 1  # most ranges are of one epoch: looked at first, the last record ends the search
     while other_end - same_end > 1:
         record = look(probe)

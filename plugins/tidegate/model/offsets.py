@@ -9,7 +9,9 @@ from typing import Any
 
 Offsets = dict[str, dict[int, int]]
 RecordAddress = tuple[str, int, int]  # topic, partition, offset
-MAX_PARTITION, MAX_OFFSET = 2**31 - 1, 2**63 - 1  # of Kafka's protocol
+# of Kafka's protocol
+MAX_PARTITION = 2**31 - 1
+MAX_OFFSET = 2**63 - 1
 MAX_NAMED_PARTITIONS = 20  # in a message or a line of a log: of a topic of thousands the rest of it would not be seen
 
 
@@ -84,7 +86,8 @@ def format_partitions(partitions: Collection[int]) -> str:
 
 def format_names(names: Collection[str]) -> str:
     """Topics or tables as messages name them, in the given order; of many the first, and how many more there are."""
-    name_list, more = list(names), len(names) - MAX_NAMED_PARTITIONS
+    name_list = list(names)
+    more = len(names) - MAX_NAMED_PARTITIONS
     return ", ".join(name_list) if more <= 0 else f"{', '.join(name_list[:MAX_NAMED_PARTITIONS])} and {more} more"
 
 
@@ -168,7 +171,8 @@ def cap_ranges(start: Offsets, end: Offsets, max_records: int) -> Ranges:
     not smaller than the number of partitions with a backlog.
     """
     backlog = {(t, p): (get_offset(end, t, p) or o) - o for t, p, o in iterate_offsets(start)}
-    remaining_records, takes = max_records, {}
+    remaining_records = max_records
+    takes = {}
     partitions = sorted(backlog, key=lambda tp: (backlog[tp], tp))
     for position, partition in enumerate(partitions):
         takes[partition] = min(backlog[partition], remaining_records // (len(partitions) - position))

@@ -12,9 +12,13 @@ from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 from tidegate.sql.spark import quote_name, render_literal
 
-KIND_PROPERTY, PIPELINE, TABLE = "tidegate.kind", "tidegate.pipeline", "tidegate.table"
+KIND_PROPERTY = "tidegate.kind"
+PIPELINE = "tidegate.pipeline"
+TABLE = "tidegate.table"
 SHAPE_PROPERTY = "tidegate.shape"  # what version 0.1 already wrote on intermediate tables
-KIND_LABEL, OWNER_LABEL = "tidegate-kind", "tidegate-owner"  # tidegate_<pipeline> are those of destinations
+# tidegate_<pipeline> are those of destinations
+KIND_LABEL = "tidegate-kind"
+OWNER_LABEL = "tidegate-owner"
 RECORD_ADDRESS_COLUMNS = ("topic", "partition", "offset", "timestamp")
 DEAD_LETTER_COLUMNS = frozenset({
     *RECORD_ADDRESS_COLUMNS, "key", "value", "headers", "stage", "error_class", "message", "batch", "attempt",

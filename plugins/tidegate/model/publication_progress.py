@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
-KEY, KEY_FORM_HEADER = b"position", "key-form"
+KEY = b"position"
+KEY_FORM_HEADER = "key-form"
 NUMBER_SEPARATOR = "."  # no id of a run has one
 Target = tuple[int, dict[str, int]]
 
@@ -150,7 +151,8 @@ class PartProgress:
     @property
     def common_position(self) -> Progress | None:
         """The position that all parts have; None if they differ, or if not all were compared with the topic yet."""
-        known_parts, last = self.recorded_parts, self.last_position
+        known_parts = self.recorded_parts
+        last = self.last_position
         if last is None or last.state is None or len(known_parts) < len(self.raw_records):
             return None
         is_one = all((part.state, part.identity) == (last.state, last.identity) for part in known_parts)

@@ -19,7 +19,9 @@ PROGRESS_TTL_SECONDS = (
 BUSY_PROGRESS_TTL_SECONDS = 2.0  # the same while much waits, so that a flush under way is not asked for in every look
 # seconds for which a pipeline whose progress cannot be read is left alone, or ten times what the try took: longer each
 # time, as a broker that does not answer holds up the look at all others
-FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS, PAUSE_FACTOR = 10.0, 300.0, 10.0
+FIRST_PAUSE_SECONDS = 10.0
+MAX_PAUSE_SECONDS = 300.0
+PAUSE_FACTOR = 10.0
 # the same of a topic of which the brokers tell no end: to look for a new one they are asked for all that they have
 MAX_ABSENCE_SECONDS = 60.0
 REPEAT_CALL_SECONDS = 60.0  # seconds until a pipeline that has not come on is called again: it is paused, or it fails
@@ -132,7 +134,8 @@ class BacklogMonitor:
 
     def _forget_others(self, topics_by_watch: dict[MonitoredPipeline, tuple[str, ...]]) -> None:
         """Forget topics and patterns that nobody watches any more."""
-        names, patterns = set[str]().union(*topics_by_watch.values()), {watch.pattern for watch in topics_by_watch}
+        names = set[str]().union(*topics_by_watch.values())
+        patterns = {watch.pattern for watch in topics_by_watch}
         self._missing_topics = {
             topic: missing_topic for topic, missing_topic in self._missing_topics.items() if topic in names
         }
@@ -158,10 +161,8 @@ class BacklogMonitor:
                 if topic not in noted_topics:
                     noted_topics.add(topic)
                     pause = min(MAX_ABSENCE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(missing_topic.missed_looks, 10))
-                    missing_topic.retry_at_seconds, missing_topic.missed_looks = (
-                        self._now() + pause,
-                        missing_topic.missed_looks + 1,
-                    )
+                    missing_topic.retry_at_seconds = self._now() + pause
+                    missing_topic.missed_looks = missing_topic.missed_looks + 1
                 if watch.pattern is None and is_worth_telling(missing_topic.missed_looks):
                     self.failures[watch.pipeline] = (
                         f"topic={topic}: the brokers have no such topic, or none of its partitions has a leader; "
@@ -197,28 +198,34 @@ class BacklogMonitor:
         return _count_beyond(progress.published, ends)
 
     def _postpone(self, progress: _PipelineProgress, begin_seconds: float) -> None:
-        now, pause = self._now(), FIRST_PAUSE_SECONDS * 2 ** min(progress.failed, 10)
+        now = self._now()
+        pause = FIRST_PAUSE_SECONDS * 2 ** min(progress.failed, 10)
         pause = min(MAX_PAUSE_SECONDS, max(pause, PAUSE_FACTOR * (now - begin_seconds) if progress.failed else 0.0))
-        progress.rested_until, progress.failed = now + pause, progress.failed + 1
+        progress.rested_until = now + pause
+        progress.failed = progress.failed + 1
 
     def _refresh_progress(self, broker: Broker, watch: MonitoredPipeline, ends: Offsets) -> None:
-        progress, topics = self._progress_by_watch[watch], tuple(ends)
+        progress = self._progress_by_watch[watch]
+        topics = tuple(ends)
         committed = broker.read_committed(watch.group, topics)
         at_end = watch.from_end and not committed  # what was added behind the group's first look is read from its begin
         first = ends if at_end and progress.asked_at is None else progress.published
         if not at_end and any(get_offset(committed, t, p) is None for t, p, _ in iterate_offsets(ends)):
             first = broker.read_log(topics, watch.isolation).begin
-        progress.published, progress.asked_at = merge_offsets(first, committed), self._now()
+        progress.published = merge_offsets(first, committed)
+        progress.asked_at = self._now()
 
     def _claim_call(self, watch: MonitoredPipeline) -> bool:
-        progress, now = self._progress_by_watch[watch], self._now()
+        progress = self._progress_by_watch[watch]
+        now = self._now()
         if (
             progress.called_at is not None
             and progress.called_from == progress.published
             and now - progress.called_at < REPEAT_CALL_SECONDS
         ):
             return False
-        progress.called_at, progress.called_from = now, progress.published
+        progress.called_at = now
+        progress.called_from = progress.published
         return True
 
 

@@ -4,7 +4,7 @@ import base64
 from datetime import datetime
 from typing import Any
 
-from tidegate.merge.dead_letters import LETTER_ADDRESS, LETTER_REASON
+from tidegate.merge.owed import LETTER_ADDRESS, LETTER_REASON
 from tidegate.model.table_state import DeadLetter
 from tidegate.spec.time_text import format_utc
 

@@ -3,19 +3,19 @@
 from typing import Any, TypedDict
 
 from tidegate.errors import GiveUp, RetryLater
+from tidegate.flush.maintain import list_maintained_tables
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import get_offset, iterate_offsets
 from tidegate.monitoring.reports import ActionReport, BatchReport
 from tidegate.monitoring.status import describe_actions, format_batch, format_time_ms
 from tidegate.ports.context import Ports, TableFiles
-from tidegate.progress.pipeline_progress import read_pipeline_progress
-from tidegate.progress.risks import find_risks
-from tidegate.progress.topic_log import read_known_log
 from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
-from tidegate.steps.maintain import list_maintained_tables
-from tidegate.tables.batch_history import find_last_advances
-from tidegate.tables.templated_tables import expand_template
+from tidegate.table.history import find_last_advances
+from tidegate.table.log import read_known_log
+from tidegate.table.lookup import expand_template
+from tidegate.table.pipeline_progress import read_pipeline_progress
+from tidegate.table.risks import find_risks
 
 DEFAULT_GROUP_RETENTION_SECONDS = 7 * 86_400.0  # offsets.retention.minutes of a broker that nobody has set otherwise
 

@@ -20,7 +20,8 @@ class Health(StrEnum):
 WORST_FIRST = tuple(Health)
 
 # A flush that is merely slow shall not look stuck: ten of its intervals, and never less than a quarter of an hour.
-STUCK_INTERVALS, MIN_STUCK_SECONDS = 10, 900.0
+STUCK_INTERVALS = 10
+MIN_STUCK_SECONDS = 900.0
 
 
 @dataclass(frozen=True)

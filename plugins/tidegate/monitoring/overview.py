@@ -21,7 +21,7 @@ from tidegate.monitoring.status import (
 )
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports
-from tidegate.progress.pipeline_progress import PipelineProgress, TableProgress
+from tidegate.table.pipeline_progress import PipelineProgress, TableProgress
 
 log = logging.getLogger(__name__)
 RECENT_ROWS = 10  # of slices and of other batches, beside those of the last flush

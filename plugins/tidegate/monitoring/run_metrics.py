@@ -6,7 +6,7 @@ from typing import Any
 
 from tidegate.monitoring.overview import build_overview, count_waiting_letters
 from tidegate.ports.context import Ports
-from tidegate.progress.pipeline_progress import PipelineProgress, read_pipeline_progress
+from tidegate.table.pipeline_progress import PipelineProgress, read_pipeline_progress
 
 
 @dataclass(frozen=True)

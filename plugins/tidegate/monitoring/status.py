@@ -22,17 +22,17 @@ from tidegate.monitoring.reports import (
 from tidegate.monitoring.runbook import find_page_of_problem
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports, TableState
-from tidegate.progress.pipeline_progress import (
+from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
+from tidegate.spec.time_text import format_utc, to_utc_datetime
+from tidegate.table.history import list_actions
+from tidegate.table.pipeline_progress import (
     PartitionProgress,
     PipelineProgress,
     TableProgress,
     read_pipeline_progress,
 )
-from tidegate.progress.risks import find_risks
-from tidegate.progress.table_progress import read_staged
-from tidegate.reprocess.backfill import read_applied_slices, read_open_backfills
-from tidegate.spec.time_text import format_utc, to_utc_datetime
-from tidegate.tables.action_history import list_actions
+from tidegate.table.progress import read_staged
+from tidegate.table.risks import find_risks
 
 MAX_BATCHES = 10
 Part = TypeVar("Part")
@@ -51,7 +51,8 @@ def read_status(ports: Ports) -> PipelineStatus:
     and way out as `problem`; `exists` is None where nobody knows. What else does not answer is named in `warnings`.
     """
     progress = read_pipeline_progress(ports)
-    ports, pipeline = progress.ports, progress.ports.pipeline
+    ports = progress.ports
+    pipeline = progress.ports.pipeline
     tables = [_describe_table(ports, table_progress) for table_progress in progress.tables]
     warnings = find_risks(ports, progress.log, progress.published_offsets)
     history = resource_names.name_control_table(pipeline)
@@ -114,8 +115,12 @@ def _describe_backfills(progress: PipelineProgress) -> list[BackfillStatus]:
 
 
 def _describe_table(ports: Ports, progress: TableProgress) -> TableStatus:
-    position, state, name, problem = progress.position, progress.state, progress.table.name, progress.problem
-    staged_batches, rows = tuple[StagedBatch, ...](), None
+    position = progress.position
+    state = progress.state
+    name = progress.table.name
+    problem = progress.problem
+    staged_batches = tuple[StagedBatch, ...]()
+    rows = None
     try:
         if progress.is_read:
             staged_batches = read_staged(ports, progress)
@@ -151,7 +156,8 @@ def describe_actions(ports: Ports, state: TableState | None) -> list[ActionRepor
 
 
 def _describe_partitions(progress: PipelineProgress) -> list[PartitionStatus]:
-    ports, log = progress.ports, progress.log
+    ports = progress.ports
+    log = progress.log
     committed_offsets = ports.broker.read_committed(ports.pipeline.source.group, tuple(log.end))
     parts = list(progress.iterate_published())
     times = read_oldest_times(ports, parts)

@@ -20,7 +20,8 @@ def digest_work_inputs(ports: Ports, include: Path, tables: Collection[str] = ()
     It changes with a file, with a table's schema, rows, position or the properties that are the pipeline's. Metadata is
     read once for each table, and no row. Raises what `TableStore.read_state` raises.
     """
-    pipeline, digest = ports.pipeline, hashlib.sha256()
+    pipeline = ports.pipeline
+    digest = hashlib.sha256()
     for file in sorted(_find_files(include, pipeline.name)):
         digest.update(f"{file.relative_to(include)}\0".encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())

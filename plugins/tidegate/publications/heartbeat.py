@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 
 from tidegate.errors import TidegateError
 from tidegate.ports.publication_ports import PublicationPorts
-from tidegate.progress.heartbeat_records import encode_records
 from tidegate.publications.status import read_publication_status
+from tidegate.table.heartbeat_records import encode_records
 
 log = logging.getLogger(__name__)
 

@@ -73,7 +73,8 @@ def observe_publication(ports: PublicationPorts) -> tuple[TableHead, ExistingTop
     table = ports.snapshots.read_table(publication.table)
     if table is None or table.snapshot_id is None:
         raise NothingToDo(f"publication={publication.name}: table={publication.table} does not exist yet")
-    topics, progress = ports.topics.find_topics(publication), ports.topics.read_progress(publication)
+    topics = ports.topics.find_topics(publication)
+    progress = ports.topics.read_progress(publication)
     _refuse_growth(ports, progress, topics)
     return table, topics, progress
 
@@ -98,7 +99,8 @@ def refuse_lost_progress(
 def _find_mismatch(
     ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead, *, compares: bool
 ) -> str | None:
-    publication, last = ports.publication, progress.last_position
+    publication = ports.publication
+    last = progress.last_position
     if last is None:
         is_lost = publication.start.kind == "full" and topics.holds_records
         problem = f"no progress is recorded, and topics={', '.join(sorted(topics.ids))} hold records"
@@ -165,10 +167,12 @@ def _refuse_growth(ports: PublicationPorts, progress: PartProgress, topics: Exis
 
 
 def _plan_next(ports: PublicationPorts, progress: PartProgress, topics: ExistingTopics, table: TableHead) -> PlannedRun:
-    publication, settled_run = ports.publication, progress.common_position
+    publication = ports.publication
+    settled_run = progress.common_position
     origin = settled_run.to if settled_run else _find_start_snapshot(ports)
     to = table.snapshot_id
-    joined_snapshots, before = read_joined_snapshots(ports), settled_run.joined if settled_run else {}
+    joined_snapshots = read_joined_snapshots(ports)
+    before = settled_run.joined if settled_run else {}
     is_same = is_unchanged(ports, before, joined_snapshots)
     if origin == to and is_same:
         raise NothingToDo(f"publication={publication.name}: published up to snapshot={origin}, and nothing came since")
@@ -184,7 +188,8 @@ def _plan_next(ports: PublicationPorts, progress: PartProgress, topics: Existing
 
 def _find_start_snapshot(ports: PublicationPorts) -> int | None:
     """The snapshot that a first run begins at; None for nothing."""
-    publication, start = ports.publication, ports.publication.start
+    publication = ports.publication
+    start = ports.publication.start
     if start.kind == "full":
         return None
     snapshot_id = start.snapshot_id

@@ -71,12 +71,14 @@ def publish_changes(
 
     A repeat call finds nothing to do. `RetryLater` where a part has not arrived; the next call goes on from there.
     """
-    publication, before = ports.publication, ports.topics.read_progress(ports.publication)
+    publication = ports.publication
+    before = ports.topics.read_progress(ports.publication)
     if resynchronise or before.is_new:
         ports.topics.create(publication)
     pins = _read_pins(ports, before)
     planned_run = plan_run(ports, resynchronise) if request is None else plan_republish(ports, request)
-    first, counts = planned_run.position, Counter[str]()
+    first = planned_run.position
+    counts = Counter[str]()
     for _ in range(MAX_ROUNDS):
         for table, snapshot in _list_needed_snapshots(ports, planned_run.position):
             pins.setdefault(table, set()).add(format_pin_name(publication.name, snapshot))
@@ -180,7 +182,8 @@ def _count_changes(ports: PublicationPorts, planned_run: PlannedRun, progress: P
 
     If it moved them to the same state, nothing is missing, unless every record was to be produced again.
     """
-    publication, position = ports.publication, planned_run.position
+    publication = ports.publication
+    position = planned_run.position
     parts = [progress.parts[part.number] for part in planned_run.parts]
     run_parts = [part for part in parts if part is not None and part.is_complete and part.run == position.run]
     is_short = len(run_parts) < len(parts)

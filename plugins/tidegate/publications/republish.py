@@ -32,7 +32,8 @@ class RepublishRequest:
 
 def read_republish_request(words: Mapping[str, Any]) -> RepublishRequest | None:
     """What a form asks for: None without `again`. ConfigurationError for words that go with it, or never beside it."""
-    begin, end = words["from"] or None, words["to"] or None
+    begin = words["from"] or None
+    end = words["to"] or None
     if not words["again"] and (begin or end):
         raise ConfigurationError(f"from={begin} to={end}: they need again (Produce again); nothing was produced")
     if words["again"] and words["resynchronise"]:

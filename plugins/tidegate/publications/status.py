@@ -90,9 +90,11 @@ def compute_patience(publication: Publication) -> float | None:
 def read_publication_status(ports: PublicationPorts) -> PublicationStatus:
     """Read how far the topic is behind the table. Changes nothing."""
     publication = ports.publication
-    progress, table = ports.topics.read_progress(publication), ports.snapshots.read_table(publication.table)
+    progress = ports.topics.read_progress(publication)
+    table = ports.snapshots.read_table(publication.table)
     is_waiting, problem = _plan_next_run(ports)
-    position, current = progress.common_position or progress.unfinished_run, table.snapshot_id if table else None
+    position = progress.common_position or progress.unfinished_run
+    current = table.snapshot_id if table else None
     behind = _measure_lag(ports, position) if is_waiting or problem else SnapshotLag()
     age = None if behind.since_ms is None else max(0.0, (ports.now_ms() - behind.since_ms) / 1000)
     last = describe_last_run(progress)
@@ -153,7 +155,8 @@ def describe_last_run(progress: PartProgress) -> LastRun | None:
 
 def describe_publication_state(reading: PublicationReading, schedule: ScheduleState) -> tuple[Health, str]:
     """State and reason, in the same terms as a pipeline's."""
-    status, error = reading.status, reading.error or ""
+    status = reading.status
+    error = reading.error or ""
     problem = (status.problem if status else None) or (error if reading.needs_person else None)
     if problem:
         return Health.STUCK, problem

@@ -48,7 +48,8 @@ def find_next_group(
 def _find_not_compared(
     ports: PublicationPorts, progress: PartProgress, fits: Callable[[Progress], bool]
 ) -> UnfinishedGroup | None:
-    last, good = progress.last_position, [part for part in progress.recorded_parts if fits(part)]
+    last = progress.last_position
+    good = [part for part in progress.recorded_parts if fits(part)]
     if last is None or not good:
         return None
     compared = [part for part in good if part.mode == RunMode.TOPIC]

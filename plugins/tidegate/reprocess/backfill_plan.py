@@ -11,16 +11,13 @@ from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
 from tidegate.model.offsets import Offsets, Ranges, format_names, format_partitions, get_offset
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_dead_letter_table
-from tidegate.planning.written_offsets import parse_written_ranges
 from tidegate.ports.context import Log, Ports, TableState
-from tidegate.progress.position_checks import check_read_log, resolve_position
-from tidegate.progress.rolled_back_tables import build_unanswered_error
-from tidegate.progress.topic_log import filter_table_log, list_ignored_topics, read_log
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table, TableMode
 from tidegate.spec.time_text import parse_timestamp_ms
-from tidegate.tables.lookup import find_table
-from tidegate.tables.templated_tables import refuse_template
+from tidegate.table.log import filter_table_log, list_ignored_topics, parse_written_ranges, read_log
+from tidegate.table.lookup import find_table, refuse_template
+from tidegate.table.position import build_unanswered_error, check_read_log, resolve_position
 
 MAX_SLICES = 1000  # each is a task; Airflow maps over 1024 at most
 RANGES_EXAMPLE = '{"topic": {"0": [100, 900]}}'
@@ -80,7 +77,8 @@ class ProposedBackfill:
 
     def to_batches(self) -> list[dict[str, Any]]:
         """One entry for each batch in the order in which they are applied: its number, and a line that tells of it."""
-        numbers, entries = self.backfill.numbers, []
+        numbers = self.backfill.numbers
+        entries = []
         for number in numbers:
             parts = [self.backfill.list_slices(t.table) for t in self.backfill.tables]
             spans = [part[number - 1].span for part in parts if number <= len(part)]
@@ -92,14 +90,16 @@ def parse_request(
     ranges: Any, from_time: str | None, to_time: str | None, tables: tuple[str, ...] = ()
 ) -> BackfillRequest:
     """Read the user's words; `ranges` is JSON text or the object itself. ConfigurationError says what is wrong."""
-    times, tables = (from_time, to_time), tuple(dict.fromkeys(tables))
+    times = (from_time, to_time)
+    tables = tuple(dict.fromkeys(tables))
     if (ranges is None) == (times == (None, None)) or (ranges is None and None in times):
         raise ConfigurationError(
             f"name either ranges, like {RANGES_EXAMPLE}, or both from and to, like 2026-01-01T00:00:00Z"
         )
     if ranges is not None:
         return BackfillRequest(_parse_ranges(ranges), tables=tables)
-    begin, end = parse_timestamp_ms("from", from_time or ""), parse_timestamp_ms("to", to_time or "")
+    begin = parse_timestamp_ms("from", from_time or "")
+    end = parse_timestamp_ms("to", to_time or "")
     if begin >= end:
         raise ConfigurationError(f"from={from_time} to={to_time}: the time to must be later than the time from")
     return BackfillRequest(None, begin, end, tables)
@@ -136,7 +136,8 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
             raise NothingToDo(f"pipeline={pipeline.name}: no offset lies in the wanted range")
         ids = {t: i for t, i in log.topic_ids.items() if any(t in part.ranges.by_topic for part in busy)}
         content = {"asked": request.text, "max_records": pipeline.merge.max_records, "tables": busy}
-        backfill, resumed = Backfill.build(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids), False
+        backfill = Backfill.build(pipeline.name, **content, cluster_id=log.cluster_id, topic_ids=ids)
+        resumed = False
         _check_size(pipeline, backfill)
     else:
         _check_tables(pipeline, backfill, positions)
@@ -194,7 +195,8 @@ def _find_open_backfill(ports: Ports, request: BackfillRequest, tables: list[Tab
 
 def _choose_tables(ports: Ports, request: BackfillRequest, log: Log) -> list[Table]:
     """The tables that are named, or all that the named topics feed."""
-    pipeline, tables_by_name = ports.pipeline, {table.name: table for table in ports.pipeline.tables}
+    pipeline = ports.pipeline
+    tables_by_name = {table.name: table for table in ports.pipeline.tables}
     unknown = [name for name in request.tables if name not in tables_by_name]
     if unknown:
         raise ConfigurationError(
@@ -285,7 +287,8 @@ def _compute_table_ranges(
     table_ranges = request.ranges.select_topics(tuple(log.begin))
     for topic, partition, start, end in table_ranges:
         place = f"pipeline={ports.pipeline.name} table={table.name} topic={topic} partition={partition}"
-        begin, flushed = log.begin[topic][partition], get_offset(position.offsets, topic, partition) or 0
+        begin = log.begin[topic][partition]
+        flushed = get_offset(position.offsets, topic, partition) or 0
         if end > flushed:
             raise ConfigurationError(
                 f"{place} range=[{start}, {end}): the table's position is {flushed}, the flush will read what comes "

@@ -7,23 +7,21 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.flush.stage_request import build_stage_table, list_skipped_records, make_room_for_letters
+from tidegate.flush.staged import read_staged_batch, run_or_take_over
 from tidegate.jobs.stage_job import StageJob
-from tidegate.merge.compare_and_swap import MAX_ROUNDS
+from tidegate.merge.attempt import MAX_ROUNDS
 from tidegate.model import resource_names
 from tidegate.model.backfill import Backfill, cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
 from tidegate.ports.context import Log, Ports, Staging, TableState
-from tidegate.progress.topic_log import read_log
 from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_records, require_position
 from tidegate.spec.table import Table
-from tidegate.staging.skipped_records import list_skipped_records, make_room_for_letters
-from tidegate.staging.stage_outcome import read_staged_batch
-from tidegate.staging.stage_request import build_stage_table
-from tidegate.staging.takeover import run_or_take_over
-from tidegate.tables.columns import compute_shape, resolve_columns
-from tidegate.tables.lookup import find_table
+from tidegate.table.columns import compute_shape, resolve_columns
+from tidegate.table.log import read_log
+from tidegate.table.lookup import find_table
 
 log = logging.getLogger(__name__)
 
@@ -196,7 +194,8 @@ def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging
 def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
     """One job: the same offsets for one or more tables."""
     first, stage_piece = group[0]
-    ports, backfill = first.ports, first.backfill
+    ports = first.ports
+    backfill = first.backfill
     plan = Plan((), backfill.cluster_id, backfill.topic_ids)
     note = json.dumps(backfill.to_dict())
     planned_batches = [

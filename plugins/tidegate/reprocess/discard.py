@@ -8,18 +8,16 @@ from typing import Any
 
 from tidegate.errors import ConfigurationError, NothingToDo
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.compare_and_swap import retry_commits
-from tidegate.merge.dead_letters import add_later_columns
-from tidegate.merge.letter_filter import LetterFilter
+from tidegate.merge.attempt import retry_commits
+from tidegate.merge.owed import LetterFilter, add_later_columns
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports, TableState
-from tidegate.progress.rolled_back_tables import check_not_rolled_back, select_tables
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.spec.table import Table
-from tidegate.tables.action_history import add_action, list_actions
-from tidegate.tables.undone_replays import list_undone_letters, reopen_letters
+from tidegate.table.history import add_action, list_actions, list_undone_letters, reopen_letters
+from tidegate.table.position import check_not_rolled_back, select_tables
 
 ACTION = "discard"
 MAX_LETTERS_PER_STATEMENT = 20_000  # offsets of up to 19 digits, in the megabyte that BigQuery reads of a statement

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from functools import partial
 
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
-from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
-from tidegate.merge.dead_letters import find_known_topic_ids
+from tidegate.merge.attempt import Swap, publish_head, retry_commits, write_on_branch
+from tidegate.merge.owed import find_known_topic_ids
 from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_dead_letter_table
-from tidegate.planning.rebase_target import check_target_topics, is_json, parse_offsets_target, resolve_target
 from tidegate.ports.context import Log, Ports, TableState
-from tidegate.progress.rolled_back_tables import select_tables
-from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.spec.table import Table
-from tidegate.tables.action_history import add_action
-from tidegate.tables.distant_tables import list_former_batches, list_former_intermediates
-from tidegate.tables.templated_tables import expand_template
+from tidegate.table.distant import list_former_batches, list_former_intermediates
+from tidegate.table.history import add_action
+from tidegate.table.log import filter_table_log, read_log
+from tidegate.table.lookup import expand_template
+from tidegate.table.position import select_tables
+from tidegate.table.start_offsets import check_target_topics, is_json, parse_offsets_target, resolve_target
 
 MAX_NAMED_MOVES = 10
 
@@ -77,7 +77,8 @@ class TableMove:
     @property
     def moves(self) -> list[PartitionMove]:
         """Partition by partition."""
-        name, current_offsets = self.table.name, self.before.offsets
+        name = self.table.name
+        current_offsets = self.before.offsets
         return [
             PartitionMove(table=name, topic=t, partition=p, before=get_offset(current_offsets, t, p), after=after)
             for t, p, after in iterate_offsets(self.after.offsets)
@@ -91,7 +92,8 @@ def propose_moves(ports: Ports, to: str, name: str | None = None) -> list[TableM
     42}}``, where partitions that are not named stay, or begin where their topic was created again. remaining names
     those that have lost records behind the position, with what is left of these. The log and each table are read once.
     """
-    log, ports = read_log(ports), expand_template(ports)
+    log = read_log(ports)
+    ports = expand_template(ports)
     if is_json(to):
         check_target_topics(log, parse_offsets_target(to))
     tables = tuple(table for table in ports.pipeline.tables if name in (None, table.name)) or select_tables(ports, name)
@@ -99,7 +101,8 @@ def propose_moves(ports: Ports, to: str, name: str | None = None) -> list[TableM
 
 
 def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
-    state, part = _require_state(ports, table), filter_table_log(log, table)
+    state = _require_state(ports, table)
+    part = filter_table_log(log, table)
     before = _get_position(state)
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
     target = resolve_target(ports, before, _find_lasting_offsets(before, part), to, part)
@@ -130,7 +133,8 @@ def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
 
     A topic of another cluster may be a copy with the same offsets; it may have fewer partitions.
     """
-    was, now = find_known_topic_ids(before.topic_ids), find_known_topic_ids(part.topic_ids)
+    was = find_known_topic_ids(before.topic_ids)
+    now = find_known_topic_ids(part.topic_ids)
     is_moved = bool(before.cluster_id and part.cluster_id) and before.cluster_id != part.cluster_id
     lasting: Offsets = {}
     for topic, offsets in before.offsets.items():
@@ -151,15 +155,18 @@ def _find_unpublished(ports: Ports, table: Table, state: TableState, before: Pos
         batches += (batch for former in list_former_batches(ports, table, state).values() for batch in former)
     except GiveUp:
         return 0
-    end, last = before.offsets, 0
+    end = before.offsets
+    last = 0
     for staged_batch in batches:
         if staged_batch.batch > state.highest_batch and staged_batch.ranges.continues(end):
-            end, last = staged_batch.ranges.end, staged_batch.batch
+            end = staged_batch.ranges.end
+            last = staged_batch.batch
     return last
 
 
 def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str, str]) -> tuple[OldTopic, ...]:
-    was, now = find_known_topic_ids(before.topic_ids), find_known_topic_ids(ids)
+    was = find_known_topic_ids(before.topic_ids)
+    now = find_known_topic_ids(ids)
     changed_topics = [topic for topic in sorted(was) if now.get(topic, was[topic]) != was[topic]]
     if not changed_topics:
         return ()
@@ -205,7 +212,9 @@ def _describe_table(ports: Ports, move: TableMove) -> str:
 
 def move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableState], dict[str, str]]) -> None:
     """One try of a move; `note` gives what else is set in its commit. `CommitRefused` asks for another try."""
-    name, state, attempt = ports.pipeline.name, _require_state(ports, move.table), ports.new_attempt()
+    name = ports.pipeline.name
+    state = _require_state(ports, move.table)
+    attempt = ports.new_attempt()
     guard = partial(_check_unmoved, _describe_table(ports, move), move.before)
     guard(state)
     if state.snapshot_id is None:  # replaced by an empty one, or lost: there is nothing yet to cut a branch from

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
+from tidegate.flush.stage_request import build_stage_table
 from tidegate.jobs.record_explanation import FieldExplanation
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model import resource_names
@@ -12,10 +13,9 @@ from tidegate.model.kafka_log import KafkaRecord
 from tidegate.model.offsets import MAX_OFFSET, MAX_PARTITION, Ranges, format_names, get_offset
 from tidegate.model.ownership import describe_intermediate
 from tidegate.ports.context import Log, Ports
-from tidegate.progress.rolled_back_tables import select_tables
-from tidegate.progress.topic_log import list_row_topics
 from tidegate.spec.table import Table
-from tidegate.staging.stage_request import build_stage_table
+from tidegate.table.log import list_row_topics
+from tidegate.table.position import select_tables
 
 RECORD_ID = "record"  # stands where a backfill has its id
 
@@ -84,7 +84,8 @@ def _is_number(text: str, bound: int) -> bool:
 def read_record(ports: Ports, at: RecordAddress) -> KafkaRecord:
     """The record itself; `GiveUp` where the pipeline does not read it, or the log has none there."""
     log = _read_log(ports, at)
-    begin, end = get_offset(log.begin, at.topic, at.partition), get_offset(log.end, at.topic, at.partition)
+    begin = get_offset(log.begin, at.topic, at.partition)
+    end = get_offset(log.end, at.topic, at.partition)
     if begin is None or end is None or not begin <= at.offset < end:
         raise GiveUp(f"{at.words}: the log holds [{begin}, {end}) there; name an offset inside it with --at")
     record = ports.broker.read_record(*at, ports.pipeline.source.isolation)

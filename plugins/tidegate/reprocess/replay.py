@@ -8,18 +8,14 @@ from functools import partial
 
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.compare_and_swap import Swap, publish_head, retry_commits, write_on_branch
-from tidegate.merge.dead_letters import add_later_columns, cut_into_statements
-from tidegate.merge.letter_filter import ALL_LETTERS, LetterFilter
-from tidegate.merge.row_changes import count_changes
+from tidegate.merge.attempt import Swap, publish_head, retry_commits, write_on_branch
+from tidegate.merge.owed import ALL_LETTERS, LetterFilter, add_later_columns, count_changes, cut_into_statements
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import render_replay_statements
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters, describe_intermediate
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports, Staging, TableState
-from tidegate.progress.position_checks import check_read_log
-from tidegate.progress.topic_log import filter_table_log, read_log
 from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.replay_stage import (
     LetterGroup,
@@ -31,11 +27,13 @@ from tidegate.reprocess.replay_stage import (
 )
 from tidegate.spec.source import Errors
 from tidegate.spec.table import Table, TableMode
-from tidegate.tables.columns import list_destination_columns, resolve_columns
-from tidegate.tables.compatibility import check_key_unchanged
-from tidegate.tables.distant_tables import find_distant_letters
-from tidegate.tables.templated_tables import refuse_template
-from tidegate.tables.undone_replays import find_undone_replays, reopen_letters
+from tidegate.table.columns import list_destination_columns, resolve_columns
+from tidegate.table.compatibility import check_key_unchanged
+from tidegate.table.distant import find_distant_letters
+from tidegate.table.history import find_undone_replays, reopen_letters
+from tidegate.table.log import filter_table_log, read_log
+from tidegate.table.lookup import refuse_template
+from tidegate.table.position import check_read_log
 
 log = logging.getLogger(__name__)
 BEGUN = "begun "  # in the mark, ahead of an attempt: its replay has published nothing yet
@@ -73,7 +71,8 @@ def replay_dead_letters(
 
 
 def _replay_table(work: Replay) -> ReplayResult | None:
-    ports, table = work.ports, work.table
+    ports = work.ports
+    table = work.table
     former_works = list_former_replays(work)
     # ahead of the table, whose mark then tells whether this very attempt is applied
     stagings = [(replay, replay.read_staging()) for replay in (*former_works, work)]
@@ -138,7 +137,9 @@ def _begin(work: Replay) -> Replay:
 
 
 def _begin_once(work: Replay) -> Replay:
-    ports, name, attempt = work.ports, work.ports.pipeline.name, work.ports.new_attempt()
+    ports = work.ports
+    name = work.ports.pipeline.name
+    attempt = work.ports.new_attempt()
     state = ports.tables.read_state(work.table.name, name)
     require_position(ports, work.table, state)
     _check_is_newest(work, state)
@@ -194,7 +195,8 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
 
     No head where no dead letter can be read.
     """
-    ports, name = work.ports, work.ports.pipeline.name
+    ports = work.ports
+    name = work.ports.pipeline.name
     state = ports.tables.read_state(work.table.name, name)
     position = require_position(ports, work.table, state)
     _check_is_newest(work, state)
@@ -257,9 +259,11 @@ def _read_own_staging(work: Replay, attempt: str) -> Staging:
 
 def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[ReplayResult, Replay]:
     """Mark what this attempt has read, then drop what the replay kept."""
-    ports, staging = work.ports, _read_own_staging(work, attempt)
+    ports = work.ports
+    staging = _read_own_staging(work, attempt)
     staged = staging.batches[0]
-    read, bad = staged.counts.read, staged.counts.dead_lettered
+    read = staged.counts.read
+    bad = staged.counts.dead_lettered
     result = ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head)))
     result = replace(result, snapshot_id=head.snapshot_id if head else None)
     work.report(result)

@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.flush.stage_request import build_stage_table
+from tidegate.flush.staged import read_staged_batch
 from tidegate.jobs.stage_job import DeadLetterSource, StageJob
-from tidegate.merge.compare_and_swap import MAX_ROUNDS
-from tidegate.merge.dead_letters import find_known_topic_ids
-from tidegate.merge.letter_filter import ALL_LETTERS, LetterFilter
+from tidegate.merge.attempt import MAX_ROUNDS
+from tidegate.merge.owed import ALL_LETTERS, LetterFilter, find_known_topic_ids
 from tidegate.model import resource_names
 from tidegate.model.backfill import cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch
@@ -18,10 +19,8 @@ from tidegate.model.ownership import describe_intermediate
 from tidegate.model.position import Position
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports, Staging
-from tidegate.progress.topic_log import check_same_log, read_log
 from tidegate.spec.table import Table, TableMode
-from tidegate.staging.stage_outcome import read_staged_batch
-from tidegate.staging.stage_request import build_stage_table
+from tidegate.table.log import check_same_log, read_log
 
 MAX_CHOSEN_GROUPS = 50
 log = logging.getLogger(__name__)
@@ -116,7 +115,8 @@ def list_former_replays(work: Replay) -> list[Replay]:
     except GiveUp as reason:  # no replay needs the right to list them
         log.debug("%s: tables of a former suffix are not known: %s", work.message_prefix, reason)
         return []
-    former_works, own = [], describe_intermediate(ports.pipeline, work.table)
+    former_works = []
+    own = describe_intermediate(ports.pipeline, work.table)
     for name in (name for name in listed if name.casefold().startswith(prefix.casefold())):
         merge = replace(ports.pipeline.merge, intermediate_suffix=name[len(prefix) :])
         former = replace(work, ports=replace(ports, pipeline=replace(ports.pipeline, merge=merge)))
@@ -158,7 +158,8 @@ def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
     Letters at one offset of two topics of a name are never in the same group. Where only some are chosen, no other one
     lies between those of a group.
     """
-    ids, groups = find_known_topic_ids(position.topic_ids), dict[_GroupKey, list[WaitingLetter]]()
+    ids = find_known_topic_ids(position.topic_ids)
+    groups = dict[_GroupKey, list[WaitingLetter]]()
     run = 0
     for letter in sorted(work.ports.dead_letters.list_waiting_letters(work.letters, work.table.name), key=_get_place):
         if not work.letter_filter.matches(letter):
@@ -233,7 +234,8 @@ def _find_missing_pieces(
 
 
 def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup, position: Position) -> None:
-    ports, are_letters = work.ports, number == 1
+    ports = work.ports
+    are_letters = number == 1
     if not are_letters:
         _check_log(work, ranges)
     planned_batch = PlannedBatch(work.table.name, number, ranges, last_per_key=True)

@@ -8,25 +8,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tidegate.errors import ConfigurationError, GiveUp
-from tidegate.merge.compare_and_swap import retry_commits
-from tidegate.model.batch import Counts, StagedBatch
-from tidegate.model.offsets import get_offset
-from tidegate.ports.context import Ports, TableState
-from tidegate.progress.position_checks import resolve_position
-from tidegate.progress.rolled_back_tables import check_not_rolled_back, refuse_rolled_back
-from tidegate.reprocess.rebase import TableMove, move_position
-from tidegate.reprocess.record import RecordAddress, Verdict, explain_record
-from tidegate.staging.skipped_records import (
+from tidegate.flush.merge import MergeContext, prepare_table
+from tidegate.flush.plan import plan
+from tidegate.flush.stage_request import (
     MAX_SKIPPED_RECORDS,
     SkippedRecord,
     add_skipped_record,
     build_property,
     list_skipped_records,
 )
-from tidegate.steps.merge import MergeContext, prepare_table
-from tidegate.steps.plan import plan
-from tidegate.tables.action_history import add_action
-from tidegate.tables.lookup import find_table
+from tidegate.merge.attempt import retry_commits
+from tidegate.model.batch import Counts, StagedBatch
+from tidegate.model.offsets import get_offset
+from tidegate.ports.context import Ports, TableState
+from tidegate.reprocess.rebase import TableMove, move_position
+from tidegate.reprocess.record import RecordAddress, Verdict, explain_record
+from tidegate.table.history import add_action
+from tidegate.table.lookup import find_table
+from tidegate.table.position import check_not_rolled_back, refuse_rolled_back, resolve_position
 
 ACTION = "skip"
 
@@ -66,7 +65,8 @@ def _has_passed(ports: Ports, at: RecordAddress, name: str) -> bool:
 
 
 def _check_ahead(ports: Ports, at: RecordAddress, name: str) -> None:
-    pipeline, table = ports.pipeline, find_table(ports, name)
+    pipeline = ports.pipeline
+    table = find_table(ports, name)
     place = f"pipeline={pipeline.name} table={name} {at.words}"
     if table.errors.max_dead_letters is not None:
         raise GiveUp(f"{place}: errors.tolerance=all sets bad records aside already; flush the pipeline")
@@ -89,7 +89,8 @@ def skip_record(ports: Ports, skips: list[ProposedSkip], by: str) -> None:
 
 
 def _note_skip(ports: Ports, skip: ProposedSkip, by: str) -> None:
-    name, pipeline = skip.verdict.table, ports.pipeline
+    name = skip.verdict.table
+    pipeline = ports.pipeline
     table = find_table(ports, name)
     state = ports.tables.read_state(name, pipeline.name)
     if state is None or state.recorded_position is None:
@@ -124,7 +125,8 @@ def _create_table(ports: Ports, name: str) -> TableState:
 
 def _build_properties(ports: Ports, state: TableState, skip: ProposedSkip, by: str) -> dict[str, str]:
     check_not_rolled_back(ports, skip.verdict.table, state)
-    pipeline, position = ports.pipeline.name, state.recorded_position.offsets if state.recorded_position else {}
+    pipeline = ports.pipeline.name
+    position = state.recorded_position.offsets if state.recorded_position else {}
     skipped_records = add_skipped_record(list_skipped_records(pipeline, state), _build_record(skip), position)
     if skipped_records is None:
         raise GiveUp(

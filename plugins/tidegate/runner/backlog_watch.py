@@ -26,7 +26,10 @@ class BacklogWatch:
         list_calls: Callable[[], Mapping[MonitoredPipeline, Callable[[], None]]],
         stop: threading.Event,
     ) -> None:
-        self._kafka, self._resolve, self._list_calls, self._stop = kafka, resolve, list_calls, stop
+        self._kafka = kafka
+        self._resolve = resolve
+        self._list_calls = list_calls
+        self._stop = stop
         self._monitor = BacklogMonitor(time.monotonic)
         self._broker: Broker | None = None
         self._retired = threading.Event()
@@ -46,13 +49,17 @@ class BacklogWatch:
         return not self._thread.is_alive()
 
     def _loop(self) -> None:
-        pause, failures = 0.0, 0
+        pause = 0.0
+        failures = 0
         while not self._stop.wait(pause) and not self._retired.is_set():
             try:
                 self._poll()
-                pause, failures = POLL_SECONDS, 0
+                pause = POLL_SECONDS
+                failures = 0
             except Exception as fault:  # it must outlive whatever happens to brokers and connections
-                self._broker, pause, failures = None, RETRY_SECONDS, failures + 1
+                self._broker = None
+                pause = RETRY_SECONDS
+                failures = failures + 1
                 if is_worth_telling(failures):
                     log.warning("the backlog cannot be read, next try in %.0f s: %s", RETRY_SECONDS, fault)
 

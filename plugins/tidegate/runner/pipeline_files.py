@@ -29,8 +29,11 @@ class FilesReadTogether(Generic[Described]):
         kind: str,
         load_all: Callable[[Path], list[tuple[str, Described | ConfigurationError]]],
     ) -> None:
-        self._include, self._kind, self._load_all = include, kind, load_all
-        self._lock, self._looked_at = threading.Lock(), float("-inf")
+        self._include = include
+        self._kind = kind
+        self._load_all = load_all
+        self._lock = threading.Lock()
+        self._looked_at = float("-inf")
         self._stamps: dict[Path, FileStamp] | None = None
         self._loaded: dict[str, Described | ConfigurationError] = {}
 
@@ -50,14 +53,17 @@ class FilesReadTogether(Generic[Described]):
 
     def _reread(self, name: str) -> None:
         """Read all, where the file of that name has changed, or one that all share; or, once a second, any other."""
-        now, known = time.monotonic(), self._stamps
+        now = time.monotonic()
+        known = self._stamps
         files = (self._include / f"{self._kind}s" / f"{name}.yaml", *self._list_shared())
         is_young = now - self._looked_at < LOOK_SECONDS
         if known is not None and is_young and all(_read_stamp(file) == known.get(file) for file in files):
             return
-        stamps, self._looked_at = {file: _read_stamp(file) for file in self._list_files()}, now
+        stamps = {file: _read_stamp(file) for file in self._list_files()}
+        self._looked_at = now
         if stamps != known:
-            self._loaded, self._stamps = dict(self._load_all(self._include)), stamps
+            self._loaded = dict(self._load_all(self._include))
+            self._stamps = stamps
 
     def _list_shared(self) -> Iterator[Path]:
         return self._include.glob("*.yaml")

@@ -48,7 +48,8 @@ class Schedule:
 
 def build_flush_schedule(pipeline: Pipeline) -> Schedule:
     """That of the pipeline file: its flushes, or the heartbeat alone."""
-    merge, seconds = pipeline.merge, pipeline.timer_seconds
+    merge = pipeline.merge
+    seconds = pipeline.timer_seconds
     if merge.cron is not None:
         return Schedule(cron=merge.cron)
     at_least = 0 if merge.is_timed else merge.records_threshold

@@ -16,7 +16,9 @@ class Slots:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._free, self._waiting, self._changed = count, deque[object](), threading.Condition()
+        self._free = count
+        self._waiting = deque[object]()
+        self._changed = threading.Condition()
 
     def acquire(self, must_end: Callable[[], bool]) -> bool:
         """Wait for a slot; False where `must_end` says so meanwhile."""

@@ -25,7 +25,8 @@ class Supervisor:
     """All work of a process. `names` are pipelines and publications; none means all, also those that come later."""
 
     def __init__(self, place: Place, names: Sequence[str], shared: Shared) -> None:
-        self._place, self._names = place, names
+        self._place = place
+        self._names = names
         self._outer = shared.reporter
         self._shared = replace(shared, reporter=self)
         self._beats = replace(self._shared, slots=Slots(BEATS_AT_ONCE))  # long flushes keep no heartbeat waiting

@@ -10,6 +10,10 @@ from tidegate.adapters.open_clients import OpenClients
 from tidegate.config.defaults_file import DEFAULTS_FILE
 from tidegate.connections import Resolve
 from tidegate.errors import NothingToDo
+from tidegate.flush.clean_up import compact
+from tidegate.flush.flush import flush_planned, plan_flush
+from tidegate.flush.heartbeat import heartbeat
+from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
 from tidegate.model.batch import PublishedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.monitoring.work_inputs import digest_work_inputs
@@ -23,12 +27,7 @@ from tidegate.runner.schedule import (
     build_maintenance_schedule,
     build_publication_schedule,
 )
-from tidegate.steps.compact import compact
-from tidegate.steps.flush import flush_planned, plan_flush
-from tidegate.steps.heartbeat import heartbeat
-from tidegate.steps.maintain import MaintenanceReport, list_maintained_tables, maintain_all
-from tidegate.tables.lookup import has_table
-from tidegate.tables.templated_tables import expand_template
+from tidegate.table.lookup import expand_template, has_table
 from tidegate.wiring.no_engine import NoEngine
 from tidegate.wiring.pipeline import assemble_pipeline, find_file
 from tidegate.wiring.publication import assemble_loaded_publication
@@ -99,7 +98,9 @@ class Flush:
     """
 
     def __init__(self, place: Place, pipeline: str) -> None:
-        self.name, self._place, self._pipeline = f"pipeline={pipeline}", place, pipeline
+        self.name = f"pipeline={pipeline}"
+        self._place = place
+        self._pipeline = pipeline
         self.file = find_file(place.include, "pipeline", pipeline)
         self.shared_files = (place.include / DEFAULTS_FILE,)
         self._clients = OpenClients()
@@ -149,7 +150,9 @@ class Beat:
     """The heartbeats of a pipeline whose flushes come less often than its heartbeats."""
 
     def __init__(self, place: Place, pipeline: str) -> None:
-        self.name, self._place, self._pipeline = f"pipeline={pipeline} heartbeat", place, pipeline
+        self.name = f"pipeline={pipeline} heartbeat"
+        self._place = place
+        self._pipeline = pipeline
         self.file = find_file(place.include, "pipeline", pipeline)
         self.shared_files = (place.include / DEFAULTS_FILE,)
 
@@ -177,7 +180,9 @@ class Maintain:
     """The maintenance of a pipeline's tables, one after the other."""
 
     def __init__(self, place: Place, pipeline: str) -> None:
-        self.name, self._place, self._pipeline = f"pipeline={pipeline} maintenance", place, pipeline
+        self.name = f"pipeline={pipeline} maintenance"
+        self._place = place
+        self._pipeline = pipeline
         self.file = find_file(place.include, "pipeline", pipeline)
         self.shared_files = (place.include / DEFAULTS_FILE,)
 
@@ -205,7 +210,9 @@ class Publish:
     """
 
     def __init__(self, place: Place, publication: str) -> None:
-        self.name, self._place, self._publication = f"publication={publication}", place, publication
+        self.name = f"publication={publication}"
+        self._place = place
+        self._publication = publication
         self.file = find_file(place.include, "publication", publication)
         self.shared_files = tuple[Path, ...]()
         self.awaited_tables = tuple[str, ...]()
@@ -219,7 +226,8 @@ class Publish:
 
     def run(self, at_least: int) -> RunOutcome:
         """See the protocol."""
-        place, publication = self._place, self._place.publications.load(self._publication)
+        place = self._place
+        publication = self._place.publications.load(self._publication)
         return RunOutcome(publication=publish(assemble_loaded_publication(place.include, publication, place.resolve)))
 
     def digest_inputs(self) -> str:

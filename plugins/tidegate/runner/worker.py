@@ -32,7 +32,9 @@ from tidegate.runner.work import RunOutcome, Work
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # seconds between two looks at the file, and at whether to stop
 REREAD_SECONDS = 10.0  # seconds after which a file that was wrong is read again: another file may be the reason
-UNREAD, MISSING = -2, -1  # in place of the time at which a file was changed
+# in place of the time at which a file was changed
+UNREAD = -2
+MISSING = -1
 
 
 class Reporter(Protocol):
@@ -65,14 +67,20 @@ class Worker:
     """One thing and its thread. It ends when `stop` is set or it is retired, behind the run that is under way."""
 
     def __init__(self, work: Work, shared: Shared) -> None:
-        self.work, self._shared = work, shared
-        self._wake, self._retired, self._called = threading.Event(), threading.Event(), threading.Event()
+        self.work = work
+        self._shared = shared
+        self._wake = threading.Event()
+        self._retired = threading.Event()
+        self._called = threading.Event()
         self._schedule: Schedule | None = None
         self._cron: str | None = None  # that of the last file that was right
-        self._changed_at, self._shared_at = UNREAD, tuple[int, ...]()
+        self._changed_at = UNREAD
+        self._shared_at = tuple[int, ...]()
         self._read_at = self._last = 0.0
         self._began = shared.now()
-        self._has_run, self._was_late, self._runs = False, False, 0
+        self._has_run = False
+        self._was_late = False
+        self._runs = 0
         self._streak: FailureStreak | None = None
         self._thread = threading.Thread(target=self._loop, name=f"tidegate {work.name}", daemon=True)
 
@@ -109,7 +117,8 @@ class Worker:
         self._reread_schedule()
         if self._schedule is None:
             return LOOK_SECONDS
-        is_called, now = self._called.is_set(), self._shared.now()
+        is_called = self._called.is_set()
+        now = self._shared.now()
         self._began = min(self._began, now)  # the clock was set back
         if self._schedule.cron is not None:
             self._last = min(self._last, now)
@@ -140,28 +149,36 @@ class Worker:
         Work whose own file has changed is due at once; where a file that others share has, its time counts from the
         last run on.
         """
-        now, changed_at = self._shared.now(), _read_mtime(self.work.file)
+        now = self._shared.now()
+        changed_at = _read_mtime(self.work.file)
         shared_at = tuple(map(_read_mtime, self.work.shared_files))
         was_wrong = self._schedule is None
         is_old = was_wrong and not 0 <= now - self._read_at < REREAD_SECONDS
         is_own = changed_at != self._changed_at or was_wrong
         if (changed_at, shared_at) == (self._changed_at, self._shared_at) and not is_old:
             return
-        self._read_at, self._changed_at, self._shared_at = now, changed_at, shared_at
+        self._read_at = now
+        self._changed_at = changed_at
+        self._shared_at = shared_at
         try:
             self._schedule = self.work.read_schedule()
             if self._schedule.cron is None:
                 self._has_run = self._has_run and (self._schedule.delay_seconds > 0 or not is_own)
             elif self._schedule.cron != self._cron:  # its times count from here on, not from each look or the last run
-                self._last, self._has_run = now, True
+                self._last = now
+                self._has_run = True
             self._cron = self._schedule.cron
         except TidegateError as problem:
-            self._schedule, self._runs = None, self._runs + 1
+            self._schedule = None
+            self._runs = self._runs + 1
             self._extend_streak(problem, str(problem), inputs="")
 
     def _run_once(self, at_least: int) -> None:
         now = self._shared.now()
-        self._last, self._has_run, self._was_late, self._runs = now, True, False, self._runs + 1
+        self._last = now
+        self._has_run = True
+        self._was_late = False
+        self._runs = self._runs + 1
         try:
             if self._is_early(now):
                 return
@@ -188,7 +205,8 @@ class Worker:
         return streak is not None and bool(streak.inputs) and streak.must_wait(self._digest_inputs(), now)
 
     def _note_success(self, outcome: RunOutcome | None) -> None:
-        streak, self._streak = self._streak, None
+        streak = self._streak
+        self._streak = None
         if outcome is not None:
             self._shared.reporter.report_run(self.work, outcome)
             if outcome.is_behind:

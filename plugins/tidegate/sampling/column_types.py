@@ -9,10 +9,16 @@ from tidegate.sampling.observations import Observed, TextKind
 from tidegate.sampling.samples import count
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
 
-INT_RANGE, BIGINT_RANGE = (-(2**31), 2**31 - 1), (-(2**63), 2**63 - 1)
-MAX_DIGITS, EXACT_DIGITS, EXACT_INTEGER = 38, 15, 2**53  # digits that each DOUBLE keeps, and the integers
+INT_RANGE = (-(2**31), 2**31 - 1)
+BIGINT_RANGE = (-(2**63), 2**63 - 1)
+# digits that each DOUBLE keeps, and the integers
+MAX_DIGITS = 38
+EXACT_DIGITS = 15
+EXACT_INTEGER = 2**53
 SPARE_DIGITS = 6  # before the point of a DECIMAL, beyond those that were seen
-MAP_FIELDS, MAP_SHARE = 20, 0.3  # an object with more names, each in fewer objects, is taken for a map
+# an object with more names, each in fewer objects, is taken for a map
+MAP_FIELDS = 20
+MAP_SHARE = 0.3
 YEARS = (2001, 2100)
 UNITS = {"seconds": 1, "millis": 10**3, "micros": 10**6, "nanos": 10**9}
 TIME_NAME_PATTERN = re.compile(
@@ -94,7 +100,8 @@ def _guess_mixed(kinds: list[str], keeps_text: bool) -> Guess:
 
 
 def _guess_integer(observed: Observed, name: str) -> Guess:
-    least, greatest = observed.least or 0, observed.greatest or 0
+    least = observed.least or 0
+    greatest = observed.greatest or 0
     remark = f"{least} to {greatest}"
     if BIGINT_RANGE[0] <= least and greatest <= BIGINT_RANGE[1]:
         fits = "; INT would hold these" if INT_RANGE[0] <= least and greatest <= INT_RANGE[1] else ""
@@ -106,7 +113,8 @@ def _guess_integer(observed: Observed, name: str) -> Guess:
 
 def _suspect_time(observed: Observed, name: str) -> tuple[str, ...]:
     """Integers that may be times get a remark, and are never taken for times."""
-    least, greatest = observed.least or 0, observed.greatest or 0
+    least = observed.least or 0
+    greatest = observed.greatest or 0
     is_called_so = TIME_NAME_PATTERN.search(name) is not None
     for unit, factor in UNITS.items():
         begin, end = (datetime(year, 1, 1, tzinfo=UTC).timestamp() * factor for year in YEARS)

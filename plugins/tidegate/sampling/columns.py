@@ -72,7 +72,8 @@ def propose_columns(
 
     A type that the source states takes precedence over the sample. `may_lack`: a missing field is no finding.
     """
-    columns, problems = list[ProposedColumn](), list[str]()
+    columns = list[ProposedColumn]()
+    problems = list[str]()
     names = [*stated, *(name for name in observed.fields if name not in stated)]
     chosen_names = {name.casefold(): name for name in sorted(names, key=lambda name: _count(observed, name))}
     for name in names:
@@ -95,7 +96,8 @@ def _count(observed: Observed, name: str) -> int:
 def _describe_presence(observed: Observed, name: str, part: Observed) -> list[str]:
     if name not in observed.fields:
         return [f"in none of {count(observed.objects, 'row')}"]
-    missing, nulls = observed.count_missing(name), part.nulls
+    missing = observed.count_missing(name)
+    nulls = part.nulls
     words = [f"{missing} of {observed.objects} rows lack it"] if missing else []
     words += [f"null in {nulls}"] if nulls and part.present else []
     return words or ([f"in all {observed.objects} rows, never null"] if part.present and observed.objects > 1 else [])

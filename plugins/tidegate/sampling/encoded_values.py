@@ -58,7 +58,8 @@ def parse_packed(data: bytes) -> Any:
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
+        self.data = data
+        self.at = 0
 
     def read(self, depth: int) -> Any:
         if depth > MAX_DEPTH:
@@ -108,7 +109,8 @@ class _Reader:
             raise ValueError("a map's key is no simple value") from fault
 
     def _read_extension(self, length: int) -> Moment | Extension:
-        kind, data = self._unpack(">b"), self._take(length)
+        kind = self._unpack(">b")
+        data = self._take(length)
         if kind != TIMESTAMP_TYPE or length not in (4, 8, 12):
             return Extension(kind)
         if length == 4:

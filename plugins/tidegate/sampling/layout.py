@@ -10,7 +10,10 @@ LARGE_LOG = 1_000_000  # offsets; below that one partition is read in a moment
 BUCKETS = 16
 BUCKET_TYPES = ("INT", "BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 TIME_TYPES = ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE")
-SLOW_SECONDS, SLOW_INTERVAL, USUAL_INTERVAL = 600, "10m", "60s"  # seconds between records beyond which a minute is vain
+# seconds between records beyond which a minute is vain
+SLOW_SECONDS = 600
+SLOW_INTERVAL = "10m"
+USUAL_INTERVAL = "60s"
 
 
 class Proposal(NamedTuple):

@@ -148,17 +148,16 @@ class Observed:
         """All that was seen elsewhere, as if it had been seen here."""
         for name in ("count", "nulls", "booleans", "integers", "floats", "not_finite", "blobs", "moments"):
             setattr(self, name, getattr(self, name) + getattr(other_numbers, name))
-        self.fine_moments, self.extensions = (
-            self.fine_moments + other_numbers.fine_moments,
-            self.extensions + other_numbers.extensions,
-        )
+        self.fine_moments = self.fine_moments + other_numbers.fine_moments
+        self.extensions = self.extensions + other_numbers.extensions
         self.texts += other_numbers.texts
         self.fractions.merge(other_numbers.fractions)
         ends = [
             end for observed in (self, other_numbers) for end in (observed.least, observed.greatest) if end is not None
         ]
         self.least, self.greatest = (min(ends), max(ends)) if ends else (None, None)
-        self.objects, self.lists = self.objects + other_numbers.objects, self.lists + other_numbers.lists
+        self.objects = self.objects + other_numbers.objects
+        self.lists = self.lists + other_numbers.lists
         for name, inner in other_numbers.fields.items():
             self.fields.setdefault(name, Observed()).merge(inner)
         if other_numbers.element is not None:

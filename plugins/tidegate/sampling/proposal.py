@@ -99,11 +99,13 @@ def propose_table(sample: TopicSample, name: str, lookup: Lookup, key_fields: Se
 
 def _propose_value(sample: TopicSample, recognised: Recognition, lookup: Lookup) -> ProposedValue:
     values = sum(record.value is not None for record in sample.records)
-    look, share = recognised.look, f"{len(recognised.looks)} of {count(values, 'value')}: "
+    look = recognised.look
+    share = f"{len(recognised.looks)} of {count(values, 'value')}: "
     if look.encoding is Encoding.SCHEMA:
         registered = lookup(sample, "value", recognised)
         placed_checks = (*recognised.checks, *(PlacedCheck("value", check) for check in registered.checks))
-        source, remark = (registered.format, registered.columns, registered.options), share + look.kind
+        source = (registered.format, registered.columns, registered.options)
+        remark = share + look.kind
         return ProposedValue(*source, is_stated=True, remark=remark, checks=placed_checks)
     texts = [look.text for look in recognised.looks] if look.encoding is Encoding.TEXT else []
     is_line = bool(texts) and not any(isinstance(look.data, list) for look in recognised.looks)
@@ -166,7 +168,8 @@ def _list_event_checks(rows: Sequence[Row], record_format: RecordFormat) -> list
 
 def _list_opaque_checks(recognised: Recognition) -> list[PlacedCheck]:
     """List values that are stored as they are, although they may contain more."""
-    look, looks = recognised.look, recognised.looks
+    look = recognised.look
+    looks = recognised.looks
     if look.encoding is Encoding.BYTES:
         problem = "no format explains these bytes: bare Avro needs avro.schema, bare Protobuf protobuf.descriptor"
         widths = {len(look.data) for look in looks}
@@ -240,7 +243,8 @@ def _find_delete_condition(value: ProposedValue, key: ProposedKey) -> str:
 
 
 def _list_sample_checks(table: ProposedTable) -> list[PlacedCheck]:
-    sample, place = table.sample, f"topic={table.sample.topic}"
+    sample = table.sample
+    place = f"topic={table.sample.topic}"
     checks = []
     if len(sample.records) < FEW_RECORDS:
         checks.append(
@@ -255,7 +259,8 @@ def _list_sample_checks(table: ProposedTable) -> list[PlacedCheck]:
 
 def _list_key_checks(table: ProposedTable) -> list[PlacedCheck]:
     """List effects of upserts or appends that the user may not intend."""
-    sample, key = table.sample, table.key
+    sample = table.sample
+    key = table.key
     checks = [PlacedCheck("key", check) for check in key.checks]
     records = [record for record in sample.records if record.key is not None]
     keyless_records = len(sample.records) - len(records)

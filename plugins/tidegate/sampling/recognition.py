@@ -186,7 +186,8 @@ def _is_connect_schema(schema: Any) -> bool:
 
 
 def _look_at_payload(envelope: dict[str, Any]) -> Look:
-    payload, schema = envelope["payload"], envelope["schema"]
+    payload = envelope["payload"]
+    schema = envelope["schema"]
     event = find_event_format(payload) if isinstance(payload, dict) else None
     noun = f"{event.event.noun} with its schema" if event and event.event else "Kafka Connect's envelope"
     return Look(noun, Encoding.OBJECT, event=event, data=payload, schema=schema, is_enveloped=True)

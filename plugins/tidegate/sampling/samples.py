@@ -49,7 +49,8 @@ class TopicSample:
     @property
     def size(self) -> str:
         """How much was looked at, for comments."""
-        number, partitions = len(self.records), len({record.partition for record in self.records})
+        number = len(self.records)
+        partitions = len({record.partition for record in self.records})
         of = f" of {self.span} offsets" if self.span > number else ""
         return f"{count(number, 'record')} of {count(partitions, 'partition')}{of}"
 

@@ -10,7 +10,8 @@ from tidegate.sampling.rows import Row
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct
 
 MAX_PRECISION = 38
-CONNECT, DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
+CONNECT = "org.apache.kafka.connect.data."
+DEBEZIUM = "io.debezium.time."
 _SIMPLE = {
     "int8": "INT", "int16": "INT", "int32": "INT", "int64": "BIGINT", "float": "FLOAT", "float32": "FLOAT",
     "float64": "DOUBLE", "double": "DOUBLE", "boolean": "BOOLEAN", "string": "STRING", "bytes": "BINARY",
@@ -21,7 +22,8 @@ _LOGICAL = {
     f"{DEBEZIUM}MicroTimestamp": "TIMESTAMP_NTZ", f"{DEBEZIUM}NanoTimestamp": "TIMESTAMP_NTZ",
     f"{DEBEZIUM}IsoTimestamp": "TIMESTAMP_NTZ", f"{DEBEZIUM}ZonedTimestamp": "TIMESTAMP",
 }  # fmt: skip
-_DECIMAL, _VARIABLE = f"{CONNECT}Decimal", "io.debezium.data.VariableScaleDecimal"
+_DECIMAL = f"{CONNECT}Decimal"
+_VARIABLE = "io.debezium.data.VariableScaleDecimal"
 _REMARKS = {
     f"{DEBEZIUM}NanoTimestamp": "nanoseconds; parts of a microsecond are bad without value.nanoseconds: truncate",
     f"{DEBEZIUM}Time": "milliseconds since midnight",
@@ -75,7 +77,8 @@ def read_connect_type(node: dict[str, Any]) -> Guess:
 
 
 def _to_type(node: dict[str, Any]) -> DataType:
-    name, word = str(node.get("name") or ""), node.get("type")
+    name = str(node.get("name") or "")
+    word = node.get("type")
     if name == _DECIMAL:
         return _to_decimal(node.get("parameters") or {})
     if name in _LOGICAL or name == _VARIABLE:
@@ -105,7 +108,8 @@ def read_mysql_type(text: str) -> Guess:
     word = match[1].lower() if match else ""
     remark = (f"{text} in the source",)
     if match and word in ("decimal", "numeric"):
-        precision, scale = int(match[2] or 10), int(match[3] or 0)
+        precision = int(match[2] or 10)
+        scale = int(match[3] or 0)
         fits = precision <= MAX_PRECISION
         return Guess(Primitive(f"DECIMAL({precision},{scale})" if fits else "STRING"), remark)
     if match and match[4] and word in _UNSIGNED:

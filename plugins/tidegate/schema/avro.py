@@ -42,7 +42,8 @@ CONNECT_LOGICAL_TYPES = {
     "io.debezium.time.ZonedTimestamp": ZONED_TIME,
 }
 # A record is decoded with these bytes behind it, as one more field; a value that is no record becomes a field too.
-END_FIELD, END_BYTES = "_tidegate_end", "b1f0c39a5e7d4862a90e6f1d3c5b7a28"
+END_FIELD = "_tidegate_end"
+END_BYTES = "b1f0c39a5e7d4862a90e6f1d3c5b7a28"
 BARE_FIELD = "_tidegate_value"
 MAX_PRECISION = 38  # of a table's DECIMAL
 LONG_PRECISION = 18  # up to here Spark makes a decimal of the lowest 64 bits of its bytes, whatever stands before them
@@ -207,7 +208,8 @@ def is_variable_scale(node: Any, names: Names) -> bool:
 
 def get_full_name(node: Any) -> str:
     """The name of a named type, with its own namespace where it states one."""
-    name, space = str(node.get("name", "")), node.get("namespace")
+    name = str(node.get("name", ""))
+    space = node.get("namespace")
     return f"{space}.{name}" if space and "." not in name else name
 
 

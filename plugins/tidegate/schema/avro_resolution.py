@@ -58,7 +58,8 @@ def plan_decoding(
     A writer that lacks one of the `key_fields` is refused: all of its records would have one key. ConfigurationError
     names a type that no table holds, where the row is not to have only the `kept` fields; `find_row` finds the row.
     """
-    latest, writers = qualify_names(latest), {number: qualify_names(writer) for number, writer in writers.items()}
+    latest = qualify_names(latest)
+    writers = {number: qualify_names(writer) for number, writer in writers.items()}
     whole = restore_dropped_fields(latest, reversed(writers.values()))
     reader = whole if kept is None else drop_unheld_fields(whole, kept, find_row)
     if is_record(reader):
@@ -156,7 +157,8 @@ def _list_common_parts(writer: Any, reader: Any, path: str) -> list[tuple[Any, A
 
 
 def _find_lost_meaning_in_leaf(writer: Any, reader: Any, path: str) -> str:
-    before, after = _get_meaning(writer), _get_meaning(reader)
+    before = _get_meaning(writer)
+    after = _get_meaning(reader)
     if before == after and get_type_name(reader) in ROUNDED_PROMOTIONS.get(get_type_name(writer), {}):
         before, after = (NUMBER_NAMES[get_type_name(node)] for node in (writer, reader))
     return "" if before == after else f"field {path.removeprefix('.')} was {before} and is {after}"

@@ -196,7 +196,8 @@ def parse_type(text: str) -> DataType:
         return Primitive(_parse_primitive(body))
     if not inner_text.endswith(">"):
         raise ValueError(f"type={text} has no closing '>'")
-    parts, name = _split_fields(inner_text[:-1]), head.strip().upper()
+    parts = _split_fields(inner_text[:-1])
+    name = head.strip().upper()
     if name == "ARRAY" and len(parts) == 1:
         return Array(parse_type(parts[0]))
     if name == "MAP" and len(parts) == 2:
@@ -234,10 +235,12 @@ def _parse_field(text: str) -> tuple[str, DataType, bool]:
     body = text.strip()
     if body.startswith("`"):
         end = body[1:].replace("``", "\0\0").index("`") + 1  # the first one opens, whatever the name begins with
-        name, type_text = body[1:end].replace("``", "`"), body[end + 1 :]
+        name = body[1:end].replace("``", "`")
+        type_text = body[end + 1 :]
     else:
         name_end = min(i for i in (body.find(":"), body.find(" "), len(body)) if i > 0)
-        name, type_text = body[:name_end], body[name_end:]
+        name = body[:name_end]
+        type_text = body[name_end:]
     body = type_text.strip().removeprefix(":").strip()
     ending = NOT_NULL_PATTERN.search(body)
     return name, parse_type(body[: ending.start()] if ending else body), ending is not None
@@ -245,7 +248,10 @@ def _parse_field(text: str) -> tuple[str, DataType, bool]:
 
 def _split_fields(text: str) -> list[str]:
     """Cut at commas that stand outside brackets and backquotes."""
-    parts, depth, quoted, start = [], 0, False, 0
+    parts = []
+    depth = 0
+    quoted = False
+    start = 0
     for index, char in enumerate(text):
         if char == "`":
             quoted = not quoted

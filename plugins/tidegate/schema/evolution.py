@@ -27,7 +27,9 @@ from tidegate.schema.data_types import (
 from tidegate.sql.spark import quote, render_literal
 
 Path = tuple[str, ...]
-ELEMENT, VALUE = "element", "value"  # the steps of a path into a list, and into a map's values
+# the steps of a path into a list, and into a map's values
+ELEMENT = "element"
+VALUE = "value"
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,8 @@ def _is_wider(wide: DataType, narrow: DataType) -> bool:
         return False
     if wide.decimal and narrow.decimal:
         return _is_wider_decimal(wide, narrow)
-    wide_type, narrow_type = _get_stored_type(wide.name), _get_stored_type(narrow.name)
+    wide_type = _get_stored_type(wide.name)
+    narrow_type = _get_stored_type(narrow.name)
     return wide_type == narrow_type or (narrow_type, wide_type) in (("INT", "BIGINT"), ("FLOAT", "DOUBLE"))
 
 
@@ -267,7 +270,8 @@ def find_own_path(schema: Struct, path: Path) -> Path:
     """The path to a field by the table's own names; what the table does not have stays as it is."""
     if not path:
         return ()
-    own_name, types = schema.find_name(path[0]), dict(schema.fields)
+    own_name = schema.find_name(path[0])
+    types = dict(schema.fields)
     below = types.get(own_name or "")
     return (own_name or path[0], *(find_own_path(below, path[1:]) if isinstance(below, Struct) else path[1:]))
 

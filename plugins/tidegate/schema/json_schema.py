@@ -10,7 +10,8 @@ from tidegate.schema.column import Column
 from tidegate.sql.spark import quote
 
 TEXT_FORMATS = {"date-time": "TIMESTAMP", "date": "DATE"}
-CONNECT, DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
+CONNECT = "org.apache.kafka.connect.data."
+DEBEZIUM = "io.debezium.time."
 # what Connect's JSON Schema converter names in `title`, beside `connect.type`
 LOGICAL = {
     CONNECT + "Date": "DATE",
@@ -20,7 +21,8 @@ LOGICAL = {
     DEBEZIUM + "MicroTimestamp": "TIMESTAMP_NTZ",
     DEBEZIUM + "NanoTimestamp": "TIMESTAMP_NTZ",
 }
-DECIMAL, MAX_PRECISION = CONNECT + "Decimal", 38
+DECIMAL = CONNECT + "Decimal"
+MAX_PRECISION = 38
 SIMPLE_TYPES = {"integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 
 

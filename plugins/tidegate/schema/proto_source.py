@@ -79,7 +79,8 @@ class _Words:
 
     def take(self) -> str | None:
         """The next word, None at the end."""
-        word, self._next = self._next, next(self._tokens, None)
+        word = self._next
+        self._next = next(self._tokens, None)
         return word
 
     def take_any(self) -> str:
@@ -201,7 +202,8 @@ def _read_options(words: _Words) -> dict[str, Any]:
     """What of a field's options says how its bytes are read: its default."""
     words.expect("[")
     options: dict[str, Any] = {}
-    depth, name = 1, ""
+    depth = 1
+    name = ""
     while depth:
         word = words.take_any()
         depth += (word in ("[", "{")) - (word in ("]", "}"))

@@ -83,7 +83,8 @@ def restore_dropped_fields(newest: Shape, older: Shape) -> Shape:
                 {**f, "shape": restore_dropped_fields(f["shape"], older_shapes.get(f["number"], f["shape"]))}
                 for f in newest["fields"]
             ]
-            numbers, words = {f["number"] for f in own_fields}, {f["name"] for f in own_fields}
+            numbers = {f["number"] for f in own_fields}
+            words = {f["name"] for f in own_fields}
             more = [f for f in older["fields"] if f["number"] not in numbers and f["name"] not in words]
             return {**newest, "fields": [*own_fields, *more]}
         case "list", "list":
@@ -105,7 +106,8 @@ def find_incompatibility(written_shape: Shape, read: Shape, path: str = "") -> s
             for f in read["fields"]
             if f["number"] in written_fields
         ]
-        numbers, names = {f["number"] for f in read["fields"]}, {f["name"] for f in read["fields"]}
+        numbers = {f["number"] for f in read["fields"]}
+        names = {f["name"] for f in read["fields"]}
         for field in written_shape["fields"]:
             if field["number"] not in numbers and field["name"] in names:
                 return f"field {path}.{field['name']} had number={field['number']} and has another".replace(" .", " ")
@@ -135,7 +137,8 @@ def _fits_type(written_shape: Shape, read: Shape) -> bool:
         return False
     if len(meaning) > 1 and meaning & {"timestamp", "duration", "json", "empty"}:
         return False  # a number of microseconds is no plain number
-    before, after = to_column_type(written_shape), to_column_type(read)
+    before = to_column_type(written_shape)
+    after = to_column_type(read)
     wider = before in INTEGER_RANKS and after in INTEGER_RANKS and INTEGER_RANKS[before] <= INTEGER_RANKS[after]
     return before == after or wider or (before, after) == ("FLOAT", "DOUBLE")
 

@@ -3,9 +3,12 @@
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-WIRE, OTHER_IDS = "wire", "other_ids"  # options of a key or a value, as the job reads them
+# options of a key or a value, as the job reads them
+WIRE = "wire"
+OTHER_IDS = "other_ids"
 KEYLESS = "keyless"  # an option of a value: ids of schemas that lack a field of the key, and the reasons
-CONFLUENT_HEADER, APICURIO_HEADERS = "__{part}_schema_id", ("apicurio.{part}.globalId", "apicurio.{part}.contentId")
+CONFLUENT_HEADER = "__{part}_schema_id"
+APICURIO_HEADERS = ("apicurio.{part}.globalId", "apicurio.{part}.contentId")
 GUID_WIDTH = 17  # a byte 01 and the schema's GUID
 
 

@@ -13,7 +13,9 @@ from tidegate.spec.runtime import SparkTarget
 PLACEHOLDER = "{table}"  # stands in the SQL for the table at one snapshot
 EVERYTHING = f"SELECT * FROM {PLACEHOLDER}"
 RAW_NUMBERS = "numbers in bytes"  # earlier versions wrote their text
-AT_LEAST_ONCE, EXACTLY_ONCE, NO_GUARANTEE = "at-least-once", "exactly-once", "none"
+AT_LEAST_ONCE = "at-least-once"
+EXACTLY_ONCE = "exactly-once"
+NO_GUARANTEE = "none"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from tidegate.errors import ConfigurationError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-EARLIEST, LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC, microsecond=999_000)
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+LATEST = datetime.max.replace(tzinfo=UTC, microsecond=999_000)
 EXAMPLE = "2026-01-01T00:00:00Z"
 
 

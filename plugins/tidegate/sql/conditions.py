@@ -17,7 +17,8 @@ _TOKEN_PATTERN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT_MARK_PATTERN = re.compile(r"/\*|\*/")
-_OPENING, _CLOSING = ("(", "[", "CASE"), (")", "]", "END")
+_OPENING = ("(", "[", "CASE")
+_CLOSING = (")", "]", "END")
 Token = tuple[str, str, int]  # kind, text, and where it begins
 
 
@@ -48,7 +49,10 @@ def _find_comment_end(sql: str, place: int) -> int:
 
 def _split_conjunction(condition: str) -> list[str]:
     """The operands of the outermost ANDs; the condition as it is where it is anything else."""
-    depth, in_between, start, parts = 0, 0, 0, list[str]()
+    depth = 0
+    in_between = 0
+    start = 0
+    parts = list[str]()
     for kind, text, at in _list_tokens(condition):
         word = text.upper() if kind in ("word", "mark") else ""
         depth += (word in _OPENING) - (word in _CLOSING)

@@ -53,7 +53,8 @@ def write_files(include: Path, name: str, pipeline: str, entry: str, *, overwrit
 
     ConfigurationError where the pipeline's file is there, unless it may be overwritten. Catalogs are only ever added.
     """
-    path, catalogs = include / "pipelines" / f"{name}.yaml", include / CATALOGS
+    path = include / "pipelines" / f"{name}.yaml"
+    catalogs = include / CATALOGS
     if path.exists() and not overwrite:
         raise ConfigurationError(
             f"file={format_path(path)}: it is there already, and nothing was written; choose another name with "

@@ -18,8 +18,8 @@ from tidegate.ports.context import Ports
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.spec.table import Table
-from tidegate.tables.columns import list_record_columns, resolve_columns
-from tidegate.tables.lookup import find_table
+from tidegate.table.columns import list_record_columns, resolve_columns
+from tidegate.table.lookup import find_table
 from tidegate.wiring.publication import find_publication_file
 
 
@@ -29,7 +29,8 @@ def trace_flush(include: Path, ports: Ports, resolve: Resolve, topics: Mapping[s
     Tables that are not there, as nothing was written to them yet, are left out.
     """
     brokers = _find_broker_namespace(ports.pipeline.source.kafka, resolve)
-    inputs, outputs = dict[DatasetName, Dataset](), list[Dataset]()
+    inputs = dict[DatasetName, Dataset]()
+    outputs = list[Dataset]()
     for name, read in topics.items():
         flushed = _look_up_table(include, ports, resolve, name)
         if flushed is None:
@@ -79,7 +80,8 @@ def read_table_statements(table: Table, metadata: dict[str, str]) -> tuple[State
 
 
 def _look_up_table(include: Path, ports: Ports, resolve: Resolve, name: str) -> FlushedTable | None:
-    described_table, state = _describe(include, resolve, name), ports.tables.read_state(name, ports.pipeline.name)
+    described_table = _describe(include, resolve, name)
+    state = ports.tables.read_state(name, ports.pipeline.name)
     if described_table is None or state is None or state.kind:
         return None
     metadata = ports.pipeline.source.metadata

@@ -178,7 +178,8 @@ def list_local_jars() -> str:
 def find_all_leftovers(include: Path, resolve: Resolve) -> tuple[list[PipelineLeftovers], list[TidegateError]]:
     """What pipelines without a file have left in the catalogs of an include folder; and what is not known."""
     pipeline_names = {name for name, _ in load_all_pipelines(include)}
-    leftovers, failures = list[PipelineLeftovers](), list[TidegateError]()
+    leftovers = list[PipelineLeftovers]()
+    failures = list[TidegateError]()
     for name, catalog in read_catalogs(include).items():
         try:
             if not isinstance(catalog, Catalog):
@@ -187,5 +188,6 @@ def find_all_leftovers(include: Path, resolve: Resolve) -> tuple[list[PipelineLe
         except ConfigurationError as error:
             failures.append(error)
         else:
-            leftovers, failures = leftovers + catalog_leftovers, failures + unreadable
+            leftovers = leftovers + catalog_leftovers
+            failures = failures + unreadable
     return leftovers, failures

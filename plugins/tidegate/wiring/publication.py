@@ -70,7 +70,8 @@ def _open_snapshots(catalog: Catalog, resolve: Resolve) -> Snapshots:
 
 def build_publication_conf(include: Path, publication: Publication, resolve: Resolve) -> dict[str, str]:
     """What a job's session needs: `spark.conf`, the catalog, consumer and producer. Never log it: secrets."""
-    catalog, kafka = _select_catalog(include, publication), resolve_kafka_settings(publication.kafka, resolve)
+    catalog = _select_catalog(include, publication)
+    kafka = resolve_kafka_settings(publication.kafka, resolve)
     conf = dict(publication.spark.conf) | get_destination(catalog).build_spark_conf(catalog, resolve)
     registries = {
         part_name: resolve_registry_settings(str(part.options["registry"]), resolve)

@@ -47,7 +47,8 @@ def sample_topic(
         raise ConfigurationError(
             f"{describe_kafka_place(kafka)} topic={topic}: no such topic; {alternatives}"
         ) from fault
-    begin, end = log.begin.get(topic, {}), log.end.get(topic, {})
+    begin = log.begin.get(topic, {})
+    end = log.end.get(topic, {})
     if all(end[partition] <= begin.get(partition, 0) for partition in end):
         raise GiveUp(
             f"topic={topic} is empty, so there is nothing to learn its format from; produce some records and run init "
@@ -79,7 +80,8 @@ class RegistryLookup:
 
     def __call__(self, sample: TopicSample, part: str, recognised: Recognition) -> Registered:
         """Format, options and columns of keys or values; `GiveUp` where the registry cannot say."""
-        look, place = recognised.look, f"topic={sample.topic}: its {part}s stand {recognised.look.kind}"
+        look = recognised.look
+        place = f"topic={sample.topic}: its {part}s stand {recognised.look.kind}"
         if self.place is None:
             raise ConfigurationError(
                 f"{place} (id={look.schema_id}); name the schema registry with --registry (a connection id, or an "
@@ -207,12 +209,14 @@ def _choose_message(version: Version, messages: set[tuple[int, ...]]) -> dict[st
 
 def _read_indexes(data: bytes) -> tuple[int, ...]:
     """Confluent's way to a message inside of its schema: a number of indexes and the indexes, as zigzag varints."""
-    numbers, at = list[int](), 0
+    numbers = list[int]()
+    at = 0
     while at < len(data) and (not numbers or len(numbers) <= numbers[0]):
         shift = value = 0
         while at < len(data):
             value |= (data[at] & 0x7F) << shift
-            shift, at = shift + 7, at + 1
+            shift = shift + 7
+            at = at + 1
             if data[at - 1] < 0x80:
                 break
         numbers.append((value >> 1) ^ -(value & 1))

@@ -23,7 +23,9 @@ class SinkWorld:
     """Implements `World`. `kafka` are librdkafka's settings, None where the brokers are not known."""
 
     def __init__(self, include: Path, resolve: Resolve, kafka: Mapping[str, str] | None) -> None:
-        self._include, self._resolve, self._kafka = include, resolve, kafka
+        self._include = include
+        self._resolve = resolve
+        self._kafka = kafka
 
     def list_topics(self, pattern: str) -> tuple[str, ...] | None:
         """See the protocol."""

@@ -115,7 +115,8 @@ def plan_batches(name: str, form_words: dict[str, Any]) -> dict[str, Any]:
     with raise_airflow_errors():
         refuse_strange_words(form_words, FORM_WORDS)
     proposal = tasks.run_backfill_plan(name, form_words)
-    batches, most = len(proposal["batches"]), conf.getint("core", "max_map_length")
+    batches = len(proposal["batches"])
+    most = conf.getint("core", "max_map_length")
     with raise_airflow_errors():
         if batches > most:
             raise ConfigurationError(
@@ -138,7 +139,8 @@ def _build_batch_task(pipeline: Pipeline, backfill_plan: Any) -> Any:
         "map_index_template": "{{ slice }}",
         "outlets": [build_own_alias(pipeline)],
     }
-    backfill, pieces = backfill_plan["backfill"], backfill_plan
+    backfill = backfill_plan["backfill"]
+    pieces = backfill_plan
     if is_submitted(pipeline):
         from tidegate_airflow.operators.spark_submit import SubmitOperator
 

@@ -82,7 +82,8 @@ def _build_tasks(pipeline: Pipeline) -> None:
         **memory,
         **quick,
     )(finish_run)
-    flush_plan, beat = plan(name), heartbeat(name)
+    flush_plan = plan(name)
+    beat = heartbeat(name)
     with TaskGroup("rows", prefix_group_id=False, tooltip="From the log into the tables"):
         merge_output = _build_merge_task(pipeline, _build_stage_task(pipeline, flush_plan))
     with TaskGroup("progress", prefix_group_id=False, tooltip="Reported to Kafka, and tidied up"):

@@ -58,7 +58,8 @@ def send_heartbeats() -> Data:
     from tidegate_airflow.dags.fleet.attend_members import describe_failure, raise_joined
     from tidegate_airflow.dags.fleet.finish_members import beat
 
-    context, include = get_current_context(), find_include_folder()
+    context = get_current_context()
+    include = find_include_folder()
     loaded = {name: result for name, result in load_all_pipelines(include) if isinstance(result, Pipeline)}
     seldom = list_seldom_flushed(loaded)
     shortest = compute_shortest_beat(seldom.values())
@@ -101,7 +102,7 @@ def _may_beat(context: Context, pipeline: Pipeline) -> bool:
 def _require_begun(ports: Ports) -> Ports:
     """NothingToDo before the first run: a heartbeat would settle where `start: latest` begins."""
     from tidegate.errors import NothingToDo
-    from tidegate.progress.topic_log import list_row_topics
+    from tidegate.table.log import list_row_topics
 
     if not any(ports.broker.read_committed(ports.pipeline.source.group, list_row_topics(ports)).values()):
         raise NothingToDo(f"pipeline={ports.pipeline.name}: no run has committed an offset yet")

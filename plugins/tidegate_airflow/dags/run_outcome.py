@@ -72,7 +72,7 @@ def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
     `compact`, which follows it, is skipped where no table is due: DownstreamTasksSkipped, with the same result kept.
     Tables that a merge published before it failed are events of their assets here.
     """
-    from tidegate.steps.clean_up import list_tables_to_compact
+    from tidegate.flush.clean_up import list_tables_to_compact
 
     context = get_current_context()
     _skip_if_dry(context)

@@ -20,7 +20,8 @@ from tidegate_airflow.assets import build_backlog_alias, build_backlog_asset
 
 def build_schedule(pipeline: Pipeline) -> Any:
     """Time, or an event of the pipeline's backlog, whichever comes first."""
-    backlog, timetable = build_watched_backlog(pipeline), _build_timetable(pipeline)
+    backlog = build_watched_backlog(pipeline)
+    timetable = _build_timetable(pipeline)
     return [backlog] if timetable is None else AssetOrTimeSchedule(timetable=timetable, assets=[backlog])
 
 

@@ -31,7 +31,9 @@ from tidegate_airflow.operators.step import REFUSED_TABLES_KEY
 
 Data = dict[str, Any]
 log = logging.getLogger(__name__)
-FLUSH_KEY, FRESHNESS_KEY = "flush_failures", "freshness_failures"  # of the asset's state
+# of the asset's state
+FLUSH_KEY = "flush_failures"
+FRESHNESS_KEY = "freshness_failures"
 INPUTS_KEY = "inputs"  # a result of plan: what would have to change for a try to end otherwise
 POSTPONED_KEY = "postponed"  # a result of plan: records wait, and this run leaves them alone
 PLANNED_AT_KEY = "planned_at"  # a result of plan, behind a failure and in a run that was cleared: Unix time in seconds
@@ -77,7 +79,8 @@ def has_other_work(planned: Data, streak: FailureStreak) -> bool:
 
 def build_waiting_reason(streak: FailureStreak) -> Data:
     """Why a run does not try, as the result `error` of the task that fails for it."""
-    message, tasks_before = _describe_wait(streak, streak.reason), sorted({task.task for task in streak.failed})
+    message = _describe_wait(streak, streak.reason)
+    tasks_before = sorted({task.task for task in streak.failed})
     return {"error": WAITING, "message": message, "tasks": tasks_before}
 
 

@@ -35,7 +35,8 @@ def run_action(context: Context, pipeline: str, engine: Any = None) -> dict[str,
     """
     from tidegate.actions.request import FORM_WORDS, check_unchanged, refuse_strange_words, refuse_unseen_repeat
 
-    params, by = read_form_words(context), _find_user(context)
+    params = read_form_words(context)
+    by = _find_user(context)
     with raise_airflow_errors():
         refuse_strange_words(params, FORM_WORDS)
         progress = None if params["preview"] else read_action_progress(context)

@@ -8,7 +8,8 @@ from tidegate.actions.proposed_action import ProposedAction
 from tidegate.errors import RetryLater
 
 log = logging.getLogger(__name__)
-PROGRESS_KEY, CHANGED_KEY = "action", "changed"
+PROGRESS_KEY = "action"
+CHANGED_KEY = "changed"
 ENDED_KEY = "ended"  # how often the run had been cleared when its task came to its end
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from airflow.sdk import Context, get_current_context
 from airflow.sdk.exceptions import AirflowSkipException
+from tidegate.flush.complete import MAX_PERIODS, is_key, list_complete_periods
 from tidegate.spec.runtime import Period
-from tidegate.steps.complete import MAX_PERIODS, is_key, list_complete_periods
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import build_complete_asset

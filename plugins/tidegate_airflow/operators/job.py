@@ -55,7 +55,9 @@ class SliceOperator(ReportsLineage, BaseOperator):
 
     def __init__(self, *, pipeline: str, given: Any, backfill: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.pipeline, self.given, self.backfill = pipeline, given, backfill
+        self.pipeline = pipeline
+        self.given = given
+        self.backfill = backfill
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Returns what was done to each table."""

@@ -32,7 +32,8 @@ def maintain_tables(pipeline: str, table_names: str | list[str], engine: Engine 
     get_current_context()["table"] = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
     if len(names) == 1:
         return tasks.run_maintain(pipeline, names[0], engine)
-    reports, failures = list[Data](), list[AirflowException]()
+    reports = list[Data]()
+    failures = list[AirflowException]()
     for name in names:
         try:
             reports.append(tasks.run_maintain(pipeline, name, engine))

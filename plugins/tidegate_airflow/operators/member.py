@@ -81,7 +81,8 @@ def run_member_merge(context: Context, fleet: str, stage_result: Data, memory: M
     for queue in stage_result["queues"]:
         if queue["table"] in done_tables:
             continue
-        watcher, other_memory = MergeWatcher(context, other_memory, merge_report), {}
+        watcher = MergeWatcher(context, other_memory, merge_report)
+        other_memory = {}
         try:
             published_batch = tasks.run_merge(
                 stage_result["pipeline"], queue, watcher=watcher, keep_part=merge_report["parts"].append
@@ -120,13 +121,12 @@ def _raise_failures(failures: list[Data], *, has_published: bool) -> None:
         if failures and not has_published:
             raise AirflowSkipException(failures[0]["message"])
         return
-    is_passing, kind = any(failure["passing"] for failure in own_failures), own_failures[0]["kind"]
+    is_passing = any(failure["passing"] for failure in own_failures)
+    kind = own_failures[0]["kind"]
     if len(own_failures) > 1:
         kind = (SomeTablesDelayed if is_passing else SomeTablesFailed).__name__
-    message, tables = (
-        "\n".join(failure["message"] for failure in own_failures),
-        [failure["table"] for failure in own_failures],
-    )
+    message = "\n".join(failure["message"] for failure in own_failures)
+    tables = [failure["table"] for failure in own_failures]
     push_failure_reason({"error": kind, "message": message[:MAX_MESSAGE_CHARACTERS], "tables": tables})
     raise (AirflowException if is_passing else AirflowFailException)(message)
 
@@ -148,7 +148,9 @@ class MemberOperator(ReportsLineage, BaseOperator):
 
     def __init__(self, *, verb: str, fleet: str, given: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.verb, self.fleet, self.given = verb, fleet, given
+        self.verb = verb
+        self.fleet = fleet
+        self.given = given
 
     def execute(self, context: Context) -> Any:
         """Run the step; returns what the step returns."""

@@ -82,7 +82,8 @@ class SubmitOperator(ReportsLineage, SparkSubmitOperator):
         with pack_files({**self._build_private_conf(), **build_job_conf(job)}) as files:
             self.application = get_application(job)
             self.application_args = build_arguments(job)
-            self.properties_file, self.py_files = files.properties, files.libraries
+            self.properties_file = files.properties
+            self.py_files = files.libraries
             self.jars = list_local_jars() or None
             self.env_vars = {"SPARK_HOME": str(find_spark_home()), "PYSPARK_PYTHON": sys.executable}
             self.name = f"tidegate {self.verb} {job.pipeline} {job.batch}"

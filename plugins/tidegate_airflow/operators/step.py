@@ -57,7 +57,8 @@ class DeferringWatcher:
     """
 
     def __init__(self, context: Context, payload: Mapping[str, Any]) -> None:
-        self._context, self.payload = context, payload
+        self._context = context
+        self.payload = payload
         self._read_checkpoint: Callable[[], Data] = dict
         self.deferred_job_id: str = payload.get("job_id", "")
 
@@ -154,7 +155,9 @@ class StepOperator(ReportsLineage, BaseOperator):
 
     def __init__(self, *, verb: str, pipeline: str, given: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.verb, self.pipeline, self.given = verb, pipeline, given
+        self.verb = verb
+        self.pipeline = pipeline
+        self.given = given
 
     def execute(self, context: Context) -> Any:
         """Run the step; returns what the step returns."""

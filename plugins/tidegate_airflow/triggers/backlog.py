@@ -46,7 +46,8 @@ class BacklogTrigger(BaseEventTrigger):
 
         Never ends: a fault, also of the connection, is logged, and the connection is looked up anew after a while.
         """
-        key, lookout = _format_broker_key(kwargs["kafka"]), BacklogMonitor(time.monotonic)
+        key = _format_broker_key(kwargs["kafka"])
+        lookout = BacklogMonitor(time.monotonic)
         broker: Broker | None = None
         failures = 0
         while True:
@@ -61,17 +62,17 @@ class BacklogTrigger(BaseEventTrigger):
                 if calls:
                     yield calls
             except Exception as fault:  # it must outlive whatever happens to brokers and connections
-                broker, pause, failures = None, RETRY_SECONDS, failures + 1
+                broker = None
+                pause = RETRY_SECONDS
+                failures = failures + 1
                 if is_worth_telling(failures):
                     log.warning("the backlog cannot be read, next try in %.0f s: %s: %s", RETRY_SECONDS, key, fault)
             await asyncio.sleep(pause)
 
     async def filter_shared_stream(self, shared_stream: AsyncIterator[dict[str, int]]) -> AsyncIterator[TriggerEvent]:
         """Enter this pipeline with the poller, and fire when it is called."""
-        watch, entered = (
-            MonitoredPipeline.from_dict(self.watch),
-            _monitored_pipelines.setdefault(_format_broker_key(self.kafka), {}),
-        )
+        watch = MonitoredPipeline.from_dict(self.watch)
+        entered = _monitored_pipelines.setdefault(_format_broker_key(self.kafka), {})
         entered[id(self)] = watch
         try:
             async for calls in shared_stream:

@@ -56,7 +56,8 @@ class CatalogHook(BigQueryAsyncHook):
 
     def __init__(self, connection: str, warehouse: Warehouse, location: str | None) -> None:
         super().__init__(gcp_conn_id=connection)
-        self._warehouse, self._location = warehouse, location
+        self._warehouse = warehouse
+        self._location = location
 
     async def _get_job(self, job_id: str | None, project_id: str = "", location: str | None = None) -> Any:
         return await asyncio.to_thread(self._warehouse.read_job, job_id or "", self._location)

@@ -21,7 +21,8 @@ from tidegate_airflow.web.runs_under_way import (
 )
 
 UNFINISHED_STATES = ("failed", "up_for_retry")
-MAX_SORTED_TASKS, MAX_RUNS_WITH_ERRORS = 1000, 1000
+MAX_SORTED_TASKS = 1000
+MAX_RUNS_WITH_ERRORS = 1000
 Data = dict[str, Any]
 
 
@@ -150,7 +151,8 @@ def read_errors(dag_ids: Collection[str], limit: int, member: FleetPart | None =
     with create_session() as session:
         if not _has_many_failures(session, dag_ids):
             return _query_errors(session, dag_ids, None, limit, member)
-        errors, run_count = list[Data](), 0
+        errors = list[Data]()
+        run_count = 0
         for runs in iterate_newest_runs(session, dag_ids):
             newest = [{"dag_id": run.dag_id, "run_id": run.run_id} for run in runs]
             errors += _query_errors(session, dag_ids, newest, limit - len(errors), member)

@@ -10,12 +10,16 @@ from tidegate.errors import GiveUp
 from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
 from tidegate.monitoring.reports import PipelineOverview, PipelineRow, RecentActivity
 from tidegate.ports.context import Ports
-from tidegate.progress.connector_heartbeats import read_connector_heartbeat_ms
-from tidegate.progress.pipeline_progress import PipelineProgress, check_schemas, compare_with_log
-from tidegate.progress.table_progress import ObservedTable, observe_tables
-from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.pipeline import FileDescription
-from tidegate.tables.templated_tables import expand_template
+from tidegate.table.log import read_known_log
+from tidegate.table.lookup import expand_template
+from tidegate.table.pipeline_progress import (
+    PipelineProgress,
+    check_schemas,
+    compare_with_log,
+    read_connector_heartbeat_ms,
+)
+from tidegate.table.progress import ObservedTable, observe_tables
 
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipeline_contexts import Group, PipelineContext, Place
@@ -24,7 +28,9 @@ if TYPE_CHECKING:  # Kafka's client is not loaded with the page
     from tidegate.adapters.kafka.shared_broker import SharedBroker
 
 log = logging.getLogger(__name__)
-FRESH_SECONDS, PAUSE_FACTOR = 4.0, 5.0  # a place that took long to read is rested from: the web server has other work
+# a place that took long to read is rested from: the web server has other work
+FRESH_SECONDS = 4.0
+PAUSE_FACTOR = 5.0
 IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers: the last ones are from another time
 RECENT_FRESH_SECONDS = 30.0
 SLOW_SECONDS = 3.0  # who fails after so long is not asked again for the next pipeline of the same place
@@ -65,7 +71,8 @@ class OverviewCache:
         self._busy: dict[Place, float] = {}
         self._due: dict[Place, float] = {}
         self._places: dict[str, Place] = {}
-        self._next, self._looked = 0.0, 0.0
+        self._next = 0.0
+        self._looked = 0.0
 
     def get_rows(self, patience: float = 3.0) -> dict[str, PipelineRow]:
         """What is known now; a new reading begins of each place whose last is old.

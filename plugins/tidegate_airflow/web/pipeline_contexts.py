@@ -99,7 +99,8 @@ class PipelineContexts:
             return self._opening.setdefault(place, threading.Lock())
 
     def _open_pipeline(self, name: str) -> CachedContext:
-        stamp, load_result = self._read_stamp(name), self._load(name)
+        stamp = self._read_stamp(name)
+        load_result = self._load(name)
         context = load_result if isinstance(load_result, TidegateError) else self._open_context(load_result)
         with self._lock:
             self._failed.discard(name)
@@ -108,10 +109,8 @@ class PipelineContexts:
 
     def _find_cached(self, name: str) -> CachedContext | None:
         with self._lock:
-            entry, ttl = (
-                self._cached_contexts.get(name),
-                FAILED_TTL_SECONDS if name in self._failed else CONTEXT_TTL_SECONDS,
-            )
+            entry = self._cached_contexts.get(name)
+            ttl = FAILED_TTL_SECONDS if name in self._failed else CONTEXT_TTL_SECONDS
         is_fresh = entry is not None and entry[0] == self._read_stamp(name) and time.monotonic() - entry[1] <= ttl
         return entry if is_fresh else None
 

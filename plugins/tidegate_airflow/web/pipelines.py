@@ -25,8 +25,12 @@ from tidegate_airflow.web.pipeline_contexts import PipelineContexts
 
 ANSWER_TIMEOUT_SECONDS = 12.0  # seconds that the parts of one pipeline's page may take together
 MAX_PARTS_AT_ONCE = 16
-MAX_BATCHES, MAX_RUNS, MAX_ERRORS, MAX_RESULTS = 200, 20, 8, 200
-PAGE_SIZE, MAX_PAGES = 25, 40
+MAX_BATCHES = 200
+MAX_RUNS = 20
+MAX_ERRORS = 8
+MAX_RESULTS = 200
+PAGE_SIZE = 25
+MAX_PAGES = 40
 MAX_LISTED_PARTS = 20  # partitions, and tables that records name, of each pipeline in the list of all: every browser
 # asks for it every few seconds
 Data = dict[str, Any]
@@ -137,7 +141,8 @@ class PipelinesView:
         return self.sources.get_context(name).ports
 
     def _read_airflow(self, name: str, dags: Mapping[str, str], tables: list[str]) -> Data:
-        flush, fleet = self.find_flush_dag_id(name), self.sources.get_fleet(name)
+        flush = self.find_flush_dag_id(name)
+        fleet = self.sources.get_fleet(name)
         member = None if fleet is None else FleetPart(flush, name)
         statuses = airflow_runs.read_dag_statuses(dags.values())
         commit_time = airflow_runs.read_last_commit(flush) if fleet is None else read_last_beat(flush, name)
@@ -182,7 +187,8 @@ def list_worst_parts(row: PipelineRow) -> PipelineRow:
     """The row with the partitions that are farthest behind, those of known age first, and with the worst of the tables
     that records name.
     """
-    partitions, tables = row.get("partitions", []), row.get("tables", [])
+    partitions = row.get("partitions", [])
+    tables = row.get("tables", [])
     if len(partitions) > MAX_LISTED_PARTS:
         worst = sorted(partitions, key=lambda part: (-(part["lag_seconds"] or 0.0), -part["lag"]))
         row = {**row, "partitions": worst[:MAX_LISTED_PARTS]}
@@ -203,7 +209,8 @@ def _get_result(future: "Future[Any]") -> Any:
 
 def _compute_expiry(parts: Data) -> str | None:
     """When the committed offsets are forgotten, if no heartbeat follows the last."""
-    last_heartbeat, seconds = parts["airflow"].get("last_heartbeat"), parts["group_retention"].get("seconds")
+    last_heartbeat = parts["airflow"].get("last_heartbeat")
+    seconds = parts["group_retention"].get("seconds")
     if last_heartbeat is None:
         return None
     return format_time(

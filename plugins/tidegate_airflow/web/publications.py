@@ -29,17 +29,23 @@ from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipeline_contexts import CONTEXT_TTL_SECONDS, read_file_stamp
 from tidegate_airflow.web.pipelines import PartReader
 
-FRESH_SECONDS, PAUSE_FACTOR = 10.0, 5.0  # a reading that took long is rested from
+# a reading that took long is rested from
+FRESH_SECONDS = 10.0
+PAUSE_FACTOR = 5.0
 IDLE_SECONDS = 15.0  # who looks after so long waits for new numbers
 READER_THREADS = 4
-MAX_SNAPSHOTS, MAX_RUNS, MAX_ERRORS = 20, 20, 8
+MAX_SNAPSHOTS = 20
+MAX_RUNS = 20
+MAX_ERRORS = 8
 
 
 class PublicationsView:
     """Every publication file of a folder, by its name."""
 
     def __init__(self, include: Path, resolve: Resolve) -> None:
-        self._include, self._resolve, self._files = include, resolve, PublicationFiles(include)
+        self._include = include
+        self._resolve = resolve
+        self._files = PublicationFiles(include)
         self._changed = threading.Condition()
         self._workers = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="tidegate-publications")
         self._parts = PartReader(READER_THREADS)
@@ -98,7 +104,8 @@ class PublicationsView:
         begin_seconds = time.monotonic()
         try:
             ports = self.get_ports(name)
-            status, patience = read_publication_status(ports), compute_patience(ports.publication)
+            status = read_publication_status(ports)
+            patience = compute_patience(ports.publication)
             reading = PublicationReading(
                 publication=name, status=status, read_at=time.time(), patience_seconds=patience
             )
@@ -120,7 +127,8 @@ class PublicationsView:
 
     def get_publication(self, name: str) -> dict[str, Any]:
         """Everything about one publication; what does not answer says so in its own place."""
-        row, dag = self.get_overview([name])[0], format_publish_dag_id(name)
+        row = self.get_overview([name])[0]
+        dag = format_publish_dag_id(name)
         airflow = {
             "runs": airflow_runs.read_runs([dag], MAX_RUNS),
             "errors": airflow_runs.read_errors([dag], MAX_ERRORS),

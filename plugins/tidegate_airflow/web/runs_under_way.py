@@ -12,7 +12,9 @@ from tidegate_airflow.errors import COMMITTED_KEY
 WAITING_STATES = ("scheduled", "queued")
 HEARTBEAT = "heartbeat"
 OFFSET_COMMIT_TASKS = (HEARTBEAT, "commit_offsets")
-MIN_RUNS_READ, MAX_RUNS_READ = 10, 500  # at a time, of one DAG
+# at a time, of one DAG
+MIN_RUNS_READ = 10
+MAX_RUNS_READ = 500
 DEFERRED_STATE = "deferred"
 MOVING_STATES = ("running", "up_for_retry", "up_for_reschedule", "restarting")
 RECENT_RUNS = 20_000  # of all DAGs: the newest run of one that is not quiet is among them
@@ -48,7 +50,8 @@ def find_last_tries(session: Any, dag_ids: Collection[str]) -> list[Any]:
     from airflow.models.dagrun import DagRun
     from sqlalchemy import or_
 
-    may_try, dry = or_(DagRun.run_type != "backfill", DagRun.state == "failed"), set[int]()
+    may_try = or_(DagRun.run_type != "backfill", DagRun.state == "failed")
+    dry = set[int]()
     while True:
         filters = may_try, DagRun.id.not_in(list(dry))
         runs = find_newest_runs(session, dag_ids, "success", "failed", filters=filters)
@@ -87,10 +90,12 @@ def iterate_newest_runs(session: Any, dag_ids: Collection[str]) -> Iterator[list
 
     of_dags = select(DagRun.id, DagRun.dag_id, DagRun.run_id).where(DagRun.dag_id.in_(list(dag_ids)))
     newest_runs = of_dags.order_by(DagRun.id.desc())
-    query, limit = newest_runs, MIN_RUNS_READ
+    query = newest_runs
+    limit = MIN_RUNS_READ
     while runs := list(session.execute(query.limit(limit))):
         yield runs
-        query, limit = newest_runs.where(DagRun.id < runs[-1].id), min(2 * limit, MAX_RUNS_READ)
+        query = newest_runs.where(DagRun.id < runs[-1].id)
+        limit = min(2 * limit, MAX_RUNS_READ)
 
 
 def _list_commits(session: Any, dag_id: str, runs: Collection[Any]) -> list[datetime]:

@@ -57,9 +57,9 @@ def test_errors_warnings_and_sentences_are_collected_as_they_are_read(collected:
 
 
 def test_new_message_without_a_way_out_is_named() -> None:
-    bare = Message("pipeline=…: the moon is full", "GiveUp", "plugins/tidegate/steps/plan.py")
+    bare = Message("pipeline=…: the moon is full", "GiveUp", "plugins/tidegate/flush/plan.py")
     assert split_message(bare, {}, "") == ("pipeline=…: the moon is full", "")
-    message = Message("pipeline=…: the moon is full; wait a day", "GiveUp", "plugins/tidegate/steps/plan.py")
+    message = Message("pipeline=…: the moon is full; wait a day", "GiveUp", "plugins/tidegate/flush/plan.py")
     assert split_message(message, {}, "") == ("pipeline=…: the moon is full", "wait a day")
     assert split_message(bare, {"pipeline=…: the moon is full": "wait"}, "") == ("pipeline=…: the moon is full", "wait")
 

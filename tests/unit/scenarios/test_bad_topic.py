@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from fakes import BAD, LosesARecord, MemoryEngine, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, GiveUp, NothingToDo, SomeTablesFailed
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage, stage_tables
 from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob
 from tidegate.model.batch import Plan
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage, stage_tables
 
 GOOD, BROKEN = "lake.shop.good", "lake.shop.broken"
 APART = (build_table(BROKEN, topics=("broken",)), build_table(GOOD, topics=("good",)))

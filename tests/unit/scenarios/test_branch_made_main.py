@@ -4,8 +4,8 @@ import pytest
 from fakes import Crash, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.errors import NothingToDo
+from tidegate.flush.flush import flush
 from tidegate.monitoring.status import read_status
-from tidegate.steps.flush import flush
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 

@@ -7,7 +7,7 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.counted import Calls
 from tidegate.errors import NothingToDo
-from tidegate.steps.flush import flush
+from tidegate.flush.flush import flush
 from unit.tidegate.tables.test_templated_tables import build_template
 from unit.tidegate.tables.test_templated_tables import produce as produce_kind
 

@@ -7,17 +7,16 @@ import pytest
 from fakes import FailsToMerge, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater, TableRemoved
+from tidegate.flush.clean_up import clean_up
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import commit_offsets, heartbeat
+from tidegate.flush.merge import group_by_table, merge_queue
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
-from tidegate.steps.clean_up import clean_up
-from tidegate.steps.commit_offsets import commit_offsets
-from tidegate.steps.flush import flush
-from tidegate.steps.heartbeat import heartbeat
-from tidegate.steps.merge_queue import group_by_table, merge_queue
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
-from tidegate.tables.lookup import find_table
+from tidegate.table.lookup import find_table
 
 ORDERS, OTHER = "lake.shop.orders", "lake.shop.other"
 

@@ -3,13 +3,13 @@
 import pytest
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo
-from tidegate.merge.letter_filter import LetterFilter
+from tidegate.flush.flush import flush
+from tidegate.merge.owed import LetterFilter
 from tidegate.model.table_state import WaitingLetter
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.discard import _get_place, discard_dead_letters, propose_discards, split_into_statements
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.source import Errors
-from tidegate.steps.flush import flush
 
 ORDERS, COPY, LETTERS = "lake.shop.orders", "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
 ASIDE = Errors("all")

@@ -3,8 +3,8 @@
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import ConfigurationError, IncompatibleSchema
+from tidegate.flush.flush import flush
 from tidegate.schema.column import Column
-from tidegate.steps.flush import flush
 
 STRUCT, NAME = Column("Http", "STRUCT<status: INT>"), Column("http.Status", "INT")
 

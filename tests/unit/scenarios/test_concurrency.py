@@ -24,8 +24,8 @@ from crash.points import Journey, Point
 from examples import choose_walk_cases
 from fakes import World
 from tidegate.errors import NothingToDo, PublishedElsewhere, RetryLater
+from tidegate.flush.flush import flush
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
 
 
 class Sleeper:

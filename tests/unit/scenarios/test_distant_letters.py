@@ -7,14 +7,14 @@ import pytest
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.diagnosis.finding import Severity
 from tidegate.errors import GiveUp
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import heartbeat
 from tidegate.monitoring.details import find_warnings
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
-from tidegate.steps.flush import flush
-from tidegate.steps.heartbeat import heartbeat
-from tidegate.tables.distant_tables import MAX_NAMESPACES
+from tidegate.table.distant import MAX_NAMESPACES
 from tidegate.wiring.diagnosis.tables import _check_position
 
 ORDERS, SALES = (build_table(name, errors=Errors("all")) for name in ("lake.shop.orders", "lake.sales.orders"))

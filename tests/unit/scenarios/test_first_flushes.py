@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from sqlalchemy.exc import IntegrityError
 from tidegate.errors import RetryLater
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.tables.batch_history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
+from tidegate.table.history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 from tidegate_spark.merge import job as merge
 
 CONTROL = "lake.new.tidegate_shop_batches"

@@ -8,6 +8,9 @@ from fakes import BAD, CrashAt, FailsToMerge, World, build_pipeline, build_table
 from fakes.clock import Crash
 from fakes.orders import NAME, make_orders, read_orders, send_orders
 from tidegate.errors import GiveUp, NothingToDo, SomeTables, TidegateError
+from tidegate.flush.clean_up import clean_up
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import plan
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.backfill import apply_backfill, apply_slice, read_open_backfills
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
@@ -15,9 +18,6 @@ from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
-from tidegate.steps.clean_up import clean_up
-from tidegate.steps.flush import flush
-from tidegate.steps.plan import plan
 from unit.tidegate.tables.test_templated_tables import build_template, produce, read_keys
 
 COPY, LETTERS = "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"

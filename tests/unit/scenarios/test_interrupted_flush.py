@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import NothingToDo
-from tidegate.steps.flush import flush
+from tidegate.flush.flush import flush
 
 TABLES = (build_table("lake.shop.a", topics=("a",)), build_table("lake.shop.b", topics=("b",)))
 

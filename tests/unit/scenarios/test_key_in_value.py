@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import BadRecord, ConfigurationError
-from tidegate.planning.key_deduplication import can_keep_last_per_key
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import can_keep_last_per_key
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
-from tidegate.steps.flush import flush
-from tidegate.tables.columns import (
+from tidegate.table.columns import (
     list_destination_columns,
     list_key_columns,
     list_key_leaves,

@@ -4,8 +4,8 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.clock import Crash
 from tidegate.failpoints import install_visitor
-from tidegate.steps.clean_up import clean_up
-from tidegate.steps.flush import flush
+from tidegate.flush.clean_up import clean_up
+from tidegate.flush.flush import flush
 
 ORDERS, ITEMS = "lake.shop.orders", "lake.shop.items"
 PIPELINE = build_pipeline(build_table(ORDERS, topics=("orders",)), build_table(ITEMS, topics=("items",)))

@@ -5,9 +5,9 @@ from contextlib import suppress
 import pytest
 from fakes import FailsToMerge, World, build_pipeline, build_table
 from tidegate.errors import NothingToDo, RetryLater, SomeTables
-from tidegate.progress.table_progress import observe_tables
+from tidegate.flush.flush import flush
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
+from tidegate.table.progress import observe_tables
 
 LOG, ORDERS = "lake.shop.log", "lake.shop.orders"
 

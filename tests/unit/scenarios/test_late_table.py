@@ -5,9 +5,9 @@ from examples import choose_calls
 from fakes import Crash, CrashAt, FailsToMerge, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.errors import NothingToDo, SomeTablesDelayed
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import plan
 from tidegate.spec.source import Start
-from tidegate.steps.flush import flush
-from tidegate.steps.plan import plan
 
 ORDERS, LATE = "lake.shop.orders", "lake.shop.late"
 

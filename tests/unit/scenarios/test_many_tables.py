@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import PositionLost, SomeTables, TopicsUnavailable
+from tidegate.flush import plan as plan_step
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import commit_offsets
+from tidegate.flush.plan import plan
 from tidegate.model import offsets
 from tidegate.model.position import WatermarkSide
-from tidegate.progress import pipeline_progress
-from tidegate.progress.pipeline_progress import read_pipeline_progress
-from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Start, StartKind
-from tidegate.steps import plan as plan_step
-from tidegate.steps.commit_offsets import commit_offsets
-from tidegate.steps.flush import flush
-from tidegate.steps.plan import plan
+from tidegate.table import pipeline_progress
+from tidegate.table.log import read_known_log
+from tidegate.table.pipeline_progress import read_pipeline_progress
 
 TABLE_COUNT = 300
 SHOWN_CHARACTERS = 2000  # of a reason, in alerts, on the page and where it is remembered

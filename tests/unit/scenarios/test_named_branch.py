@@ -8,11 +8,11 @@ from fakes import CrashAt, World, build_pipeline, build_table
 from fakes.clock import Crash
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import ConfigurationError, NothingToDo, PositionLost, RetryLater
+from tidegate.flush.flush import flush
+from tidegate.flush.maintain import maintain
 from tidegate.model import resource_names
 from tidegate.schema.column import Column
 from tidegate.spec.catalog import Catalog
-from tidegate.steps.flush import flush
-from tidegate.steps.maintain import maintain
 
 NAME = "lake.shop.orders"
 OTHER_ROW = {"id": "theirs", "name": "x"}

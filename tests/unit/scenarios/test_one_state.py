@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 from fakes import FailsToMerge, World, build_pipeline, build_table
 from tidegate.errors import TidegateError
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import commit_offsets, heartbeat
+from tidegate.flush.plan import plan
 from tidegate.monitoring.details import find_warnings
 from tidegate.monitoring.overview import build_overview
 from tidegate.monitoring.run_metrics import measure_pipeline
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports
-from tidegate.progress.pipeline_progress import read_pipeline_progress
 from tidegate.spec.pipeline import Heartbeat
-from tidegate.steps.commit_offsets import commit_offsets
-from tidegate.steps.flush import flush
-from tidegate.steps.heartbeat import heartbeat
-from tidegate.steps.plan import plan
+from tidegate.table.pipeline_progress import read_pipeline_progress
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 TWO = build_pipeline(build_table(ORDERS), build_table(COPY), heartbeat=Heartbeat(60, produce=True, topic="beats"))

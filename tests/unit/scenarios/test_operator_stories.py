@@ -11,12 +11,12 @@ from fakes import BAD, FailsToMerge, World, build_pipeline, build_table
 from fakes.draining import drain
 from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import GiveUp, PositionLost, TidegateError
-from tidegate.reprocess.answer_rollback import propose_answers
+from tidegate.flush.flush import flush
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.record import parse_address
+from tidegate.reprocess.rollback import propose_answers
 from tidegate.reprocess.skip import propose_skips, skip_record
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 ONE, TWO = build_pipeline(build_table(ORDERS)), build_pipeline(build_table(ORDERS), build_table(COPY))

@@ -13,17 +13,16 @@ import pytest
 from examples import choose_number
 from fakes import BAD, Crash, CrashAt, FailsToMerge, PauseAt, World, build_pipeline, build_table
 from tidegate.errors import NothingToDo, TidegateError
+from tidegate.flush.flush import flush
 from tidegate.model.offsets import find_lowest, iterate_offsets
 from tidegate.ports.context import Ports, TableState
-from tidegate.progress.table_progress import observe_tables
-from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
 from tidegate.reprocess.backfill import apply_slice, drop_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.record import parse_address
+from tidegate.reprocess.rollback import answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
 from tidegate.reprocess.skip import propose_skips, skip_record
-from tidegate.reprocess.undo_rollback import propose_undos, undo_rollbacks
-from tidegate.steps.flush import flush
+from tidegate.table.progress import observe_tables
 
 NAMES = ("lake.shop.one", "lake.shop.two", "lake.shop.three")
 MODES = ("upsert_delete", "upsert_delete", "upsert", "append")

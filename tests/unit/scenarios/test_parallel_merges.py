@@ -7,10 +7,10 @@ import pytest
 from fakes import FailsToMerge, World, build_pipeline, build_table
 from tidegate.cli.main import main
 from tidegate.errors import SomeTablesDelayed
+from tidegate.flush.flush import flush
 from tidegate.jobs.job import Job
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.monitoring.status import read_status
-from tidegate.steps.flush import flush
 
 TABLES = tuple(f"lake.shop.{name}" for name in ("orders", "copy", "third", "fourth"))
 FOUR = build_pipeline(*(build_table(name) for name in TABLES))

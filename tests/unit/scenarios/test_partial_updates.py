@@ -12,11 +12,11 @@ from fakes.clock import Crash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import BadRecord, NothingToDo, RetryLater
-from tidegate.planning.key_deduplication import can_keep_last_per_key
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import can_keep_last_per_key
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
-from tidegate.tables.columns import list_unavailable_columns, stages_kept_columns
+from tidegate.table.columns import list_unavailable_columns, stages_kept_columns
 
 NAME, UNCHANGED_MARK = "lake.shop.orders", "__debezium_unavailable_value"
 COLUMNS = tuple(Column(name, "STRING") for name in ("id", "a", "b"))

@@ -3,8 +3,8 @@
 import pytest
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, RetryLater
+from tidegate.flush.flush import flush
 from tidegate.reprocess.record import explain_record, parse_address, read_record
-from tidegate.steps.flush import flush
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 PIPELINE = build_pipeline(build_table(ORDERS), build_table(COPY), build_table("lake.shop.other", topics=("others",)))

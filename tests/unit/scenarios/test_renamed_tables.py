@@ -9,13 +9,13 @@ from fakes import FailsToMerge, World, build_pipeline, build_table
 from fakes.orders import NAME, make_orders, read_orders
 from tidegate.diagnosis.finding import Severity
 from tidegate.errors import NothingToDo, TidegateError
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import heartbeat
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess.backfill import apply_slice
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Start, StartKind
-from tidegate.steps.flush import flush
-from tidegate.steps.heartbeat import heartbeat
 from tidegate.wiring.diagnosis.tables import _check_position
 from unit.tidegate.tables.test_templated_tables import build_template, produce
 

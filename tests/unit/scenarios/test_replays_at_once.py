@@ -9,12 +9,12 @@ import pytest
 from examples import choose_calls, choose_walk_cases
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import GiveUp, RetryLater
-from tidegate.merge.letter_filter import LetterFilter
+from tidegate.flush.flush import flush
+from tidegate.merge.owed import LetterFilter
 from tidegate.reprocess.discard import discard_dead_letters, propose_discards
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
-from tidegate.steps.flush import flush
 
 TABLE, LETTERS = "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
 DEADLINE_SECONDS = 300.0

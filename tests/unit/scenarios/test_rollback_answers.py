@@ -14,12 +14,11 @@ from tidegate.errors import (
     RetryLater,
     SomeTablesFailed,
 )
+from tidegate.flush.flush import flush
 from tidegate.model.table_state import Rollback
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.answer_rollback import Answer, answer_rollbacks, propose_answers
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.reprocess.undo_rollback import propose_undos, undo_rollbacks
-from tidegate.steps.flush import flush
+from tidegate.reprocess.rollback import Answer, answer_rollbacks, propose_answers, propose_undos, undo_rollbacks
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 PIPELINE = build_pipeline(build_table(ORDERS), build_table(COPY))

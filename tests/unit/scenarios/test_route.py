@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.config.pipeline_file import load_pipeline
+from tidegate.flush.flush import flush
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.table import Route
-from tidegate.steps.flush import flush
-from tidegate.tables.columns import compute_shape
+from tidegate.table.columns import compute_shape
 
 ORDERS, LINES = "lake.shop.orders", "lake.shop.lines"
 

@@ -10,12 +10,12 @@ from fakes.clock import Crash
 from tidegate.config.parsing.select_statement import parse_select
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import ConfigurationError, NothingToDo, RetryLater
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.schema.column import Column
 from tidegate.spec.catalog import Catalog
-from tidegate.steps.flush import flush
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
-from tidegate.tables.columns import build_projection, compute_shape, list_destination_columns, list_sequence_columns
+from tidegate.table.columns import build_projection, compute_shape, list_destination_columns, list_sequence_columns
 
 NAME, DIMENSION = "lake.shop.orders", "lake.dim.customers"
 COLUMNS = (Column("id", "STRING"), Column("at", "STRUCT<`x`: INT, `y z`: DATE>"), Column("name", "STRING", False))

@@ -21,14 +21,14 @@ from crash.points import Journey, Point
 from examples import choose_walk_cases
 from fakes import World
 from tidegate.errors import PublishedElsewhere
+from tidegate.flush.clean_up import clean_up
+from tidegate.flush.heartbeat import commit_offsets
+from tidegate.flush.merge import QueueResult, group_by_table, merge_queue
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.model.publish_cost import PublishOutcome
 from tidegate.ports.context import Ports
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.clean_up import clean_up
-from tidegate.steps.commit_offsets import commit_offsets
-from tidegate.steps.merge_queue import QueueResult, group_by_table, merge_queue
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 OUTCOMES = (PublishOutcome.PUBLISHED, PublishOutcome.ALREADY_PUBLISHED)
 SHAPES = [("upsert_delete", 1), ("append", 2)]

@@ -12,14 +12,13 @@ from fakes.grouped import GROUPS, NAMES, Change, compute_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import BadRecord, ConfigurationError, GiveUp, NothingToDo, RetryLater
+from tidegate.flush.flush import flush
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
-from tidegate.steps.flush import flush
-from tidegate.tables.columns import compute_shape
-from tidegate.tables.partial_updates import find_sequences
+from tidegate.table.columns import compute_shape, find_sequences
 
 NAME, UNCHANGED_MARK = "lake.shop.wide", "__debezium_unavailable_value"
 TYPES = {"id": "INT", "va": "INT", "vb": "INT"}

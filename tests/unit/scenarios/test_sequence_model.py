@@ -12,9 +12,9 @@ from fakes.one_at_a_time import Change, compute_rows
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from tidegate.errors import GiveUp
+from tidegate.flush.flush import flush
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
 
 NAME, PARTITIONS, DELETE_CONDITION = "lake.shop.orders", 2, "gone"
 COLUMNS = tuple(Column(name, "INT") for name in ("id", "n", "lsn", "sub"))

@@ -3,12 +3,12 @@
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import NothingToDo
+from tidegate.flush.clean_up import CleanUpReport, clean_up
+from tidegate.flush.flush import flush
 from tidegate.model import resource_names
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
-from tidegate.steps.clean_up import CleanUpReport, clean_up
-from tidegate.steps.flush import flush
 
 NAME, DAY = "lake.shop.orders", 86_400_000
 COLUMNS = tuple(Column(name, "INT") for name in ("id", "lsn"))

@@ -7,21 +7,21 @@ from typing import Any
 import pytest
 from fakes import BAD, Crash, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, GiveUp, NothingToDo
+from tidegate.flush.flush import flush
+from tidegate.flush.stage_request import SkippedRecord, add_skipped_record
 from tidegate.model.backfill import AppliedSlice
 from tidegate.model.publish_cost import PublishOutcome
 from tidegate.monitoring.details import read_backfills
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports, TableState
-from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
+from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
 from tidegate.reprocess.skip import propose_skips, skip_record
 from tidegate.spec.source import Errors
-from tidegate.staging.skipped_records import SkippedRecord, add_skipped_record
-from tidegate.steps.flush import flush
 
 ORDERS, COPY, LETTERS = "lake.shop.orders", "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
 PIPELINE = build_pipeline(build_table(ORDERS))

@@ -19,11 +19,11 @@ from tidegate.cli import main as command_line
 from tidegate.cli.commands import maintain as maintain_command
 from tidegate.cli.commands import publications as publication_commands
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
+from tidegate.flush.flush import flush
 from tidegate.model.ownership import Ownership, TableKind
 from tidegate.ports.context import TableFiles
 from tidegate.publications.publish import publish
 from tidegate.spec.runtime import Maintenance
-from tidegate.steps.flush import flush
 from tidegate_airflow import tasks
 from tidegate_airflow.dags.janitor import report_leftovers
 from tidegate_airflow.web import airflow_runs, publications

@@ -1,10 +1,10 @@
 """A batch that was staged under another pipeline file is not merged under this one."""
 
 from fakes import World, build_pipeline, build_table
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.schema.column import Column
-from tidegate.steps.flush import flush
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 WIDER = (Column("id", "STRING"), Column("name", "STRING"), Column("colour", "STRING"))
 

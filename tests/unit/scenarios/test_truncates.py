@@ -12,12 +12,12 @@ from fakes.record_decoder import TRUNCATE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tidegate.errors import GiveUp, NothingToDo, RetryLater, SomeTables
-from tidegate.planning.key_deduplication import can_keep_last_per_key
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import can_keep_last_per_key
 from tidegate.reprocess.backfill_plan import BackfillRequest, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
 
 NAME, UNCHANGED_MARK = "lake.shop.orders", "__debezium_unavailable_value"
 COLUMNS = tuple(Column(name, "STRING") for name in ("id", "a"))

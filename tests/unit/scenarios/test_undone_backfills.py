@@ -9,15 +9,15 @@ from fakes import Crash, World, build_pipeline, build_table
 from fakes.orders import NAME, make_orders, read_orders, send_orders
 from tidegate.diagnosis.finding import Severity
 from tidegate.errors import NothingToDo
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import heartbeat
 from tidegate.model.backfill import Backfill
 from tidegate.monitoring.details import find_warnings
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
 from tidegate.reprocess.backfill import apply_backfill, apply_slice, drop_backfill
 from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
-from tidegate.steps.flush import flush
-from tidegate.steps.heartbeat import heartbeat
-from tidegate.tables.undone_backfills import find_undone_backfills
+from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
+from tidegate.table.history import find_undone_backfills
 from tidegate.wiring.diagnosis.tables import _check_position
 
 COPY = "lake.shop.copy"

@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 from fakes import BAD, Crash, Snapshot, World, build_pipeline, build_table
 from tidegate.errors import NothingToDo
-from tidegate.merge.letter_filter import LetterFilter
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import heartbeat
+from tidegate.merge.owed import LetterFilter
 from tidegate.model.resource_names import REPLAY_PROPERTY
 from tidegate.monitoring.status import read_status
-from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
 from tidegate.reprocess.discard import discard_dead_letters, propose_discards
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.reprocess.replay_stage import ReplayResult
+from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
-from tidegate.steps.flush import flush
-from tidegate.steps.heartbeat import heartbeat
-from tidegate.tables.undone_replays import list_undone_letters
+from tidegate.table.history import list_undone_letters
 
 ORDERS, COPY, LETTERS = "lake.shop.orders", "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
 

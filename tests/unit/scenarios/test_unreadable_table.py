@@ -7,16 +7,15 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.faults import RefusedTable, UnreadableTable
 from tidegate.errors import GiveUp, RetryLater, SomeTablesDelayed, SomeTablesFailed
+from tidegate.flush.clean_up import clean_up
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import commit_offsets, heartbeat
+from tidegate.flush.maintain import list_maintained_tables, maintain
+from tidegate.flush.plan import plan
 from tidegate.monitoring import details
 from tidegate.monitoring.overview import read_recent
 from tidegate.monitoring.status import read_status
 from tidegate.spec.source import Start
-from tidegate.steps.clean_up import clean_up
-from tidegate.steps.commit_offsets import commit_offsets
-from tidegate.steps.flush import flush
-from tidegate.steps.heartbeat import heartbeat
-from tidegate.steps.maintain import list_maintained_tables, maintain
-from tidegate.steps.plan import plan
 
 ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
 TWO = build_pipeline(build_table(ORDERS), build_table(COPY))

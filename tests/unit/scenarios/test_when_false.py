@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
-from tidegate.planning.key_deduplication import can_keep_last_per_key
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import can_keep_last_per_key
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
-from tidegate.steps.flush import flush
-from tidegate.tables.columns import compute_shape
-from tidegate.tables.partial_updates import find_retracting_answers
+from tidegate.table.columns import compute_shape, find_retracting_answers
 
 NAME, OPEN, CLOSED = "lake.shop.open_orders", "state = 'open'", "state = 'closed'"
 COLUMNS = (Column("id", "STRING"), Column("state", "STRING"), Column("lsn", "INT"))

@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from fakes import World, build_pipeline
 from fakes.task_instance import PushedResults
-from tidegate.steps.flush import flush
+from tidegate.flush.flush import flush
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.dags import backfill
 

@@ -14,7 +14,8 @@ INFINITE_PATTERN = (
 HUGE_NUMBER_PATTERN = (
     r"[:,\[\s]-?(?:[0-9]{39}|[0-9.]+[eE][+]?[0-9]{2})"  # a number that a FLOAT, and so a DOUBLE, may not hold
 )
-HIGH_SURROGATE, LOW_SURROGATE = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F]"
+HIGH_SURROGATE = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
+LOW_SURROGATE = r"\\u[dD][c-fC-F]"
 LONE_SURROGATE_PATTERN = (
     rf"(?<!\\)(?:\\\\)*+(?:{HIGH_SURROGATE}(?!{LOW_SURROGATE})|(?<!{HIGH_SURROGATE}){LOW_SURROGATE})"
 )

@@ -25,7 +25,8 @@ from tidegate_spark.fields.lossless import (
     render_text,
 )
 
-DEBEZIUM_PREFIX, CONNECT_PREFIX = "io.debezium.time.", "org.apache.kafka.connect.data."
+DEBEZIUM_PREFIX = "io.debezium.time."
+CONNECT_PREFIX = "org.apache.kafka.connect.data."
 TIMESTAMP_UNITS = {
     CONNECT_PREFIX + "Timestamp": "millis",
     DEBEZIUM_PREFIX + "Timestamp": "millis",
@@ -38,7 +39,8 @@ OTHER_COUNTS = (
     CONNECT_PREFIX + "Time",
     *(DEBEZIUM_PREFIX + kind for kind in ("Time", "MicroTime", "NanoTime", "Year", "MicroDuration", "NanoDuration")),
 )
-DECIMAL_TYPE, VARIABLE_SCALE_TYPE = CONNECT_PREFIX + "Decimal", "io.debezium.data.VariableScaleDecimal"
+DECIMAL_TYPE = CONNECT_PREFIX + "Decimal"
+VARIABLE_SCALE_TYPE = "io.debezium.data.VariableScaleDecimal"
 LOGICAL_TYPE_DDL = "name: STRING, parameters: MAP<STRING, STRING>"
 
 
@@ -95,11 +97,13 @@ class ConnectFields(Fields):
 
     def render_is_lossy(self, struct: str, column: Column, conversion: str | None = None) -> str | None:
         """See `Fields`."""
-        expr, entry = f"{struct}.{quote(column.name)}", f"{self.kinds}[{render_literal(column.name)}]"
+        expr = f"{struct}.{quote(column.name)}"
+        entry = f"{self.kinds}[{render_literal(column.name)}]"
         return self._render_is_lossy(expr, entry, self.get_type(column), self.get_unit(column), conversion)
 
     def _render_value(self, struct: str, column: Column) -> str:
-        expr, entry = f"{struct}.{quote(column.name)}", f"{self.kinds}[{render_literal(column.name)}]"
+        expr = f"{struct}.{quote(column.name)}"
+        entry = f"{self.kinds}[{render_literal(column.name)}]"
         return _render_conversion(expr, entry, self.get_type(column), self.get_unit(column))
 
     def _render_is_lossy(
@@ -177,7 +181,8 @@ def _render_conversion(expr: str, entry: str, data_type: DataType, unit: str | N
 
 def _list_cases(expr: str, entry: str, leaf: Primitive) -> list[tuple[str, str]]:
     """(condition, value) for each logical type that a leaf of this type may hold."""
-    number, name = f"try_cast({expr} AS BIGINT)", f"{entry}.name"
+    number = f"try_cast({expr} AS BIGINT)"
+    name = f"{entry}.name"
     if leaf.name in ("TIMESTAMP", "TIMESTAMP_NTZ"):
         unit_case = (_render_is_one_of(name, TIMESTAMP_UNITS), _render_timestamp_in_unit(number, name, leaf))
         return [unit_case, _build_misfit_case(name, DATE_TYPES, leaf)]

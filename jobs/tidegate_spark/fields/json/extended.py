@@ -49,10 +49,8 @@ def render_plain_json(text: str) -> str:
     such times."""
     for pattern, value in _WRAPPER_PATTERNS:
         text = f"regexp_replace({text}, {render_literal(pattern)}, {render_literal(value)})"
-    parts, dates = (
-        f"split(b, {render_literal(_DATE_PATTERN)}, -1)",
-        f"regexp_extract_all(b, {render_literal(_DATE_PATTERN)}, 0)",
-    )
+    parts = f"split(b, {render_literal(_DATE_PATTERN)}, -1)"
+    dates = f"regexp_extract_all(b, {render_literal(_DATE_PATTERN)}, 0)"
     at = render_timestamp(
         f"try_cast(regexp_extract(d, {render_literal(_DATE_PATTERN)}, 1) AS BIGINT)", "millis", "TIMESTAMP"
     )

@@ -27,7 +27,8 @@ NO_REASON = "CAST(NULL AS STRING)"
 TINY_NUMBER_PATTERN = "[0-9][.]?[eE]-0*(?:[2-9][0-9]|[1-9][0-9]{2})"
 TINY_NUMBER_ZEROS = "0" * 24
 # an escaped letter may be one of a name
-ESCAPED_LETTER_PATTERN, ANY_ESCAPE_PATTERN = r"\\u00[4-7]", r"\\u"
+ESCAPED_LETTER_PATTERN = r"\\u00[4-7]"
+ANY_ESCAPE_PATTERN = r"\\u"
 
 
 def render_inner_reason(

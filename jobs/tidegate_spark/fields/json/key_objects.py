@@ -28,7 +28,8 @@ def _render_bare_payload(name: str) -> str:
 
     NULL for another envelope. Numbers stand there as texts behind a mark: a VARIANT would print them anew.
     """
-    schema, payload = "to_json(b.schema)", "to_json(b.payload)"
+    schema = "to_json(b.schema)"
+    payload = "to_json(b.payload)"
     fields = f"concat('[{{\"field\":', {name}, ',', substring({schema}, 2), ']')"
     laid_out = f"concat('{{\"schema\":{{\"fields\":', {fields}, '}},\"payload\":{{', {name}, ':', {payload}, '}}}}')"
     plain_payload = f"concat('{{\"payload\":{{', {name}, ':', {payload}, '}}}}')"

@@ -34,7 +34,8 @@ from tidegate_spark.fields.lossless import (
 )
 from tidegate_spark.fields.written_times import render_misfit_reason
 
-CORRUPT_COLUMN, ELEMENTS_FIELD = "_tidegate_corrupt", "e"
+CORRUPT_COLUMN = "_tidegate_corrupt"
+ELEMENTS_FIELD = "e"
 OVERFLOW_PROBLEM = "a number is too large"
 MAX_DEPTH = 1_000  # of a text: the parser's own limit
 BLANK_CHARACTERS = "' \\t\\r\\n'"  # what may stand around a JSON text
@@ -146,7 +147,8 @@ class Fields:
         for it is looked for in the text.
         """
         whole = Struct(tuple((c.name, t) for c, t in self._list_types()))
-        long, fraction = render_is_reprinted(struct, whole), has_fraction(struct, whole)
+        long = render_is_reprinted(struct, whole)
+        fraction = has_fraction(struct, whole)
         zero = has_zero(struct, whole)
         unkept = [f"({fraction}) AND {self.text} RLIKE {render_literal(UNKEPT)}"] if fraction else []
         unkept += [f"({zero}) AND {self.text} RLIKE {render_literal(NEGATIVE_ZERO_PATTERN)}"] if zero else []
@@ -217,7 +219,8 @@ def read_objects(
     Each place is the fields that are wanted and the path to their object, empty for the object itself; all of them are
     of one text. Where a `condition` is given and not true, nothing is parsed.
     """
-    text, first = places[0][0].text, f"{name}_first"
+    text = places[0][0].text
+    first = f"{name}_first"
     is_reprinted = _render_is_reprinted(first, places)
     object_sql = render_from_json(text, inner)
     object_sql = f"CASE WHEN {condition} THEN {object_sql} END" if condition else object_sql
@@ -235,7 +238,8 @@ def read_row_object(records: DataFrame, name: str, row: str, fields: Fields) -> 
     number that is too large.
     """
     parsed_records = records.selectExpr("*", f"{render_from_json(fields.text, fields.inner)} AS {name}")
-    is_reprinted, object_sql = _render_is_reprinted(name, [(fields, "")]), render_object(name)
+    is_reprinted = _render_is_reprinted(name, [(fields, "")])
+    object_sql = render_object(name)
     written_object = f"CASE WHEN b.{CORRUPT_COLUMN} IS NULL THEN {render_object('b')} END"
     once_more = render_once(render_exact_from_json(fields.text, fields.inner), written_object)
     object_sql = f"CASE WHEN {is_reprinted} THEN {once_more} ELSE {object_sql} END" if is_reprinted else object_sql
@@ -253,7 +257,8 @@ def render_exact_from_json(text: str, inner: str) -> str:
     """The same as `render_from_json`, with numbers in texts as they are written; one beyond its type does not fit."""
     elements = parse_type(f"ARRAY<STRUCT<{inner}>>")
     fields = format_marked_type(parse_type(f"STRUCT<{inner}>")).removeprefix("STRUCT<").removesuffix(">")
-    elements_sql, problem = f"b.{ELEMENTS_FIELD}", f"b.{quote(CORRUPT_COLUMN)}"
+    elements_sql = f"b.{ELEMENTS_FIELD}"
+    problem = f"b.{quote(CORRUPT_COLUMN)}"
     overflow = render_has_overflow(elements_sql, elements)
     if overflow:
         problem = f"CASE WHEN {overflow} THEN '{OVERFLOW_PROBLEM}' ELSE {problem} END"

@@ -33,7 +33,8 @@ def render_no_column_case(
 ) -> str:
     """`WHEN … THEN …` for an object that has fields and none of the known columns; `text` is the object."""
     empty = fields.render_is_empty(struct) if fields.columns else "false"
-    keys, begin = render_keys(text), render_literal(f"{subject} has none of the columns; its fields are ")
+    keys = render_keys(text)
+    begin = render_literal(f"{subject} has none of the columns; its fields are ")
     reason = f"concat({begin}, array_join(slice(b, 1, 20), ', '), {_render_format_hint()})"
     alien = f"size({keys}) > 0 AND NOT exists({keys}, k -> {known_fields.render_is_column_name('k')})"
     return f"WHEN {struct} IS NOT NULL AND {empty} AND {alien} THEN {render_once(keys, reason)}"
@@ -103,7 +104,8 @@ def apply_own_spelling(records: DataFrame, names: tuple[Fields, Fields], conditi
     fields, known_fields = names
     if not fields.columns:
         return records
-    text, precondition = fields.text, f"{condition} AND " if condition else ""
+    text = fields.text
+    precondition = f"{condition} AND " if condition else ""
     is_own_spelling = f"{precondition}{render_takes_own_spelling(fields, known_fields)}"
     return records.withColumn(
         text, F.expr(f"CASE WHEN {is_own_spelling} THEN {render_own_spelling(text, known_fields)} ELSE {text} END")

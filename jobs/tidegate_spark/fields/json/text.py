@@ -26,14 +26,16 @@ _BEFORE_ANY_NUMBER_PATTERN = rf"\G({_OTHERS_PATTERN}(?:(?:{STRING_PATTERN}|-(?![
 # words that Spark's parser takes for numbers, though JSON has none: Python writes them
 NON_FINITE_PATTERN = "NaN|[+-]?(?:Infinity|INF)"
 NUMBER_PATTERN = rf"-?[0-9]++(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|{NON_FINITE_PATTERN}"
-_ESCAPED_MARK_PATTERN, _DOUBLED_MARK = r"(?<!\\)((?:\\\\)*+)\\u0016", r"$1\\u0016\\u0016"
+_ESCAPED_MARK_PATTERN = r"(?<!\\)((?:\\\\)*+)\\u0016"
+_DOUBLED_MARK = r"$1\\u0016\\u0016"
 _QUOTED_NUMBER = r'$1"\\u0016$2"'
 MARKED_WORD_PATTERN = rf"^\x16(?:{NON_FINITE_PATTERN})$"
 _BEFORE_WORD_PATTERN = rf"\G([^\"'+NI-]*+(?:(?:{STRING_PATTERN}|[+-](?!I))[^\"'+NI-]*+)*+)"
 # a number of more digits than a double keeps, or with an exponent, where JSON may have one; and a print of such a one
 UNKEPT = r"[:,\[\s]-?(?:(?=[0-9.]{17})[0-9]++[.]|[0-9]++(?:[.][0-9]++)?[eE])"
 KEPT_LENGTH = 16
-REPRINTED_PATTERN, NESTED_NUMBER_PATTERN = r'^-?[0-9]+[.][0-9]+(?:E-?[0-9]+)?$|^"-?Infinity"$', "[.][0-9]|Infinity|NaN"
+REPRINTED_PATTERN = r'^-?[0-9]+[.][0-9]+(?:E-?[0-9]+)?$|^"-?Infinity"$'
+NESTED_NUMBER_PATTERN = "[.][0-9]|Infinity|NaN"
 
 
 def render_is_reprinted(expr: str, data_type: DataType) -> str | None:

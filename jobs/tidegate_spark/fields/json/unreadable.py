@@ -16,11 +16,14 @@ from tidegate_spark.fields.json.objects import (
 from tidegate_spark.fields.json.text import render_once
 
 OVERFLOW_REASON = f"the value does not fit value.schema: {OVERFLOW_PROBLEM}, beside one that is infinite"
-MAX_DIGITS, MAX_NAME_CHARACTERS, MAX_TEXT_CHARACTERS = 1_000, 50_000, 20_000_000
+MAX_DIGITS = 1_000
+MAX_NAME_CHARACTERS = 50_000
+MAX_TEXT_CHARACTERS = 20_000_000
 BYTE_ORDER_MARK = "\ufeff"
 MARK_PROBLEM = "begins with a byte-order mark, which is no part of JSON"
 QUOTES = 2  # characters around a name or a text
-NOT_BRACKETS_PATTERN, NOT_DIGITS_PATTERN = r"[^\[\]{}]+", "[.eE+-]"
+NOT_BRACKETS_PATTERN = r"[^\[\]{}]+"
+NOT_DIGITS_PATTERN = "[.eE+-]"
 
 
 def render_unreadable_cases(struct: str, misfits: str) -> str:

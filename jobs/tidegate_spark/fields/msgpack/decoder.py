@@ -38,7 +38,8 @@ class MapDecoder:
     """
 
     def __init__(self, shape: Shape, part: str) -> None:
-        self._shape, self._part = shape, part
+        self._shape = shape
+        self._part = part
 
     def decode(self, value: bytes | None) -> tuple[dict[str, Any] | None, str | None] | None:
         """The row, or the reason why there is none; None for no bytes."""
@@ -74,12 +75,16 @@ class _Reader:
     def __init__(self, value: bytes, part: str) -> None:
         from msgpack import Unpacker
 
-        self._value, self._part = value, part
+        self._value = value
+        self._part = part
         # no text, list or map is longer than the record
         unpacker: Any = Unpacker(max_buffer_size=max(len(value), 1), strict_map_key=False)
         unpacker.feed(value)
-        self._tell, self._skip, self._unpack = unpacker.tell, unpacker.skip, unpacker.unpack
-        self._read_map_header, self._read_array_header = unpacker.read_map_header, unpacker.read_array_header
+        self._tell = unpacker.tell
+        self._skip = unpacker.skip
+        self._unpack = unpacker.unpack
+        self._read_map_header = unpacker.read_map_header
+        self._read_array_header = unpacker.read_array_header
 
     @property
     def position(self) -> int:
@@ -92,7 +97,8 @@ class _Reader:
 
     def read(self, shape: Shape) -> Any:
         """The next value, as the column of that shape holds it."""
-        first, kind = self._value[self._tell()], shape["kind"]
+        first = self._value[self._tell()]
+        kind = shape["kind"]
         if first == NIL:
             self._skip()
             return None
@@ -111,7 +117,8 @@ class _Reader:
 
     def read_fields(self, shape: Shape) -> tuple[dict[str, Any], set[str]]:
         """A map as the struct of that shape, and the names of all fields that it has."""
-        fields, names = shape["fields"], set[str]()
+        fields = shape["fields"]
+        names = set[str]()
         row = dict.fromkeys(fields)
         for _ in range(self._read_map_header()):
             if self.peek() not in TEXTS:
@@ -145,7 +152,8 @@ class _Reader:
                 raise self._build_error(shape, f"has the field {name}, and the column is {missing[name.casefold()]}")
 
     def _read_entries(self, shape: Shape) -> list[tuple[Any, Any]]:
-        entries, keys = [], set()
+        entries = []
+        keys = set()
         for _ in range(self._read_map_header()):
             key = self.read(shape["key"])
             if key is None:

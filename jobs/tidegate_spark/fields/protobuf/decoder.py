@@ -12,7 +12,9 @@ from tidegate_spark.fields.arrow_decoder import DecodingError, build_arrow_decod
 from tidegate_spark.fields.protobuf.wire import find_misread_field, read_zigzag
 
 HEADER_BYTES = 5  # the magic byte and four bytes of schema id
-FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999
+# of the years 1 and 9999
+FIRST_SECOND = -62_135_596_800
+LAST_SECOND = 253_402_300_799
 ARROW_TYPES = {
     **dict.fromkeys(("int32", "sint32", "sfixed32"), "int32"),
     **dict.fromkeys(("int64", "sint64", "sfixed64", "uint32", "fixed32", "duration"), "int64"),
@@ -33,7 +35,8 @@ class MessageDecoder:
     """Reads messages of all schema ids; classes are made when the first record of their id comes."""
 
     def __init__(self, options: dict[str, Any], part: str) -> None:
-        self._options, self._part = options, part
+        self._options = options
+        self._part = part
         self._shape = options["shape"]
         self._numbers = frozenset(field["number"] for field in self._shape["fields"])
         self._classes: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -92,13 +95,15 @@ class MessageDecoder:
             pool.Add(file)
         if not indexes:
             return GetMessageClass(pool.FindMessageTypeByName(message_name))
-        descriptor, below = None, list(pool.FindFileByName(files[-1].name).message_types_by_name.values())
+        descriptor = None
+        below = list(pool.FindFileByName(files[-1].name).message_types_by_name.values())
         for index in indexes:
             if not 0 <= index < len(below):
                 raise DecodingError(
                     f"the {self._part} has message indexes={list(indexes)}, which schema id={number} does not"
                 )
-            descriptor, below = below[index], list(below[index].nested_types)
+            descriptor = below[index]
+            below = list(below[index].nested_types)
         if descriptor is None or descriptor.full_name != message_name:
             raise DecodingError(
                 f"the {self._part} is a message={getattr(descriptor, 'full_name', None)}, not {message_name}"
@@ -183,7 +188,8 @@ def _format_json(value: Any, path: str) -> str:
 
 
 def _to_micros(value: Any, shape: dict[str, Any], path: str) -> int:
-    kind, is_cut = shape["kind"], not shape.get("truncated") and value.nanos % 1000
+    kind = shape["kind"]
+    is_cut = not shape.get("truncated") and value.nanos % 1000
     least = 0 if kind == "timestamp" else 1 - 10**9
     within = FIRST_SECOND <= value.seconds <= LAST_SECOND or kind == "duration"
     micros = int(value.seconds * 1_000_000 + value.nanos // 1000)

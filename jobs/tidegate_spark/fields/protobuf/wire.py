@@ -10,7 +10,8 @@ from typing import Any
 
 VARINT, FIXED64, DELIMITED, GROUP, GROUP_END, FIXED32 = range(6)
 MAX_VARINT_BYTES = 10
-SIGNED, UNSIGNED = "signed", "unsigned"
+SIGNED = "signed"
+UNSIGNED = "unsigned"
 # the numbers of field types in a descriptor whose numbers have less than 64 bits, and travel in up to ten bytes
 NARROW_TYPES = {5: SIGNED, 14: SIGNED, 13: UNSIGNED, 17: UNSIGNED}  # int32, enum; uint32, sint32
 # how fields of a type travel; all others are numbers of a length of their own
@@ -20,7 +21,8 @@ WIRE_TYPES = {
     **dict.fromkeys((9, 11, 12), DELIMITED),
     10: GROUP,
 }
-BITS_32, BITS_64 = 1 << 32, 1 << 64
+BITS_32 = 1 << 32
+BITS_64 = 1 << 64
 
 
 def read_varint(value: bytes, at: int) -> tuple[int, int]:

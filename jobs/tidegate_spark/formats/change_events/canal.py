@@ -130,7 +130,8 @@ def _render_converted(text: str, column: Column) -> str:
 def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`type` decides, for all rows of the message."""
     rules = ReadingRules(None, truncated=list_truncated_names(table))
-    fields, keys = TextFields(list_all_columns(table), rules), TextFields(list_key_fields(table).columns)
+    fields = TextFields(list_all_columns(table), rules)
+    keys = TextFields(list_key_fields(table).columns)
     old = f", old: ARRAY<{keys.text_struct}>" if keys.columns else ""
     metadata = "".join(
         f", {sql}"

@@ -64,13 +64,15 @@ def _render_old_key_of_row(table: StageTable, fields: AvroFields) -> str | None:
     keys = list_key_fields(table).columns
     if not keys or any(column.name not in fields.by_name for column in keys):
         return None
-    old, new = render_values("a.before", keys, fields), render_values("a.after", keys, fields)
+    old = render_values("a.before", keys, fields)
+    new = render_values("a.after", keys, fields)
     return render_old_key([(c.name, old[c.name], new[c.name], "false") for c in keys], "a.before", table)
 
 
 def _render_unkept(schema: dict[str, Any]) -> dict[str, str]:
     """A condition for each word whose field is there and whose column's type cannot hold it."""
-    rendered, source_fields = _render_metadata(schema), _find_source_fields(schema)
+    rendered = _render_metadata(schema)
+    source_fields = _find_source_fields(schema)
     words = {"source.timestamp": (source_fields.get("ts_ms"), "TIMESTAMP")}
     words |= {f"source.{name}": (source_fields.get(name), kind) for name, kind in SOURCE_TYPES.items()}
     if "ts_ms" in get_field_schemas(schema):
@@ -84,7 +86,8 @@ def _render_unkept(schema: dict[str, Any]) -> dict[str, str]:
 
 def _find_source_fields(schema: dict[str, Any]) -> dict[str, str]:
     """SQL of each field of `source` by its name."""
-    names, fields = collect_named_types(schema), get_field_schemas(schema)
+    names = collect_named_types(schema)
+    fields = get_field_schemas(schema)
     sources = [resolve_name(branch, names) for branch in list_branches(fields.get("source", []))]
     inner = {name for node in sources if is_record(node) for name in get_field_schemas(node)}
     return {name: f"a.source.{quote(name)}" for name in inner}
@@ -92,11 +95,13 @@ def _find_source_fields(schema: dict[str, Any]) -> dict[str, str]:
 
 def _render_metadata(schema: dict[str, Any]) -> dict[str, str]:
     """What the event tells about itself, as far as its schema has the fields."""
-    fields, source_fields = get_field_schemas(schema), _find_source_fields(schema)
+    fields = get_field_schemas(schema)
+    source_fields = _find_source_fields(schema)
     tables = [source_fields[name] for name in ("table", "collection") if name in source_fields]
     pairs = ", ".join(f"{render_literal(name)}, CAST({sql} AS STRING)" for name, sql in sorted(source_fields.items()))
     properties = f"CASE WHEN a.source IS NOT NULL THEN map_filter(map({pairs}), (k, v) -> v IS NOT NULL) END"
-    no_time, no_text = "CAST(NULL AS BIGINT)", "CAST(NULL AS STRING)"
+    no_time = "CAST(NULL AS BIGINT)"
+    no_text = "CAST(NULL AS STRING)"
     return {
         "ingestion-timestamp": render_timestamp("a.ts_ms" if "ts_ms" in fields else no_time, "millis", "TIMESTAMP"),
         "source.timestamp": render_timestamp(source_fields.get("ts_ms", no_time), "millis", "TIMESTAMP"),
@@ -113,6 +118,7 @@ def _render_metadata(schema: dict[str, Any]) -> dict[str, str]:
 
 
 def _get_row_fields(schema: dict[str, Any]) -> dict[str, Any]:
-    names, fields = collect_named_types(schema), get_field_schemas(schema)
+    names = collect_named_types(schema)
+    fields = get_field_schemas(schema)
     rows = [resolve_name(branch, names) for part in ("before", "after") for branch in list_branches(fields[part])]
     return get_field_schemas(next(node for node in reversed(rows) if is_record(node)))

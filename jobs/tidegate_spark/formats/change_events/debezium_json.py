@@ -55,7 +55,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     """`op` decides what a record is; a tombstone is a delete."""
     keys = ConnectFields(list_key_fields(table).columns, get_units(table))
     fields = ConnectFields(table.value_columns, get_units(table), other_columns=keys.columns)
-    metadata, records = _render_source_fields(table), unwrap_documents(records, table)
+    metadata = _render_source_fields(table)
+    records = unwrap_documents(records, table)
     event = f"after: {fields.text_struct}, op: STRING{metadata}"
     event_fields = f"{event}, schema: {fields.event_schema}, payload: STRUCT<{event}>"
     parsed_records = read_objects(

@@ -24,9 +24,11 @@ from tidegate_spark.formats.change_events.truncates import render_truncate_reaso
 from tidegate_spark.formats.decoded import DELETE, DecodedValue
 from tidegate_spark.formats.json import get_units, list_key_fields
 
-OPERATIONS, TRUNCATE = {"I": "c", "U": UPDATE, "D": DELETE}, "T"
+OPERATIONS = {"I": "c", "U": UPDATE, "D": DELETE}
+TRUNCATE = "T"
 AFTER_TEXT, BEFORE_TEXT = (render_part("value_text", f"$.{row}") for row in ("after", "before"))
-OLD_ROWS, OLD_NAMES = f"concat('[', {BEFORE_TEXT}, ']')", f"json_object_keys({BEFORE_TEXT})"
+OLD_ROWS = f"concat('[', {BEFORE_TEXT}, ']')"
+OLD_NAMES = f"json_object_keys({BEFORE_TEXT})"
 ROW_TEXT = f"CASE WHEN e.op_type = 'D' THEN {BEFORE_TEXT} ELSE {AFTER_TEXT} END"
 POSITION_TYPE = Primitive("DECIMAL(38,0)")
 POSITION = "try_cast(e.pos AS DECIMAL(38,0))"
@@ -130,7 +132,8 @@ def _render_required_cases(table: StageTable, fields: Fields) -> str:
 
 def _render_condition_cases(table: StageTable) -> str:
     """`WHEN … THEN …` for an update without a column by which the record is chosen: it would be taken for NULL."""
-    route, naming = table.route.field if table.route else "", table.naming.template if table.naming else ""
+    route = table.route.field if table.route else ""
+    naming = table.naming.template if table.naming else ""
     settings = {"when": table.when, "delete_when": table.delete_when, "route": route, "the table's name": naming}
     cases = []
     for word, text in settings.items():

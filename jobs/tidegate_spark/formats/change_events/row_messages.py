@@ -15,7 +15,8 @@ from tidegate_spark.formats.change_events.truncates import render_truncate_case
 from tidegate_spark.formats.decoded import DELETE, NO_CHANGE, NO_REASON, DecodedValue
 from tidegate_spark.formats.json import list_key_fields
 
-UPDATE, OLD_NAMES = "u", "z.old_names"
+UPDATE = "u"
+OLD_NAMES = "z.old_names"
 # few updates have one: the others need not be taken apart once more
 MAY_SHOW_NULL = f"event_op = '{UPDATE}' AND contains(value_text, 'null')"
 
@@ -164,6 +165,7 @@ def _render_change(op: str, row: str) -> str:
 
 
 def _render_before(name: str, is_key: bool) -> str:
-    own_value, old = f"z.datas.{quote(name)}", f"z.moved_from.{quote(name)}"
+    own_value = f"z.datas.{quote(name)}"
+    old = f"z.moved_from.{quote(name)}"
     is_left_out = f"{old} IS NULL AND NOT {_render_is_shown(OLD_NAMES, name)}"
     return f"CASE WHEN {is_left_out} THEN {own_value} ELSE {old} END" if is_key else own_value

@@ -102,7 +102,8 @@ def _render_refusal(name: str) -> str:
 
 def render_is_placeholder(value: str, kind: str, placeholder: str) -> str:
     """A condition: `value`, of the column type `kind`, is the placeholder."""
-    text, codes = render_literal(placeholder), ", ".join(map(str, placeholder.encode()))
+    text = render_literal(placeholder)
+    codes = ", ".join(map(str, placeholder.encode()))
     as_object = render_literal(json.dumps({placeholder: placeholder}, separators=(",", ":")))
     binary = f"CAST({text} AS BINARY)"
     days = ", ".join(f"date_from_unix_date({code})" for code in placeholder.encode())

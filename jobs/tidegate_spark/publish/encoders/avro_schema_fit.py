@@ -55,7 +55,8 @@ class _SchemaFit:
     """The walk over columns and schema; `what` is how the schema is called."""
 
     def __init__(self, part_name: str, names: Names) -> None:
-        self._part_name, self._names = part_name, names
+        self._part_name = part_name
+        self._names = names
 
     def list_field_problems(
         self, kind: T.StructType, record: Any, places: dict[str, _Place], path: str
@@ -96,7 +97,8 @@ class _SchemaFit:
         return [*missing, *self._list_inner_problems(kind, branches[0], at)]
 
     def _list_inner_problems(self, kind: T.DataType, node: Any, at: _Place) -> list[Problem]:
-        word, element = get_type_name(node), f"_tidegate_{at.depth}"
+        word = get_type_name(node)
+        element = f"_tidegate_{at.depth}"
         inside = _Place(element, f"{at.path}[]", at.depth + 1)
         if isinstance(kind, T.StructType) and is_record(node):
             places = {f.name: at._replace(sql=f"{at.sql}.{quote(f.name)}", path=f"{at.path}.{f.name}") for f in kind}

@@ -25,7 +25,8 @@ def encode(_: SparkSession, part: RecordPart) -> Column:
         )
     check_has_text(part)
     (column,) = part.columns
-    name, kind = quote(column.name), column.type.simpleString().upper()
+    name = quote(column.name)
+    kind = column.type.simpleString().upper()
     if kind in TYPE_BYTES and kind in get_format(part.format).column_types:
         return F.expr(_render_number_bytes(name, kind))
     is_binary = isinstance(column.type, BinaryType)

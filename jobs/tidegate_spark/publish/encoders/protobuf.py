@@ -36,7 +36,8 @@ SIMPLE_TYPES = {
 }  # fmt: skip
 NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 MAP_KEY_TYPES = ("int32", "int64", "bool", "string")
-FIRST_TIME, LAST_TIME = "TIMESTAMP'0001-01-01'", "TIMESTAMP'9999-12-31 23:59:59.999999'"
+FIRST_TIME = "TIMESTAMP'0001-01-01'"
+LAST_TIME = "TIMESTAMP'9999-12-31 23:59:59.999999'"
 TypedFields = list[tuple[str, T.DataType]]
 
 
@@ -70,7 +71,8 @@ def build_header(spark: SparkSession, part: RecordPart) -> bytes:
 
 def _register_message(spark: SparkSession, part: RecordPart, description: _Message) -> bytes:
     settings = read_registry_settings(spark, part)
-    text, number = base64.b64encode(description.file).decode(), description.known_id
+    text = base64.b64encode(description.file).decode()
+    number = description.known_id
     missing = part.subjects if number is None else part.subjects[1:]
     registered = register_schema(settings, missing, text, "PROTOBUF") if missing else None
     number = registered if number is None else number
@@ -83,7 +85,8 @@ def _describe_message(spark: SparkSession, part: RecordPart) -> _Message:
     subject = part.subjects[0]
     newest_schema = read_newest_schema(read_registry_settings(spark, part), subject)
     number, registered_file = newest_schema or (None, None)
-    fields, message = _describe_fields(part.typed_fields, ""), part.options.get("message")
+    fields = _describe_fields(part.typed_fields, "")
+    message = part.options.get("message")
     try:
         file, name, index, is_known = protobuf_messages.build_descriptor(
             part.build_record_name(), fields, registered_file, message
@@ -108,7 +111,8 @@ def list_value_problems(part: RecordPart) -> list[Problem]:
 
 
 def _list_problems(at: str, kind: T.DataType, path: str, depth: int) -> list[Problem]:
-    element, way_out = f"_tidegate_{depth}", "which no message holds; correct it, or leave it out in sql"
+    element = f"_tidegate_{depth}"
+    way_out = "which no message holds; correct it, or leave it out in sql"
     if isinstance(kind, T.ArrayType | T.MapType):
         is_map = isinstance(kind, T.MapType)
         inner, elements = (kind.valueType, f"map_values({at})") if is_map else (kind.elementType, at)
@@ -123,7 +127,8 @@ def _list_problems(at: str, kind: T.DataType, path: str, depth: int) -> list[Pro
 
 
 def _encode_zigzag(number: int) -> bytes:
-    remaining_bits, encoded_bytes = number << 1, bytearray()
+    remaining_bits = number << 1
+    encoded_bytes = bytearray()
     while remaining_bits > 0x7F:
         encoded_bytes.append(remaining_bits & 0x7F | 0x80)
         remaining_bits >>= 7

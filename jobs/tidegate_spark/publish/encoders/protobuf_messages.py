@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 from tidegate_spark.publish.encoders.protobuf_rows import TIMESTAMP_NAME, build_class
 
-TIMESTAMP_FILE, TIMESTAMP = "google/protobuf/timestamp.proto", f".{TIMESTAMP_NAME}"
+TIMESTAMP_FILE = "google/protobuf/timestamp.proto"
+TIMESTAMP = f".{TIMESTAMP_NAME}"
 # Files that a registered schema may import, as all users of Protobuf have them.
 KNOWN_FILES = tuple(
     f"google/protobuf/{word}.proto" for word in ("timestamp", "duration", "wrappers", "struct", "empty", "any")
@@ -126,7 +127,8 @@ def describe_messages(file: bytes) -> FileMessages:
 
 def _index_messages(file: Any) -> dict[str, Any]:
     """Every message of a file's descriptor by its full name with a dot ahead."""
-    pending_messages, by_name = [(_render_package(file), message) for message in file.message_type], {}
+    pending_messages = [(_render_package(file), message) for message in file.message_type]
+    by_name = {}
     while pending_messages:
         place, message = pending_messages.pop()
         name = f"{place}.{message.name}"
@@ -142,7 +144,8 @@ def _list_messages(file: Any) -> list[bytes]:
 def _extend_message(file: Any, path: str, fields: list[dict[str, Any]]) -> None:
     """Add the fields that the message at `path` lacks, those of inner ones too."""
     message = _index_messages(file)[path]
-    registered_fields, names = {field.name: field for field in message.field}, {field["name"] for field in fields}
+    registered_fields = {field.name: field for field in message.field}
+    names = {field["name"] for field in fields}
     required_fields = [name for name, field in registered_fields.items() if field.label == field.LABEL_REQUIRED]
     unfilled = next((name for name in required_fields if name not in names), None)
     if unfilled is not None:
@@ -178,10 +181,12 @@ def _add_field(file: Any, message: Any, field: dict[str, Any], path: str) -> Any
         )
     descriptor = message.field.add(name=field["name"], number=_choose_number(message))
     _set_type(message, descriptor, field, path)
-    is_message, is_entry = descriptor.type == descriptor.TYPE_MESSAGE, message.options.map_entry
+    is_message = descriptor.type == descriptor.TYPE_MESSAGE
+    is_entry = message.options.map_entry
     if not (file.syntax != "proto3" or field["repeated"] or is_message or is_entry):
         # a oneof of its own is how the language says optional
-        descriptor.oneof_index, descriptor.proto3_optional = len(message.oneof_decl), True
+        descriptor.oneof_index = len(message.oneof_decl)
+        descriptor.proto3_optional = True
         message.oneof_decl.add(name=f"_{field['name']}")
     return descriptor
 
@@ -207,7 +212,8 @@ def _set_type(message: Any, new_field: Any, field: dict[str, Any], path: str) ->
         new_field.LABEL_REPEATED if field["repeated"] or field["kind"] == "map" else new_field.LABEL_OPTIONAL
     )
     if field["kind"] == "timestamp":
-        new_field.type, new_field.type_name = new_field.TYPE_MESSAGE, TIMESTAMP
+        new_field.type = new_field.TYPE_MESSAGE
+        new_field.type_name = TIMESTAMP
     elif field["kind"] in ("message", "map"):
         is_map = field["kind"] == "map"
         name = _to_camel_case(field["name"]) + ("Entry" if is_map else "Row")
@@ -216,7 +222,8 @@ def _set_type(message: Any, new_field: Any, field: dict[str, Any], path: str) ->
             name += "_"
         nested = message.nested_type.add(name=name)
         nested.options.map_entry = is_map
-        new_field.type, new_field.type_name = new_field.TYPE_MESSAGE, f"{path}.{nested.name}"
+        new_field.type = new_field.TYPE_MESSAGE
+        new_field.type_name = f"{path}.{nested.name}"
     else:
         new_field.type = getattr(new_field, f"TYPE_{LOSSLESS_TYPES[field['kind']][0]}")
 

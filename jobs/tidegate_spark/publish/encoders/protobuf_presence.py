@@ -31,7 +31,8 @@ def list_presence_problems(file: bytes, message: str, columns: Sequence[WrittenC
 
 
 def _list_problems(values: Sequence[_Value], message: Any, file: FileMessages, depth: int) -> list[Problem]:
-    fields, problems = {field.name: field for field in message.field}, _list_choice_problems(values, message)
+    fields = {field.name: field for field in message.field}
+    problems = _list_choice_problems(values, message)
     for value in values:
         field = fields[value.name]
         if not _has_presence(field, file.is_proto3):
@@ -66,7 +67,8 @@ def _list_choice_problems(values: Sequence[_Value], message: Any) -> list[Proble
 
 
 def _list_inner_problems(value: _Value, message: Any, file: FileMessages, depth: int) -> list[Problem]:
-    element, kind = f"_tidegate_{depth}", value.kind
+    element = f"_tidegate_{depth}"
+    kind = value.kind
     if isinstance(kind, T.ArrayType | T.MapType):
         is_map = isinstance(kind, T.MapType)
         inner, elements = (kind.valueType, f"map_values({value.sql})") if is_map else (kind.elementType, value.sql)

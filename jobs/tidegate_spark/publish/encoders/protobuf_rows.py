@@ -37,7 +37,8 @@ def build_class(file: bytes, message: str) -> Any:
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message_factory import GetMessageClass
 
-    pool, file_descriptor = DescriptorPool(), FileDescriptorProto.FromString(file)
+    pool = DescriptorPool()
+    file_descriptor = FileDescriptorProto.FromString(file)
     for name in file_descriptor.dependency:
         known_file = FileDescriptorProto()
         module = name.removesuffix(".proto").replace("/", ".")

@@ -39,7 +39,10 @@ from tidegate.sql.googlesql import quote_name
 log = logging.getLogger(__name__)
 # Keys of a row's properties beside the pipeline's own: the table that the position is of, the job that wrote the row,
 # the bytes that its dry runs estimated, and how many of its last statements write the destination.
-TABLE_KEY, JOB_KEY, SCANNED_BYTES_KEY, WRITES_KEY = "table", "job", "bytes", "writes"
+TABLE_KEY = "table"
+JOB_KEY = "job"
+SCANNED_BYTES_KEY = "bytes"
+WRITES_KEY = "writes"
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,9 @@ def read_position_row(warehouse: Warehouse, table: str, uuid: str, pipeline: str
             data = json.loads(row["properties"])
             is_current = data.pop(TABLE_KEY, "") == uuid
             changed_ms = round(row["changed"].timestamp() * 1000)
-            job, scanned_bytes, writes = (
-                data.pop(JOB_KEY, ""),
-                data.pop(SCANNED_BYTES_KEY, None),
-                data.pop(WRITES_KEY, None),
-            )
+            job = data.pop(JOB_KEY, "")
+            scanned_bytes = data.pop(SCANNED_BYTES_KEY, None)
+            writes = data.pop(WRITES_KEY, None)
             properties = data if is_current else {}
             return PositionRow(
                 version=row["version"],
@@ -88,7 +89,8 @@ def read_position_row(warehouse: Warehouse, table: str, uuid: str, pipeline: str
 
 
 def _list_rows(warehouse: Warehouse, table: str) -> list[dict[str, Any]]:
-    positions, owner = resource_names.name_positions_table(table), describe_positions(table)
+    positions = resource_names.name_positions_table(table)
+    owner = describe_positions(table)
     return warehouse.list_rows(positions, lambda loaded_table: check_readable(loaded_table, positions, owner))
 
 
@@ -106,10 +108,12 @@ def seed_position(  # noqa: PLR0913 (each is one word of the row)
     The table's UUID is part of the job's name, so of several first runs only one writes the row. If a job wrote a row
     that is gone again, for instance with the table of positions, the next number is used.
     """
-    row, positions = read_position_row(warehouse, table, uuid, pipeline), resource_names.name_positions_table(table)
+    row = read_position_row(warehouse, table, uuid, pipeline)
+    positions = resource_names.name_positions_table(table)
     if row is not None and row.is_current:
         raise CommitRefused(f"table={table} pipeline={pipeline}: it has a position already")
-    loaded_table, owner = warehouse.find_table(positions), describe_positions(table)
+    loaded_table = warehouse.find_table(positions)
+    owner = describe_positions(table)
     if loaded_table is not None:
         claim(warehouse, loaded_table, positions, owner)
     warehouse.run_statement(sql.render("create_positions", table=positions, own=owner))

@@ -42,7 +42,8 @@ def _refuse(check: str, text: str, advice: str) -> Finding:
 def _check_dataset(warehouse: Warehouse, place: str, catalog: str, namespace: NamespaceNeed) -> Iterator[Finding]:
     from google.api_core.exceptions import NotFound
 
-    dataset_place, reference = f"{place} dataset={namespace.name}", f"{warehouse.project}.{namespace.name}"
+    dataset_place = f"{place} dataset={namespace.name}"
+    reference = f"{warehouse.project}.{namespace.name}"
     try:
         with translate_client_errors(dataset_place):
             location = warehouse.client.get_dataset(reference).location

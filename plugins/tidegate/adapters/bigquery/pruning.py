@@ -22,7 +22,9 @@ from tidegate.sql.pruning import UNBOUNDED, BatchPart, Bound, Bounds, join_inter
 MAX_RANGES = 50  # beyond these, partitions close together are read as one range
 MAX_CONSTANT_CHARACTERS = 1000
 _ORDERED_TYPES = ("BIGINT", "STRING", "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
-MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1  # of an INT64
+# of an INT64
+MIN_INT64 = -(2**63)
+MAX_INT64 = 2**63 - 1
 MAX_STATEMENT_PARTITIONS = 4000  # that one job of BigQuery, and so one statement, may change
 MAX_TABLE_PARTITIONS = 10_000
 PARTITIONS_PER_PART = 2000  # which leaves room for partitions that rows are moved out of
@@ -42,7 +44,8 @@ class TableLayout:
     @classmethod
     def from_api_repr(cls, table: Mapping[str, Any]) -> "TableLayout":
         """From the table as the REST API shows it."""
-        times, numbers = table.get("timePartitioning"), table.get("rangePartitioning")
+        times = table.get("timePartitioning")
+        numbers = table.get("rangePartitioning")
         partitioning = Partitioning(times.get("field") or "_PARTITIONTIME", times.get("type", "DAY")) if times else None
         if numbers:
             ends = (int(numbers["range"][word]) for word in ("start", "end", "interval"))
@@ -62,7 +65,8 @@ class TableLayout:
 
 def compute_bounds(layout: TableLayout, rows: QueryRunner, sql: Sql, positions: str, values: MergeInput) -> Bounds:
     """Compute the bounds of a merge with these `values`; `rows` runs a query. Without a layout there is no query."""
-    leaves, partition = list(_iterate_bounded_leaves(layout, values)), layout.partitioning
+    leaves = list(_iterate_bounded_leaves(layout, values))
+    partition = layout.partitioning
     if partition is None and not leaves:
         return UNBOUNDED
     if "leaves" not in values and values["staged_rows"] <= MAX_UNBOUNDED_APPEND_ROWS:
@@ -105,7 +109,8 @@ class RowPartition:
 def _find_row_partition(partition: Partitioning, layout: TableLayout, values: MergeInput) -> RowPartition | None:
     """None where staged rows do not tell it: they come into the partition of the moment, or into that of NULL."""
     if partition.of_ingestion:
-        unit, column = get_partition_unit(values["layout"]), "_tidegate_partition_time"
+        unit = get_partition_unit(values["layout"])
+        column = "_tidegate_partition_time"
         return RowPartition(column, render_timestamp_start(quote(column), unit)) if unit else None
     columns = [*values["values"], *(column for column, _ in values["keys"])]
     if partition.column not in columns:
@@ -134,7 +139,8 @@ def _split_into_parts(
     `table_partitions` are those in which its keys lie now; None where these are the ones in which its rows will. A part
     holds the keys whose rows come to lie close together; the last one those that do not tell where, as deletes.
     """
-    new, partition = sorted(stats.get("partitions") or ()), layout.partitioning
+    new = sorted(stats.get("partitions") or ())
+    partition = layout.partitioning
     if partition is None or place is None or len({*new, *(table_partitions or ())}) <= MAX_STATEMENT_PARTITIONS:
         return ()
     if len(new) > MAX_TABLE_PARTITIONS:
@@ -168,7 +174,8 @@ def _iterate_bounded_leaves(layout: TableLayout, values: MergeInput) -> Iterable
 
 
 def _build_key_bounds(leaf: tuple[str, ...], number: int, stats: Mapping[str, Any]) -> Iterable[Bound]:
-    low, high = render_constant(stats[f"low_{number}"]), render_constant(stats[f"high_{number}"])
+    low = render_constant(stats[f"low_{number}"])
+    high = render_constant(stats[f"high_{number}"])
     if low is None or high is None:
         if stats[f"nulls_{number}"]:
             yield Bound(leaf, (), nulls=True)
@@ -200,10 +207,12 @@ def build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
     first: Any = date.min
     last: Any = date.max
     if partition.numbers is not None:
-        first, last = MIN_INT64, MAX_INT64
+        first = MIN_INT64
+        last = MAX_INT64
     elif layout.partition_type != "DATE":
         zone = UTC if layout.partition_type == "TIMESTAMP" else None
-        first, last = datetime.min.replace(tzinfo=zone), datetime.max.replace(tzinfo=zone)
+        first = datetime.min.replace(tzinfo=zone)
+        last = datetime.max.replace(tzinfo=zone)
     column = layout.schema.find_name(partition.column) or partition.column
     return Bound((column,), ((render_constant(first) or "", render_constant(last) or ""),), nulls=True)
 
@@ -217,7 +226,8 @@ def get_step(layout: TableLayout) -> Any:
 
 def _compute_last_value(start: Any, partition: Partitioning, layout: TableLayout) -> Any:
     """The last value of the partition that begins at `start`."""
-    unit, step = partition.unit, get_step(layout)
+    unit = partition.unit
+    step = get_step(layout)
     if partition.numbers is not None:
         return min(start + partition.numbers.step, partition.numbers.stop) - 1
     try:

@@ -17,7 +17,8 @@ def estimate_scan_bytes(warehouse: Warehouse, place: str, statements: Sequence[s
     A dry run knows no script, and no table that the script has yet to make. Every merge reads its staged rows: 0 says
     that the server counts nothing. `GiveUp` beyond the catalog's `max_bytes_billed`, before anything is sent.
     """
-    limit, dml_statements = warehouse.max_bytes_billed, [statement for statement in statements if not is_ddl(statement)]
+    limit = warehouse.max_bytes_billed
+    dml_statements = [statement for statement in statements if not is_ddl(statement)]
     try:
         scanned_bytes = sum(warehouse.estimate_read_bytes(statement) for statement in dml_statements) or None
     except TidegateError as error:  # the number is for people, and the job itself carries the limit

@@ -38,7 +38,8 @@ def evolve(warehouse: Warehouse, name: str, columns: tuple[Column, ...], rules: 
         table.schema = fields
         warehouse.update_table(table, "schema")
     for change in widened:
-        column, kind = quote(change.path[0]), to_bigquery_type(change.type)
+        column = quote(change.path[0])
+        kind = to_bigquery_type(change.type)
         quoted_table = quote_name(warehouse.to_reference(name))
         warehouse.run_statement(f"ALTER TABLE {quoted_table} ALTER COLUMN {column} SET DATA TYPE {kind}")
     return [str(change) for change in changes]
@@ -72,7 +73,8 @@ def _list_field_names(fields: list[Field], path: Path) -> Iterator[str]:
             continue
         yield step
         field = next((field for field in fields if field["name"] == step), {})
-        fields, is_in_array = field.get("fields", []), field.get("mode") == "REPEATED"
+        fields = field.get("fields", [])
+        is_in_array = field.get("mode") == "REPEATED"
 
 
 def _find_field(fields: list[Field], name: str) -> Field:

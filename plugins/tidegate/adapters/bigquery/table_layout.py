@@ -35,7 +35,9 @@ class Partitioning:
         """SQL text: the beginning of a row's partition, where the column is of this Spark type; NULL for none."""
         column = INGESTION_TIME_COLUMN if self.of_ingestion else quote(self.column)
         if self.numbers is not None:
-            first, end, step = self.numbers.start, self.numbers.stop, self.numbers.step
+            first = self.numbers.start
+            end = self.numbers.stop
+            step = self.numbers.step
             value = f"{alias}{column}"
             return f"IF({value} BETWEEN {first} AND {end - 1}, {value} - MOD({value} - {first}, {step}), NULL)"
         return _render_truncation(kind, f"{alias}{column}", self.unit)
@@ -97,7 +99,8 @@ def render_partition_clause(partition_by: Iterable[str], columns: Iterable[Colum
         raise ConfigurationError(
             f"partition_by column={partitioning.column}: a DATE has no hours; use days({partitioning.column})"
         )
-    name, unit = quote(column.name), partitioning.unit
+    name = quote(column.name)
+    unit = partitioning.unit
     return name if (column.type, unit) == ("DATE", "DAY") else f"{_TRUNC_FUNCTIONS[column.type]}({name}, {unit})"
 
 

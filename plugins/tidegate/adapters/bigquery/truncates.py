@@ -26,7 +26,8 @@ def compute_truncate_bounds(
     """The statements that remove all rows, and the parts in which the new ones are appended; `rows` runs a query."""
     appended: Any = {name: value for name, value in values.items() if name not in KEY_PATHS}
     bounds = compute_bounds(layout, rows, sql, positions, appended)
-    target, ranges = values["target"], _list_ranges(layout, rows, sql, values["target"])
+    target = values["target"]
+    ranges = _list_ranges(layout, rows, sql, values["target"])
     removals = tuple(sql.render("remove_rows", target=target, bounds=(bound,)) for bound in ranges)
     return replace(bounds, removals=removals or (sql.render("remove_rows", target=target, bounds=()),))
 

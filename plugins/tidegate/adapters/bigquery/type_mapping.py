@@ -126,7 +126,8 @@ def _to_schema_field(name: str, data_type: DataType, is_required: bool) -> dict[
     stored_type = to_stored_type(data_type)
     mode = "REQUIRED" if is_required else "NULLABLE"
     if isinstance(stored_type, Array):
-        mode, stored_type = "REPEATED", stored_type.element
+        mode = "REPEATED"
+        stored_type = stored_type.element
     field: dict[str, Any] = {"name": name, "mode": mode}
     if isinstance(stored_type, Struct):
         fields = [_to_schema_field(inner, kind, inner in stored_type.required) for inner, kind in stored_type.fields]
@@ -173,7 +174,8 @@ def _convert_to_spark(field: Mapping[str, Any]) -> DataType:
     elif kind in ("NUMERIC", "BIGNUMERIC"):
         precision, scale = (38, 9) if kind == "NUMERIC" else (76, 38)
         if field.get("precision"):
-            precision, scale = int(field["precision"]), int(field.get("scale") or 0)
+            precision = int(field["precision"])
+            scale = int(field.get("scale") or 0)
         inner = Primitive(f"DECIMAL({precision},{scale})", form=ANY_SCALE_FORM)
     else:
         form = MaxLength(int(field["maxLength"])) if field.get("maxLength") else None
@@ -226,7 +228,8 @@ def _render_aligned(expr: str, staged_type: DataType, target: DataType, depth: i
             ]
             return f"IF({expr} IS NULL, NULL, STRUCT({', '.join(parts)}))"
         case Array(), Array():
-            element, place = f"e{depth}", f"at{depth}"
+            element = f"e{depth}"
+            place = f"at{depth}"
             inner = _render_aligned(element, stored_type.element, target.element, depth + 1)
             return f"ARRAY(SELECT {inner} FROM UNNEST({expr}) AS {element} WITH OFFSET AS {place} ORDER BY {place})"
     return f"CAST({expr} AS {to_cast_type(target)})"

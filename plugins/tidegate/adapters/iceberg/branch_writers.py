@@ -19,7 +19,8 @@ def list_branch_pipelines(table: Table, branch: str) -> tuple[str, ...]:
     A pipeline whose tag lies outside of `branch` is left out only if the tag lies on another branch of the user's, and
     nothing of `branch` was published by it: else the branch may have been rolled back.
     """
-    refs, lineage = table.metadata.refs, Lineage(table.metadata)
+    refs = table.metadata.refs
+    lineage = Lineage(table.metadata)
     by_position = (match[1] for name in table.metadata.properties if (match := POSITION_PATTERN.fullmatch(name)))
     by_tag = (
         resource_names.parse_tag_pipeline(name)

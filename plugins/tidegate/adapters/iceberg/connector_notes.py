@@ -44,7 +44,8 @@ class ConnectorNotes:
     @translate_iceberg_errors
     def list_noted(self, catalog: str, control: ControlTopic) -> tuple[str, ...]:
         """All tables of a catalog that carry the sink's notes, as ``namespace.table``."""
-        iceberg_catalog, table_names = self.catalogs.catalog(catalog), []
+        iceberg_catalog = self.catalogs.catalog(catalog)
+        table_names = []
         for namespace in self._iterate_namespaces(catalog):
             for identifier in iceberg_catalog.list_tables(namespace):
                 name = ".".join(identifier)

@@ -100,8 +100,11 @@ class _MarkedTable:
 
 def _read_tables(catalogs: Catalogs, catalog: str) -> tuple[dict[str, _MarkedTable], list[TidegateError]]:
     """All tables of the catalog by their full names, sorted, and why others cannot be read."""
-    spaces, names, tables = list[str](), list[str](), dict[str, _MarkedTable]()
-    pending_namespaces, failures = [tuple[str, ...]()], list[TidegateError]()
+    spaces = list[str]()
+    names = list[str]()
+    tables = dict[str, _MarkedTable]()
+    pending_namespaces = [tuple[str, ...]()]
+    failures = list[TidegateError]()
     while pending_namespaces:
         above = pending_namespaces.pop()
         with _keep_apart(catalogs, ".".join((catalog, *above, "*")), failures):

@@ -60,7 +60,8 @@ def _check_namespace(catalog: Catalog, place: str, namespace: NamespaceNeed, scr
             if identifier[-1].startswith(SCRATCH_PREFIX)
         ]
     except NoSuchNamespaceError:
-        is_there, leftovers = False, []
+        is_there = False
+        leftovers = []
     if leftovers:
         cause = f"{place} tables={', '.join(leftovers)} are left of a doctor that was interrupted"
         yield make_warning("catalog.namespace", cause, "drop them, if no other doctor runs now")

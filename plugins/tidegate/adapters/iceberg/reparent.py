@@ -135,7 +135,8 @@ def _iterate_own_entries(table: Table, head: Snapshot) -> Iterator[tuple[Manifes
 
 def _are_all_added(head: Snapshot, added_files: Added) -> bool:
     """Whether these are as many files as the snapshot's summary says that it added."""
-    summary, counts = read_summary(head), dict.fromkeys(ManifestContent, 0)
+    summary = read_summary(head)
+    counts = dict.fromkeys(ManifestContent, 0)
     for (kind, _), files in added_files.items():
         counts[kind] += len(files)
     summary_counts = [int(summary.get(name, "0")) for name in ("added-data-files", "added-delete-files")]
@@ -176,7 +177,9 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
     def __init__(self, table: Table, head: Snapshot, onto: NewParent, written_files: WrittenFiles) -> None:
         operation = head.summary.operation if head.summary else Operation.OVERWRITE
         super().__init__(operation, table.transaction(), table.io, uuid.uuid4(), branch=None)
-        self._head, self._written_files, self._base_summary = head, written_files, onto.summary
+        self._head = head
+        self._written_files = written_files
+        self._base_summary = onto.summary
         self._parent_snapshot_id = onto.snapshot_id
         self._onto = table.metadata.snapshot_by_id(onto.snapshot_id)
         self._removed = UpdateMetrics()
@@ -208,7 +211,8 @@ class _OntoNewest(_SnapshotProducer["_OntoNewest"]):
         if not property_as_bool(properties, TableProperties.MANIFEST_MERGE_ENABLED, default=True):
             return manifests
         least, full = (property_as_int(properties, name, default) for name, default in MERGE_SETTINGS.items())
-        large, bins = list[ManifestFile](), dict[tuple[ManifestContent, int], list[ManifestFile]]()
+        large = list[ManifestFile]()
+        bins = dict[tuple[ManifestContent, int], list[ManifestFile]]()
         for manifest in manifests:
             is_small = manifest.manifest_length < (full or 0) // 2 and manifest.added_snapshot_id != self._snapshot_id
             key = (manifest.content, manifest.partition_spec_id)

@@ -15,17 +15,16 @@ from tidegate.model.table_state import PastSnapshot, Rollback
 
 def find_rollback(table: Table, pipeline: str, branch: str) -> Rollback | None:
     """The two lines of snapshots; None where the table was not rolled back, is empty, or has no tag to go back to."""
-    state, tag, lineage = (
-        build_state(table, pipeline, branch),
-        resource_names.name_tag(pipeline),
-        Lineage(table.metadata),
-    )
+    state = build_state(table, pipeline, branch)
+    tag = resource_names.name_tag(pipeline)
+    lineage = Lineage(table.metadata)
     reference = table.metadata.refs.get(tag)
     head = lineage.get_snapshot(state.snapshot_id)
     tagged = lineage.get_snapshot(reference.snapshot_id) if reference else None
     if not state.is_rolled_back or tagged is None or head is None:
         return None
-    now, tagged_line = list(lineage.iterate_ancestors(head)), list(lineage.iterate_ancestors(tagged))
+    now = list(lineage.iterate_ancestors(head))
+    tagged_line = list(lineage.iterate_ancestors(tagged))
     shared = {snapshot.snapshot_id for snapshot in now} & {snapshot.snapshot_id for snapshot in tagged_line}
     return Rollback(
         head.snapshot_id,

@@ -23,7 +23,8 @@ class ScratchTable:
     """A table of two rows. `remove` takes away whatever of it there is, also after a step that failed."""
 
     def __init__(self, catalog: Catalog, identifier: str) -> None:
-        self._catalog, self._identifier = catalog, identifier
+        self._catalog = catalog
+        self._identifier = identifier
         self._files: set[str] = set()
         self._table: Table | None = None
 

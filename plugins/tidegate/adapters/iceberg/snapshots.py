@@ -33,7 +33,8 @@ from tidegate.ports.publication_ports import SnapshotLag, TableHead, TableSnapsh
 
 MAX_LISTED_FILES = 500  # more than these are not named one by one; then all rows are compared
 DATA_FILE_FIELDS = [field.name for field in DATA_FILE_TYPE[3].fields]
-REFERENCED, CONTENT_OFFSET = DATA_FILE_FIELDS.index("referenced_data_file"), DATA_FILE_FIELDS.index("content_offset")
+REFERENCED = DATA_FILE_FIELDS.index("referenced_data_file")
+CONTENT_OFFSET = DATA_FILE_FIELDS.index("content_offset")
 Files = dict[tuple[str, int | None], DataFile]
 MAX_COMMIT_ATTEMPTS = 5
 
@@ -75,7 +76,8 @@ class IcebergSnapshots:
         """
         table = self._load_table(name)
         lineage = Lineage(table.metadata)
-        before, after = _read_ancestors(lineage, old), _read_ancestors(lineage, new)
+        before = _read_ancestors(lineage, old)
+        after = _read_ancestors(lineage, new)
         between = [snapshot for number, snapshot in (before | after).items() if (number in before) != (number in after)]
         changed = [
             snapshot for snapshot in between if count_changed_rows(snapshot) or not has_changed_row_counts(snapshot)
@@ -108,7 +110,8 @@ class IcebergSnapshots:
         differs: it is read only where a delete does not say which one file it applies to.
         """
         table = self._load_table(name)
-        old_manifests, new_manifests = _list_manifests(table, old), _list_manifests(table, new)
+        old_manifests = _list_manifests(table, old)
+        new_manifests = _list_manifests(table, new)
         shared = old_manifests.keys() & new_manifests.keys()
         before, after = (
             _read_live_files(table, (m for path, m in manifests.items() if path not in shared))
@@ -120,7 +123,8 @@ class IcebergSnapshots:
         )
         if delete_scope.is_uncertain:
             shared_files = _read_live_files(table, (m for path, m in old_manifests.items() if path in shared))
-            before, after = before | shared_files, after | shared_files
+            before = before | shared_files
+            after = after | shared_files
         elsewhere = delete_scope.paths - {path for path, _ in before | after}
         touched_files = TouchedFiles(
             old=_list_touched(before, after, delete_scope, elsewhere),
@@ -194,7 +198,9 @@ class _DeleteScope:
 
     @classmethod
     def from_deletes(cls, deletes: Iterable[DataFile]) -> "_DeleteScope":
-        paths, places, everywhere = set[str](), set[str](), False
+        paths = set[str]()
+        places = set[str]()
+        everywhere = False
         for delete in deletes:
             if delete.content == DataFileContent.EQUALITY_DELETES:
                 everywhere = True

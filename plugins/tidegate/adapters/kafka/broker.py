@@ -35,7 +35,9 @@ from tidegate.model.offsets import Offsets, Ranges, RecordAddress, format_names,
 from tidegate.ports.context import Log, Message, Retention
 
 T = TypeVar("T")
-PEEK_TIMEOUT_SECONDS, PEEK_PARTITION_SECONDS = 5.0, 0.01  # that a look at one record takes, and each further one
+# that a look at one record takes, and each further one
+PEEK_TIMEOUT_SECONDS = 5.0
+PEEK_PARTITION_SECONDS = 0.01
 RETRY_PAUSE_SECONDS = 0.2
 METADATA_TTL_SECONDS = 60.0  # seconds
 READER_GROUP = "tidegate-status"  # the group that peeks at single records; it commits nothing

@@ -68,7 +68,8 @@ def gather_offsets(
 
     `await_result` raises `KafkaException` for an answer that may be another one in a moment.
     """
-    results, leaderless = dict[tuple[str, int], Any](), list[tuple[str, int]]()
+    results = dict[tuple[str, int], Any]()
+    leaderless = list[tuple[str, int]]()
     for place, future in futures.items():
         try:
             results[place.topic, place.partition] = await_result(future)

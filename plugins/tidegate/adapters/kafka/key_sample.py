@@ -9,11 +9,10 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tidegate.model.offsets import Ranges
 
-MAX_PARTITIONS, PLACES_PER_PARTITION, RECORDS_PER_PLACE = (
-    4,
-    8,
-    250,
-)  # at most so many partitions, places in each, and records from each place
+# at most so many partitions, places in each, and records from each place
+MAX_PARTITIONS = 4
+PLACES_PER_PARTITION = 8
+RECORDS_PER_PLACE = 250
 TIMEOUT_SECONDS = 3.0  # seconds for all of them
 SMALL_FETCH_SETTINGS = {  # what comes with one answer is enough
     "enable.auto.commit": "false",

@@ -111,7 +111,8 @@ def _await_answers(consumer: Consumer, partitions: set[tuple[str, int]]) -> Offs
         place = None if message is None else (message.topic() or "", message.partition() or 0)
         if message is None or place not in partitions:
             continue
-        cut, deadline = _read_cut(message), time.monotonic() + CUTS_TIMEOUT_SECONDS
+        cut = _read_cut(message)
+        deadline = time.monotonic() + CUTS_TIMEOUT_SECONDS
         partitions.discard(place)
         consumer.incremental_unassign([TopicPartition(*place)])
         if cut is not None:

@@ -113,7 +113,8 @@ class KafkaTopics:
     @translate_kafka_errors
     def read_progress(self, publication: Publication, at_rest: bool = False) -> PartProgress:
         """See the port."""
-        topic, parts = publication.state_topic, publication.parallelism
+        topic = publication.state_topic
+        parts = publication.parallelism
         if topic not in self._list_topics():
             return PartProgress((None,) * parts)
         ends = self._read_end_offsets(topic, "read_committed")

@@ -28,7 +28,9 @@ SAMPLE_SETTINGS = {
     "log_level": "0",
 }
 MIN_RECORDS_PER_END = 5  # of each end of a partition, however many partitions there are
-WIDER, TRIES = 10, 4  # the end of a log may hold markers of transactions alone: it is looked for further ahead
+# the end of a log may hold markers of transactions alone: it is looked for further ahead
+WIDER = 10
+TRIES = 4
 TELL_SECONDS = 1.0
 Ranges = dict[int, tuple[int, int]]
 
@@ -128,7 +130,8 @@ def _read(consumer: Consumer, reading: _Reading, ranges: Ranges, limit: int) -> 
     consumer.resume([TopicPartition(reading.topic, p) for p in ranges])  # a pause outlives the assignment
     while counts and not reading.is_over():
         for message in consumer.consume(100, timeout=0.2):
-            error, partition = message.error(), message.partition()
+            error = message.error()
+            partition = message.partition()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise KafkaException(error)
             if partition not in counts:

@@ -45,7 +45,8 @@ class SharedBroker(KafkaBroker):
         with self._lock:
             if self._failure is not None:  # a client that nobody waits for would go on knocking
                 self.disconnect()
-            self._is_connected, self._reading = False, self._reading + 1
+            self._is_connected = False
+            self._reading = self._reading + 1
             self._requested_topics = {
                 isolation: {t: reading for t, reading in topics.items() if reading >= self._reading - KEPT_READINGS}
                 for isolation, topics in self._requested_topics.items()

@@ -25,7 +25,8 @@ def read_first_timestamps(
     settings: Mapping[str, str], places: Iterable[RecordAddress], timeout_seconds: float
 ) -> dict[RecordAddress, int]:
     """Times of the first records at or after these offsets, those that came in time; one client reads all of them."""
-    remaining_places, timestamps = list(places), dict[RecordAddress, int]()
+    remaining_places = list(places)
+    timestamps = dict[RecordAddress, int]()
     if not remaining_places:
         return timestamps
     consumer = Consumer({**settings, **ONE_RECORD_SETTINGS, **PROMPT_FETCH_SETTINGS})

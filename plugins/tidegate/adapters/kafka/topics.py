@@ -16,7 +16,9 @@ from tidegate.model.offsets import Offsets, iterate_offsets
 TAIL_OFFSETS = 10  # offsets: behind the last record there may be the markers of transactions
 LARGE_RECORD_BYTES = 100_000  # what no topic refuses that anybody has set up with sense
 # Of a request to commit offsets: the brokers write it as one batch, and refuse one of more than a megabyte by default.
-MAX_COMMIT_BYTES, PARTITION_COMMIT_BYTES = 500_000, 60  # what is kept of a partition beside names and metadata
+# what is kept of a partition beside names and metadata
+MAX_COMMIT_BYTES = 500_000
+PARTITION_COMMIT_BYTES = 60
 ROOM_SECONDS = 1.0  # how long the client is waited for at once
 TOO_LARGE_CODES = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 CONSUMER_PREFIXES = ("session.timeout.ms", "max.poll.interval.ms", "fetch.", "queued.", "isolation.level", "check.crcs")
@@ -33,7 +35,8 @@ def read_retentions(admin: AdminClient, topics: Iterable[str], timeout: float) -
 
 def _parse_retention(config: Mapping[str, Any]) -> Retention:
     policies = config["cleanup.policy"].value.split(",")
-    records, tombstones = int(config["retention.ms"].value), int(config["delete.retention.ms"].value)
+    records = int(config["retention.ms"].value)
+    tombstones = int(config["delete.retention.ms"].value)
     return Retention(
         records_ms=records if "delete" in policies and records >= 0 else None,
         tombstones_ms=tombstones if "compact" in policies else None,
@@ -49,7 +52,8 @@ def read_last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> 
         message = consumer.poll(patience)
         if message is None:
             break
-        place, error = (message.topic(), message.partition()), message.error()
+        place = (message.topic(), message.partition())
+        error = message.error()
         if error is None:
             timestamps[place] = message.timestamp()[1]
         elif error.code() == KafkaError._PARTITION_EOF:
@@ -59,12 +63,14 @@ def read_last_timestamps(consumer: Consumer, ends: Offsets, patience: float) -> 
 
 def cut_commit(group: str, places: Sequence[TopicPartition]) -> Iterator[list[TopicPartition]]:
     """A commit of a group's offsets in parts that brokers take, in order: those of some thousand partitions each."""
-    part, room = list[TopicPartition](), MAX_COMMIT_BYTES
+    part = list[TopicPartition]()
+    room = MAX_COMMIT_BYTES
     for place in places:
         size = PARTITION_COMMIT_BYTES + sum(len(text.encode()) for text in (group, place.topic, place.metadata or ""))
         if part and size > room:
             yield part
-            part, room = [], MAX_COMMIT_BYTES
+            part = []
+            room = MAX_COMMIT_BYTES
         part.append(place)
         room -= size
     if part:

@@ -45,7 +45,8 @@ def _read_announcements(
         message = consumer.poll(POLL_SECONDS)
         if message is None:
             raise RetryLater(f"topic={topic}: the brokers send nothing; run the command again")
-        partition, offset = message.partition(), message.offset()
+        partition = message.partition()
+        offset = message.offset()
         if message.error() is not None:
             if message.error().code() != KafkaError._PARTITION_EOF:
                 raise RetryLater(f"topic={topic}: {message.error()}; run the command again")
@@ -71,7 +72,8 @@ def decode_announcement(topic: str, partition: int, offset: int, data: bytes) ->
         event = _decode_record(data[4 : 4 + length].decode(), data[4 + length :])
         if event["type"] != DATA_WRITTEN:
             return None
-        payload, table = event["payload"], event["payload"]["table_reference"]
+        payload = event["payload"]
+        table = event["payload"]["table_reference"]
         files = sum(_count_files(payload.get(name)) for name in ("data_files", "delete_files"))
         name = ".".join((*table["namespace"], table["name"]))
         return AnnouncedFiles(partition=partition, offset=offset, group=event["group_id"], table=name, files=files)

@@ -5,7 +5,10 @@ from urllib.parse import SplitResult, quote, unquote, urlsplit
 from tidegate.errors import ConfigurationError, RetryLater
 
 TIMEOUT_SECONDS = 15
-OK, UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 200, 401, 403, 404
+OK = 200
+UNAUTHORIZED = 401
+FORBIDDEN = 403
+NOT_FOUND = 404
 
 
 def fetch_connector(address: str) -> str:

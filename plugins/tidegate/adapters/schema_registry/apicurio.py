@@ -32,7 +32,8 @@ class ApicurioRegistry:
     """One registry. `use_id` says which of a version's ids stand in records; by default that of the API's version."""
 
     def __init__(self, name: str, settings: Mapping[str, Any], use_id: str | None = None) -> None:
-        self._name, self._url = name, str(settings["url"]).rstrip("/")
+        self._name = name
+        self._url = str(settings["url"]).rstrip("/")
         self._settings = settings
         self._use_id = use_id or DEFAULT_ID_FIELDS.get(self._url.partition(API_PATH)[2][:1], "contentId")
         unknown = sorted(set(settings) - KNOWN_SETTINGS)
@@ -71,7 +72,8 @@ class ApicurioRegistry:
                 f"registry={self._name} subject={subject}: a schema of type={kind} is not read through Apicurio's own "
                 "API; give the address of its ccompat API"
             )
-        content, texts = int(metadata["contentId"]), dict[str, str]()
+        content = int(metadata["contentId"])
+        texts = dict[str, str]()
         place = f"ids/contentIds/{content}"
         self._read_references(place, texts, subject)
         text = self._get(place, subject).text

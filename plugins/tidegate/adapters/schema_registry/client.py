@@ -13,7 +13,8 @@ from tidegate.redaction import mask_addresses
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)  # what odd answers make of code
 TIMEOUT_SECONDS = 20  # seconds; the client would wait for ever
 MAX_RETRIES = 2
-NOT_FOUND_STATUS_CODES, ACCESS_STATUS_CODES = (404,), (401, 403)
+NOT_FOUND_STATUS_CODES = (404,)
+ACCESS_STATUS_CODES = (401, 403)
 ACCESS_ADVICE = "check the connection's login, and give its user the right to read that docs/security.md lists"
 
 
@@ -46,7 +47,8 @@ class Registry:
         from confluent_kafka.schema_registry.error import SchemaRegistryError
 
         try:
-            client, other_client = self._open_client(), self._open_client()
+            client = self._open_client()
+            other_client = self._open_client()
             with client, other_client:
                 alive = set(client.get_versions(subject))
                 numbers = sorted(client.get_versions(subject, deleted=True), key=lambda n: (n in alive, n))
@@ -101,10 +103,12 @@ class Registry:
 
     def _read_version(self, client: Any, other_client: Any, subject: str, number: int) -> Version:
         """`other_client` has not seen the version: one client would remember it in the form asked for first."""
-        version, form = client.get_version(subject, number, deleted=True), None
+        version = client.get_version(subject, number, deleted=True)
+        form = None
         kind = version.schema.schema_type or "AVRO"
         if kind == "PROTOBUF":  # as the compiler's own description, so that nobody has to compile it again
-            client, form = other_client, "serialized"
+            client = other_client
+            form = "serialized"
             version = client.get_version(subject, number, deleted=True, fmt=form)
         _require_text(version.schema)
         texts: dict[str, str] = {}

@@ -39,7 +39,8 @@ def choose_columns(
 
 
 def _can_widen(source: str, target: str) -> bool:
-    old, new = parse_type(source), parse_type(target)
+    old = parse_type(source)
+    new = parse_type(target)
     # a declared part may be NOT NULL where the schema has it optional: a record with NULL there is bad
     if format_type(old) == format_type(new) or (source, target) in LOSSLESS_WIDENINGS:
         return True

@@ -103,7 +103,8 @@ def from_file(path: Path, message_name: str | None, kept: Collection[str] | None
 def name_message(version: Version, indexes: Sequence[int]) -> str | None:
     """The full name of the message that records of these indexes hold, None where the schema has none there."""
     file = _parse_file(version.text, version.id)
-    names, inside = [file.package] if file.package else [], file.message_type
+    names = [file.package] if file.package else []
+    inside = file.message_type
     for index in indexes:
         if not 0 <= index < len(inside):
             return None
@@ -124,7 +125,8 @@ def to_shape(message: Any, above: tuple[str, ...] = ()) -> Shape:
 def _to_field_shape(field: Any, above: tuple[str, ...]) -> Shape:
     message = field.message_type
     if message is not None and message.GetOptions().map_entry:
-        key, value = message.fields_by_name["key"], message.fields_by_name["value"]
+        key = message.fields_by_name["key"]
+        value = message.fields_by_name["value"]
         return {"kind": "map", "key": _to_value_shape(key, above), "value": _to_value_shape(value, above)}
     element = _to_value_shape(field, above)
     return {"kind": "list", "element": element} if field.is_repeated else element

@@ -53,7 +53,8 @@ class RegistrySchemas:
     """
 
     def __init__(self, resolve: Resolve, folder: Path = Path()) -> None:
-        self._resolve, self._folder = resolve, folder
+        self._resolve = resolve
+        self._folder = folder
         self._registries: dict[tuple[str, str | None], Registry | ApicurioRegistry] = {}
         self._tables: dict[str, Table] = {}
         self._described_parts: dict[tuple[str, ...], list[tuple[RecordParts, RecordParts]]] = {}  # by topics
@@ -107,7 +108,8 @@ class RegistrySchemas:
             ) from fault
 
     def _describe_value(self, table: Table, versions: list[Version]) -> Table:
-        value, value_format = table.value, get_format(table.value.format)
+        value = table.value
+        value_format = get_format(table.value.format)
         if value_format.schema is SchemaKind.PROTOBUF:
             options = self._read_protobuf_options(value.options, table, "value", versions)
             columns = choose_columns(
@@ -163,7 +165,8 @@ class RegistrySchemas:
         if "schema" in settings:
             fixed_plan = plan_decoding(parse_schema(settings["schema"]), {}, (), kept, find_row)
             return asdict(fixed_plan, dict_factory=_drop_refused)
-        writers, newest = {}, {}
+        writers = {}
+        newest = {}
         for version in versions:
             named_types = {name: parse_schema(text) for name, text in version.references.items()}
             writers[version.id] = qualify_names(inline_references(parse_schema(version.text), named_types))
@@ -314,10 +317,12 @@ def find_row_type(schema: Any) -> Any:
 
 def find_keyless_versions(writers: dict[int, Any], reader: Any, table: Table) -> dict[str, str]:
     """Which versions of a value lack a field of the key, and which: such a key cannot be taken from their values."""
-    rows, reader_row = writers, reader
+    rows = writers
+    reader_row = reader
     if get_format(table.value.format).is_change_event:
         events = {n: w for n, w in writers.items() if is_record(w) and "op" in {f["name"] for f in w["fields"]}}
-        rows, reader_row = {n: find_row_type(event) for n, event in events.items()}, find_row_type(reader)
+        rows = {n: find_row_type(event) for n, event in events.items()}
+        reader_row = find_row_type(reader)
     reasons = {str(n): find_missing_key_field(row, reader_row, table.key.fields) for n, row in rows.items()}
     return {number: reason for number, reason in reasons.items() if reason}
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-PREFIX, LOCK = "tidegate-submit-", "lock"
+PREFIX = "tidegate-submit-"
+LOCK = "lock"
 
 
 @contextmanager

@@ -33,7 +33,8 @@ from tidegate.diagnosis.spark import (
 REACHABLE_ADVICE = "check that Spark runs, and that the address is the right one"
 VERSION_PATTERN = re.compile(r"spark-core_[\d.]+-(\d[\w.]*)\.jar")
 JAVA_PATTERN = re.compile(r'version "(\d+)')
-MIN_JAVA, JAVA_SECONDS = 17, 8
+MIN_JAVA = 17
+JAVA_SECONDS = 8
 
 
 def check_connect(remote: str, place: str, conf: Mapping[str, str], uses_avro: bool) -> Iterator[Finding]:

@@ -10,15 +10,15 @@ from tidegate.cli.confirmation import perform_action
 from tidegate.cli.output import make_line_printable, print_result
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
-from tidegate.merge.letter_filter import LetterFilter
+from tidegate.merge.owed import LetterFilter
 from tidegate.model import resource_names
 from tidegate.monitoring.dead_letter_rows import format_dead_letter
 from tidegate.ports.context import Ports
-from tidegate.progress.risks import find_letter_risks
 from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.settings import find_include_folder
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
+from tidegate.table.risks import find_letter_risks
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 log = logging.getLogger(__name__)

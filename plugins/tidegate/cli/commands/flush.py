@@ -9,12 +9,12 @@ from tidegate.cli import output
 from tidegate.cli.commands.progress_bar import ProgressBar, WatchedEngine, show_progress
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import NothingToDo, SomeTables
+from tidegate.flush.batch_size import resolve_stop_offsets
+from tidegate.flush.flush import flush
 from tidegate.model.batch import Plan, PublishedBatch
 from tidegate.model.offsets import Offsets
-from tidegate.planning.stop_offsets import resolve_stop_offsets
 from tidegate.ports.context import Ports
 from tidegate.settings import find_include_folder
-from tidegate.steps.flush import flush
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 

@@ -5,8 +5,8 @@ import argparse
 from tidegate.cli import output
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import NothingToDo
+from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
 from tidegate.settings import find_include_folder
-from tidegate.steps.maintain import MaintenanceReport, list_maintained_tables, maintain_all
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 

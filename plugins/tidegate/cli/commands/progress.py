@@ -8,11 +8,11 @@ from tidegate.cli.commands.publications import format_publication_reading, is_pu
 from tidegate.config.pipeline_file import load_all_pipelines
 from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError, TidegateError
+from tidegate.flush.plan import plan
 from tidegate.monitoring.reports import PipelineStatus, UnknownStatus
 from tidegate.monitoring.status import read_status
 from tidegate.publications.status import PublicationReading
 from tidegate.settings import find_include_folder
-from tidegate.steps.plan import plan
 from tidegate.wiring.pipeline import assemble_checked_pipeline, assemble_pipeline, find_pipeline_file
 
 
@@ -28,7 +28,8 @@ def run_plan(words: argparse.Namespace) -> int:
 
 def run_status(words: argparse.Namespace) -> int:
     """Print where one stands, or all; exit code 1 where one cannot tell."""
-    requested_name, statuses = words.pipeline, list[PipelineStatus | UnknownStatus]()
+    requested_name = words.pipeline
+    statuses = list[PipelineStatus | UnknownStatus]()
     load_results = {} if requested_name else dict(load_all_pipelines(find_include_folder()))  # the right file wins
     refusals = {n: result for n, result in load_results.items() if isinstance(result, ConfigurationError)}
     names = [requested_name] if requested_name else list(load_results)

@@ -25,7 +25,9 @@ class ProgressBar:
     def __init__(self, title: str, console: Console | None) -> None:
         self._progress = None if console is None else _build_progress(console)
         self._task = None if self._progress is None else self._progress.add_task(title, total=None)
-        self._title, self._lock, self._is_open = title, RLock(), True
+        self._title = title
+        self._lock = RLock()
+        self._is_open = True
         self._timer = Timer(PATIENCE_SECONDS, self._show)
         self._timer.daemon = True
 
@@ -79,7 +81,8 @@ class WatchedEngine:
     """The port `Engine`: tells the bar of each job. A merge of one batch may be several: the first makes its table."""
 
     def __init__(self, engine: Engine, bar: ProgressBar) -> None:
-        self._engine, self._bar = engine, bar
+        self._engine = engine
+        self._bar = bar
         self._started_stages: dict[tuple[str, int, str], None] = {}
 
     def run(self, job: Job) -> None:

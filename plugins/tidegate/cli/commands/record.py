@@ -3,8 +3,7 @@
 import argparse
 import json
 
-from tidegate.actions.record_text import describe_record, format_record, format_verdict
-from tidegate.actions.skip import propose_skip
+from tidegate.actions.skip import describe_record, format_record, format_verdict, propose_skip
 from tidegate.cli.confirmation import perform_action
 from tidegate.cli.output import print_text
 from tidegate.connections import read_connection_from_env

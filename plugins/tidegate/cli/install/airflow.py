@@ -12,7 +12,9 @@ from tidegate.cli.install.airflow_files import DAG_FILES, INCLUDE_FILES, INCLUDE
 from tidegate.errors import ConfigurationError
 from tidegate.settings import find_airflow_home, find_home_folder, find_include_folder, is_checkout
 
-WRITTEN, UNCHANGED, KEPT = "written", "unchanged", "kept"
+WRITTEN = "written"
+UNCHANGED = "unchanged"
+KEPT = "kept"
 
 
 def run_airflow(words: argparse.Namespace) -> int:

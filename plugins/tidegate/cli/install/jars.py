@@ -13,7 +13,8 @@ from pathlib import Path
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.settings import find_jars_folder, find_product_folder
 
-POM, LOCK = "pom.xml", "jars.sha256"
+POM = "pom.xml"
+LOCK = "jars.sha256"
 MARK = ".tidegate-jars"  # in a folder that this command filled, and may replace
 READ_BYTES = 1 << 20
 LOCK_HEADER = "# What pom.xml brings: SHA-256, and the place in a Maven repository. `make lock` makes it again.\n"
@@ -70,7 +71,8 @@ def fetch_jars(source: Path, locked_jars: Mapping[str, str], folder: Path) -> No
         raise ConfigurationError(f"folder={folder}: it holds files that are not of tidegate jars; name a new folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".jars-", dir=folder.parent) as temporary:
-        repository, flat = Path(temporary) / "repository", Path(temporary) / "flat"
+        repository = Path(temporary) / "repository"
+        flat = Path(temporary) / "flat"
         download_jars(source / POM, repository)
         if problems := compare_jars(hash_jars(repository), locked_jars):
             raise ConfigurationError(

@@ -16,7 +16,8 @@ from tidegate.settings import format_path
 from tidegate.spec.catalog import Catalog
 from tidegate.wiring.sampling import list_topics
 
-DEFAULT_KAFKA, DEFAULT_REGISTRY = "kafka_default", "schema_registry_default"
+DEFAULT_KAFKA = "kafka_default"
+DEFAULT_REGISTRY = "schema_registry_default"
 MAX_SHOWN_TOPICS = 30
 NAME_LENGTH = 60
 

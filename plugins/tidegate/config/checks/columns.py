@@ -20,7 +20,7 @@ from tidegate.schema.data_types import PRIMITIVE_NAMES, DataType, Primitive, Str
 from tidegate.schema.evolution import to_struct
 from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.sql.spark import STEP_REGEX, split_path, unquote, unquote_path
-from tidegate.tables.columns import find_key_names
+from tidegate.table.columns import find_key_names
 
 COLUMN_REGEX = rf"\s*((?:{STEP_REGEX})(?:\.(?:{STEP_REGEX}))*)\s*"
 PARTITION_PATTERN = re.compile(
@@ -198,7 +198,8 @@ def _find_missing_field(record: Struct, steps: tuple[str, ...]) -> str | None:
 def _check_known(name: str, columns: set[str], path: KeyPath, findings: Problems) -> None:
     undeclared_columns = (column for destination in DESTINATIONS.values() for column in destination.partition_columns)
     known_columns = columns | {column.casefold() for column in undeclared_columns}  # judged by the one that has them
-    own_name, steps = unquote(name.strip()), split_path(name)
+    own_name = unquote(name.strip())
+    steps = split_path(name)
     is_field = len(steps) > 1 and steps[0].casefold() in columns
     if own_name.casefold() not in known_columns and not is_field:
         findings.add(path, f"{own_name} is not a column of the table; {suggest_closest(own_name, columns)}")

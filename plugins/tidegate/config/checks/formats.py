@@ -37,7 +37,8 @@ def check_format(
 
     `metadata` are the columns beside a value's own, each with the word that fills it.
     """
-    format_spec, part_name = get_format(part.format), "value" if isinstance(part, ValueModel) else "key"
+    format_spec = get_format(part.format)
+    part_name = "value" if isinstance(part, ValueModel) else "key"
     _check_options(part, path, findings)
     if format_spec.only_column is not None and columns is not None and len(columns) > 1:
         findings.add((*path, "schema"), f"a {part_name} of format {part.format} is one value; declare one column")
@@ -188,7 +189,8 @@ def _has_no_registry(part: KeyModel | ValueModel) -> bool:
 
 
 def _check_records(format_model: WrittenModel, word: str, at: KeyPath, findings: Problems) -> None:
-    names, ignored_records = format_model.records or [], format_model.ignored_records or []
+    names = format_model.records or []
+    ignored_records = format_model.ignored_records or []
     if format_model.subject_name_strategy in (None, "TopicNameStrategy"):
         for key in (key for key in ("records", "ignored_records") if getattr(format_model, key)):
             problem = "record types are subjects only with RecordNameStrategy and TopicRecordNameStrategy"

@@ -126,7 +126,8 @@ def _check_partial(checked_table: _CheckedTable, findings: Problems) -> None:
 
 
 def _check_history(checked_table: _CheckedTable, findings: Problems) -> None:
-    table, history_path = checked_table.table, (*checked_table.path, "history")
+    table = checked_table.table
+    history_path = (*checked_table.path, "history")
     names = list(table.history_columns.model_dump().values())
     if table.history == "none":
         if table.history_columns != HistoryModel():
@@ -155,7 +156,8 @@ def _check_history(checked_table: _CheckedTable, findings: Problems) -> None:
 
 def _check_truncates(checked_table: _CheckedTable, model: PipelineModel, findings: Problems) -> None:
     """A truncate empties the table: all of its rows must come from the one topic, in the order of its offsets."""
-    table, value = checked_table.table, checked_table.table.value or model.source.value
+    table = checked_table.table
+    value = checked_table.table.value or model.source.value
     if value.truncate != "apply":
         return
     topics = table.topics if table.topics is not None else model.source.topics

@@ -46,7 +46,8 @@ def check_source(model: PipelineModel, findings: Problems) -> None:
 
 
 def _check_errors(model: PipelineModel, findings: Problems) -> None:
-    source, path = model.source, ("source", "errors", "topic")
+    source = model.source
+    path = ("source", "errors", "topic")
     topic = source.errors.topic
     if topic is None:
         return

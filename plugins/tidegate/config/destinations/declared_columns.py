@@ -15,7 +15,7 @@ from tidegate.schema.data_types import DataType, Primitive, Struct
 from tidegate.spec.projection import Field, resolve_projection
 from tidegate.spec.record_metadata import METADATA_TYPES
 from tidegate.sql.spark import quote
-from tidegate.tables.columns import find_key_names
+from tidegate.table.columns import find_key_names
 
 UNKNOWN_TYPE = "UNKNOWN"  # the file does not tell it
 
@@ -43,7 +43,8 @@ def find_record_columns(model: PipelineModel, table: TableModel, path: KeyPath) 
     """The columns of a decoded record: the key's, the value's and those of metadata; and whether they are all."""
     key, key_path = (table.key, (*path, "key")) if table.key else (model.source.key, ("source", "key"))
     value, value_path = (table.value, (*path, "value")) if table.value else (model.source.value, ("source", "value"))
-    key_columns, value_columns = try_parse_columns(key.schema_), try_parse_columns(value.schema_)
+    key_columns = try_parse_columns(key.schema_)
+    value_columns = try_parse_columns(value.schema_)
     columns = dict[str, DeclaredColumn]()
     for declared in _list_key_columns(key, (*key_columns, *value_columns), key_path):
         columns[declared.column.name] = declared

@@ -81,7 +81,8 @@ def _check_catalog(properties: dict[str, Any], catalog: KeyPath, findings: Probl
             findings.add_broken(
                 (*path, name), "a secret in a file; put it into an Airflow connection and name that in `connection`"
             )
-    kind, uri = properties.get("type"), properties.get("uri", "")
+    kind = properties.get("type")
+    uri = properties.get("uri", "")
     if kind not in PYICEBERG_TYPES:
         findings.add(
             (*path, "type") if kind else path, f"PyIceberg's type of catalog; {suggest_closest('', PYICEBERG_TYPES)}"
@@ -124,7 +125,8 @@ def _find_problem_of_property(name: str, value: str) -> str | None:
 
 def _check_names(model: PipelineModel, table: TableModel, path: KeyPath, findings: Problems) -> None:
     """Note columns of the names of Iceberg's own, in tables that are merged into, and two columns of one full name."""
-    key, properties = table.key or model.source.key, table.create.properties
+    key = table.key or model.source.key
+    properties = table.create.properties
     is_merged = any(bool(key.fields) if setting is None else setting for setting in (table.upsert, table.delete))
     rewrites_files = (
         properties.get("format-version") == "1" or properties.get("write.merge.mode", MERGE_ON_READ) != MERGE_ON_READ
@@ -134,7 +136,8 @@ def _check_names(model: PipelineModel, table: TableModel, path: KeyPath, finding
     for named_by, column in find_table_columns(model, table, path)[0]:
         if column.name.casefold() in reserved_names:
             findings.add(named_by, f"Iceberg reserves {column.name} in Spark; give the column another name")
-        owner, full_names = column.name.lower(), list(list_full_names(to_struct([column])))
+        owner = column.name.lower()
+        full_names = list(list_full_names(to_struct([column])))
         taken_names = (n for n in full_names if full_names.count(n) > 1 or owners.get(n, owner) != owner)
         if taken_name := next(taken_names, None):
             problem = f"{taken_name} would be both a column and a part of one, and no table of Iceberg's holds both"
@@ -199,7 +202,8 @@ def _describe_dataset(catalog: Catalog, resolve: Resolve, table: str) -> Dataset
     from tidegate.adapters.iceberg.destination import build_iceberg_destination, open_catalogs
 
     catalogs = open_catalogs([catalog], resolve)
-    loaded_table, state = catalogs.table(table), build_iceberg_destination(catalogs).tables.read_state(table, "")
+    loaded_table = catalogs.table(table)
+    state = build_iceberg_destination(catalogs).tables.read_state(table, "")
     if loaded_table is None or state is None:
         return None
     name = name_iceberg_table(loaded_table.location(), catalog.properties.get("uri", ""), table.partition(".")[2])

@@ -13,7 +13,8 @@ from tidegate.sql.spark import STEP_REGEX, quote, split_path, unquote
 
 MAX_ARGUMENT = 2**31 - 1
 TRANSFORM_PATTERN = re.compile(r"(?P<word>[a-z]+)\((?:\s*(?P<argument>\d+)\s*,)?(?P<column>.+)\)", re.IGNORECASE)
-DAYS, TIMES = {"DATE"}, {"TIMESTAMP", "TIMESTAMP_NTZ"}
+DAYS = {"DATE"}
+TIMES = {"TIMESTAMP", "TIMESTAMP_NTZ"}
 WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
 TEXTS = {"STRING", "BINARY"}
 TYPES = {
@@ -58,7 +59,8 @@ def check_partitions(model: PipelineModel, table: TableModel, path: KeyPath, fin
     struct = to_struct(declared.column for declared in columns)
     used_families = set[tuple[str, tuple[str, ...]]]()
     for index, text in enumerate(table.create.partition_by):
-        partition_path, partition = (*path, "create", "partition_by", index), _Partition.parse(text)
+        partition_path = (*path, "create", "partition_by", index)
+        partition = _Partition.parse(text)
         if problem := _find_problem(struct, partition):
             findings.add(partition_path, problem)
         if partition.argument > MAX_ARGUMENT:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     KeyWord = str
     ValueWord = str
 else:  # the words are those of the registry, which no type checker can read
-    KeyWord, ValueWord = Literal[KEY_FORMATS], Literal[VALUE_FORMATS]
+    KeyWord = Literal[KEY_FORMATS]
+    ValueWord = Literal[VALUE_FORMATS]
 TimeUnit = Literal["seconds", "millis", "micros", "nanos"]
 
 

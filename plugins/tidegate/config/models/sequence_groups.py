@@ -59,7 +59,9 @@ def check_groups(
 def needs_no_offsets(table: TableModel, model: PipelineModel) -> bool:
     """Whether nothing in the table is decided by offsets, which several topics do not share: all columns are in groups,
     and there are no deletes."""
-    groups, value, key = find_groups(table), table.value or model.source.value, table.key or model.source.key
+    groups = find_groups(table)
+    value = table.value or model.source.value
+    key = table.key or model.source.key
     if not groups or table.delete is not False or value.schema_ is None:
         return False
     try:

@@ -9,7 +9,9 @@ from tidegate.spec.time_text import parse_duration_seconds
 
 FIELD_COUNT = 5
 RANDOM = re.compile(r"(?<![A-Z])R(?![A-Z])", re.IGNORECASE)  # croniter's: another time whenever it is read
-FIRST_DAY, MAX_DAYS, MAX_TIMES = datetime(2024, 1, 1, tzinfo=UTC), 366, 100
+FIRST_DAY = datetime(2024, 1, 1, tzinfo=UTC)
+MAX_DAYS = 366
+MAX_TIMES = 100
 
 
 def parse_interval_or_cron(value: object) -> int | str:
@@ -31,10 +33,12 @@ def parse_interval_or_cron(value: object) -> int | str:
 def find_longest_pause(expression: str) -> int:
     """The most seconds between two of its next times, counted over a year or a hundred times from a fixed day on."""
     times = croniter(expression, FIRST_DAY)
-    longest_pause, last = 0, times.get_next(datetime)
+    longest_pause = 0
+    last = times.get_next(datetime)
     for _ in range(MAX_TIMES):
         following = times.get_next(datetime)
-        longest_pause, last = max(longest_pause, int((following - last).total_seconds())), following
+        longest_pause = max(longest_pause, int((following - last).total_seconds()))
+        last = following
         if (following - FIRST_DAY).days > MAX_DAYS:
             break
     return longest_pause

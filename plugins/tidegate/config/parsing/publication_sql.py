@@ -17,14 +17,15 @@ from tidegate.spec.publication import PLACEHOLDER, Grouped
 SELECT_EXAMPLE = f"write e.g. SELECT id, upper(name) AS name FROM {PLACEHOLDER} WHERE NOT hidden"
 GROUP_EXAMPLE = f"write e.g. SELECT word, count(*) AS n FROM {PLACEHOLDER} GROUP BY word"
 ORDER_REMEDY = "use min, max, sum, count or the like; for the value of the last row max(struct(at, value)).value"
-TABLE_STAND_IN, JOINED_STAND_IN = "_tidegate_table", "_tidegate_joined_{}_"
+TABLE_STAND_IN = "_tidegate_table"
+JOINED_STAND_IN = "_tidegate_joined_{}_"
 JOINED_PATTERN = re.compile(r"\{([^{}\s]+(?:\.[^{}\s]+){2,})\}")  # {lake.shop.customers}
-JOIN_SIDES, JOIN_KINDS = ("", "LEFT"), ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
+JOIN_SIDES = ("", "LEFT")
+JOIN_KINDS = ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI")
 SESSION_WINDOW = "session_window"
-WINDOW_PATTERN, WINDOW_STAND_IN = (
-    re.compile(r"\bwindow\s*\(", re.IGNORECASE),
-    "_tidegate_window",
-)  # a word of its own to the parser
+# a word of its own to the parser
+WINDOW_PATTERN = re.compile(r"\bwindow\s*\(", re.IGNORECASE)
+WINDOW_STAND_IN = "_tidegate_window"
 
 
 def find_joined_tables(sql: str) -> tuple[str, ...]:

@@ -99,7 +99,8 @@ def _parse_item(node: Any, sql: str, alias: str, aliases: Sequence[str]) -> Item
 
     if _is_star(node):
         return _parse_star(node, alias)
-    name, inner = node.alias, node.this if isinstance(node, exp.Alias) else node
+    name = node.alias
+    inner = node.this if isinstance(node, exp.Alias) else node
     if isinstance(node, exp.Alias) and not name:
         raise ValueError(f"{node.sql('spark')}: a column without a name; name it with AS")
     if isinstance(inner, exp.Column | exp.Dot):
@@ -180,10 +181,12 @@ def _split_texts(text: str) -> tuple[list[str], list[str]]:
     from sqlglot.dialects.spark import Spark
 
     tokens = Spark().tokenize(text)
-    depth, begin = 0, tokens[0].end + 1
+    depth = 0
+    begin = tokens[0].end + 1
     items: list[str] = []
     conditions: list[str] = []
-    pieces, is_condition = items, False
+    pieces = items
+    is_condition = False
     for index, token in enumerate(tokens[1:]):
         word = token.text.upper() if token.token_type.name not in ("STRING", "IDENTIFIER") else ""
         depth += {"L_PAREN": 1, "L_BRACKET": 1, "R_PAREN": -1, "R_BRACKET": -1}.get(token.token_type.name, 0)
@@ -193,7 +196,8 @@ def _split_texts(text: str) -> tuple[list[str], list[str]]:
             pieces.append(text[begin : token.start].strip())
             begin = -1
         if depth == 0 and word == "FROM":
-            is_condition, pieces = True, conditions
+            is_condition = True
+            pieces = conditions
         if depth == 0 and ((word == "," and not is_condition) or (word == "ON" and is_condition)):
             begin = token.end + 1
     if begin >= 0:
@@ -232,7 +236,8 @@ def _split_cast(sql: str) -> tuple[str, str]:
 def _find_last_as(text: str) -> tuple[int, int] | None:
     from sqlglot.dialects.spark import Spark
 
-    depth, span = 0, None
+    depth = 0
+    span = None
     for token in Spark().tokenize(text):
         depth += {"L_PAREN": 1, "R_PAREN": -1}.get(token.token_type.name, 0)
         if depth == 0 and token.token_type.name == "ALIAS":

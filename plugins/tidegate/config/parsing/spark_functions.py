@@ -101,7 +101,8 @@ def find_functions(text: str) -> list[str]:
     tokens = sqlglot.tokenize(text, read="spark")
     functions = list[str]()
     for number, (token, following) in enumerate(pairwise(tokens)):
-        name, before = token.text.casefold(), [token.text.casefold() for token in tokens[max(0, number - 2) : number]]
+        name = token.text.casefold()
+        before = [token.text.casefold() for token in tokens[max(0, number - 2) : number]]
         if following.text != "(" or not WORD_PATTERN.fullmatch(name):
             continue
         if before[-1:] == ["."]:

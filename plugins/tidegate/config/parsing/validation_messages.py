@@ -56,7 +56,8 @@ def read_model(model: type[M], data: dict[Any, Any], findings: Problems, root: K
 
 def _find_path(error: Any) -> KeyPath:
     """The keys on the way to what does not fit, without pydantic's own words. An unknown key stays as it is written."""
-    around, last = error["loc"][:-1], error["loc"][-1:]
+    around = error["loc"][:-1]
+    last = error["loc"][-1:]
     is_users = error["type"] == "extra_forbidden"
     return tuple(part for part in around if not _is_pydantics(part)) + (
         last if is_users else tuple(part for part in last if not _is_pydantics(part))
@@ -81,7 +82,8 @@ def _pass_over_misspelled_keys(
 
 
 def _format_message(error: Any, model: type[BaseModel], path: KeyPath) -> str:
-    kind, context = error["type"], error.get("ctx", {})
+    kind = error["type"]
+    context = error.get("ctx", {})
     if kind == "extra_forbidden":
         return f"unknown key; {suggest_closest(path[-1], _list_allowed_keys(model, path[:-1]))}"
     if kind == "literal_error":

@@ -210,7 +210,8 @@ def _note_statements(ledger: SettingsLedger) -> None:
 
 def _plan_kafka_table(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str) -> bool:
     """Fill the draft's source; whether rows are upserted by a key."""
-    options, source = table.options, draft.data["source"]
+    options = table.options
+    source = draft.data["source"]
     value_format = options.get("value.format") or options.get("format", "")
     is_upsert = options["connector"] == "upsert-kafka" or value_format.startswith(CHANGE_EVENTS)
     ledger.map(f"{prefix}connector", "tables[].upsert, tables[].delete" if is_upsert else "tables[].upsert: false")
@@ -280,7 +281,8 @@ def _plan_part(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: 
 
 
 def _plan_registry(ledger: SettingsLedger, draft: Draft, prefix: str, side: str) -> dict[str, str]:
-    url, subject = ledger.get(f"{prefix}url"), ledger.get(f"{prefix}subject")
+    url = ledger.get(f"{prefix}url")
+    subject = ledger.get(f"{prefix}subject")
     secrets = [name for name in ledger.list_names(prefix) if name not in (f"{prefix}url", f"{prefix}subject")]
     ledger.map(f"{prefix}url", f"source.{side}.avro.registry")
     ledger.map(f"{prefix}subject", f"source.{side}.avro.subject")
@@ -293,7 +295,8 @@ def _plan_registry(ledger: SettingsLedger, draft: Draft, prefix: str, side: str)
 def _note_rest(ledger: SettingsLedger, draft: Draft, table: FlinkTable, prefix: str) -> None:
     """Account for the settings of Kafka's client and of Flink's connector, and for computed columns."""
     for name, value in table.options.items():
-        setting, word = f"{prefix}{name}", name.removeprefix("properties.")
+        setting = f"{prefix}{name}"
+        word = name.removeprefix("properties.")
         if name == "properties.group.id":
             ledger.map(setting, "source.start", "the group that holds Flink's offsets; the pipeline has one of its own")
         elif name == "properties.isolation.level":

@@ -297,7 +297,8 @@ def _parse_column(tokens: Tokens) -> tuple[FlinkColumn, bool]:
         return FlinkColumn(name, is_computed=True), False
     kind = _parse_type(tokens)
     metadata = ""
-    nullable, is_key = True, False
+    nullable = True
+    is_key = False
     while tokens.rest:
         if tokens.take("METADATA"):
             metadata = tokens.read() if tokens.take("FROM") else name
@@ -386,6 +387,7 @@ def _find_problem(tokens: list[FlinkToken]) -> str:
 def _read_item(tokens: Tokens, table: str) -> FlinkItem:
     expression = tokens.read_until("AS")
     alias = tokens.read() if tokens.take("AS") else ""
-    sql, last = expression.cut(table), expression.rest[-1]
+    sql = expression.cut(table)
+    last = expression.rest[-1]
     is_name = sql == last.raw and last.kind in ("VAR", "IDENTIFIER") and last.word not in NO_COLUMNS
     return FlinkItem(sql, alias, last.text if is_name else "")

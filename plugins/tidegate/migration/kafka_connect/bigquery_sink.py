@@ -53,14 +53,16 @@ WITHOUT_MEANING = {
 
 def translate_bigquery_sink(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
     """The sink's configuration as a draft, with a report of each setting."""
-    ledger, plan = SettingsLedger(config.settings), RecordPlan()
+    ledger = SettingsLedger(config.settings)
+    plan = RecordPlan()
     description = f"Imported from {config.name}: {config.kind}"
     draft = start_draft(config.name, choices, description, choices.catalog or CATALOG_NAME)
     note_worker_settings(ledger, draft)
     _plan_project(ledger, draft)
     topics = _plan_topics(ledger, draft, choices, world)
     plan_converter(ledger, draft, plan, "value")
-    upserts, deletes = ledger.is_true("upsertEnabled"), ledger.is_true("deleteEnabled")
+    upserts = ledger.is_true("upsertEnabled")
+    deletes = ledger.is_true("deleteEnabled")
     if upserts or deletes:
         plan_converter(ledger, draft, plan, "key")
     plan_transforms(ledger, draft, plan)
@@ -161,12 +163,11 @@ def _note_keys(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, choices: 
 
 def _plan_merge(ledger: SettingsLedger, draft: Draft, *, writes_keys: bool) -> None:
     """A sink without keys writes as it reads: then the pipeline has its own default."""
-    interval, records = (
-        ledger.read_number("mergeIntervalMs", "60000"),
-        ledger.read_number("mergeRecordsThreshold", "-1"),
-    )
+    interval = ledger.read_number("mergeIntervalMs", "60000")
+    records = ledger.read_number("mergeRecordsThreshold", "-1")
     if not writes_keys:
-        interval, records = 60_000, -1
+        interval = 60_000
+        records = -1
     merge: dict[str, Any] = {"interval": -1 if interval == -1 else format_milliseconds(interval)}
     if records != -1:
         merge["records_threshold"] = records

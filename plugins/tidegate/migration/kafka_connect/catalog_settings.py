@@ -75,7 +75,8 @@ def _read_implementation(name: str) -> str:
 
 def _plan_kind(ledger: SettingsLedger, draft: Draft, kind: str, place: tuple[str, str]) -> None:
     prefix, kind_word = place
-    properties, uri = draft.catalog["properties"], ledger.get(f"{prefix}uri")
+    properties = draft.catalog["properties"]
+    uri = ledger.get(f"{prefix}uri")
     for word in (kind_word, "catalog-impl"):
         if kind in ("rest", "jdbc"):
             ledger.map(f"{prefix}{word}", "catalogs.yaml: properties.type")

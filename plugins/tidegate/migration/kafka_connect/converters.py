@@ -75,7 +75,8 @@ def _is_typed(part: dict[str, Any]) -> bool:
 
 def _plan_options(ledger: SettingsLedger, draft: Draft, name: str, side: Side, converter: str) -> dict[str, Any]:
     """The options below the format `name`, by that name; empty where it needs none."""
-    prefix, options = f"{side}.converter.", dict[str, Any]()
+    prefix = f"{side}.converter."
+    options = dict[str, Any]()
     if converter == "JsonConverter":
         options |= _plan_envelope(ledger, side)
     elif f"{prefix}schemas.enable" in ledger.list_names(prefix):
@@ -110,7 +111,8 @@ def _plan_envelope(ledger: SettingsLedger, side: Side) -> dict[str, Any]:
 
 def _plan_registry(ledger: SettingsLedger, draft: Draft, encoding: str, side: Side) -> dict[str, Any]:
     """The registry's address stays in the file only where no login belongs to it."""
-    prefix, target = f"{side}.converter.", f"source.{side}.{encoding}"
+    prefix = f"{side}.converter."
+    target = f"source.{side}.{encoding}"
     registry_settings = [name for name in ledger.list_names(prefix) if _belongs_to_registry(name.removeprefix(prefix))]
     urls = [name for name in registry_settings if name.endswith("registry.url")]
     url = ledger.get(urls[0]) if urls else ""
@@ -143,7 +145,8 @@ def _name_client_word(word: str) -> str:
 
 def _plan_wire_format(ledger: SettingsLedger, draft: Draft, side: Side) -> dict[str, str]:
     """What names a record's schema: the subject, and the bytes or header before the record."""
-    prefix, options = f"{side}.converter.", dict[str, str]()
+    prefix = f"{side}.converter."
+    options = dict[str, str]()
     target = f"source.{side}, beside registry:"
     for word in ("subject.name.strategy", f"{side}.subject.name.strategy"):
         strategy = ledger.get(f"{prefix}{word}").rpartition(".")[2]

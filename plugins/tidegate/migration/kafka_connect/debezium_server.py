@@ -61,7 +61,8 @@ WITHOUT_MEANING = {
 
 def translate_debezium_server(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
     """The server's configuration as a draft, with a report of each setting."""
-    ledger, plan = SettingsLedger(config.settings), RecordPlan(key={"format": "json"}, value={"format": "json"})
+    ledger = SettingsLedger(config.settings)
+    plan = RecordPlan(key={"format": "json"}, value={"format": "json"})
     kind = ledger.get(DEBEZIUM_SINK_TYPE)
     if kind != SPARK_DESTINATION.name:
         raise ConfigurationError(f"{DEBEZIUM_SINK_TYPE}={kind}: only Debezium Server's Iceberg sink is understood")
@@ -96,7 +97,8 @@ def _list_sink_words(ledger: SettingsLedger) -> list[str]:
 
 def _plan_topics(ledger: SettingsLedger, draft: Draft, choices: Choices) -> list[str]:
     """The topics that Debezium will produce to: its prefix, and each table of its list."""
-    prefix, tables = ledger.get("debezium.source.topic.prefix"), ledger.list_items("debezium.source.table.include.list")
+    prefix = ledger.get("debezium.source.topic.prefix")
+    tables = ledger.list_items("debezium.source.table.include.list")
     table_names = [name.replace("\\.", ".") for name in tables]
     is_plain = all(PLAIN_NAME.fullmatch(name) for name in tables)
     topics = list(choices.topics) or ([f"{prefix}.{name}" for name in table_names] if prefix and is_plain else [])
@@ -177,7 +179,8 @@ def _name_table(ledger: SettingsLedger, topic: str) -> str:
 
 def _plan_creation(ledger: SettingsLedger, draft: Draft, topic: str) -> dict[str, Any]:
     """How the table is made and evolves: `create` and `evolve` of its entry, where they are not the default."""
-    own_setting, default = f"{SINK}partition-by.{topic}", f"{SINK}partition-by"
+    own_setting = f"{SINK}partition-by.{topic}"
+    default = f"{SINK}partition-by"
     partitions = parse_partitions(ledger.get(own_setting) or ledger.get(default))
     entry: dict[str, Any] = {"create": {"partition_by": partitions}} if partitions else {}
     for name in (own_setting, default):

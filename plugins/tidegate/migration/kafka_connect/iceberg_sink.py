@@ -41,7 +41,8 @@ SOURCE_OF_POSITION = "source.start: it names where the connector's position stan
 
 def translate_iceberg_sink(config: ConnectorConfig, choices: Choices, world: World) -> Translation:
     """The sink's configuration as a draft, with a report of each setting."""
-    ledger, plan = SettingsLedger(config.settings), RecordPlan()
+    ledger = SettingsLedger(config.settings)
+    plan = RecordPlan()
     catalog = choices.catalog or choose_catalog_name(ledger.get("iceberg.catalog", ICEBERG_WORD), "lake")
     draft = start_draft(config.name, choices, f"Imported from {config.name}: {config.kind}", catalog)
     note_worker_settings(ledger, draft)
@@ -224,7 +225,8 @@ def _set_key(draft: Draft, plan: RecordPlan, index: int, columns: list[str]) -> 
 
 def _plan_tables(ledger: SettingsLedger, draft: Draft, plan: RecordPlan, names: list[str]) -> list[dict[str, Any]]:
     """Make an entry for each table that the sink writes. A table without a route gets no records, so no entry."""
-    field, is_dynamic = ledger.get(ROUTE_FIELD), ledger.is_true(DYNAMIC)
+    field = ledger.get(ROUTE_FIELD)
+    is_dynamic = ledger.is_true(DYNAMIC)
     ledger.map(ROUTE_FIELD, "tables[].route.field")
     ledger.map(DYNAMIC, "tables[].route", "a record goes to the table that it names")
     entries = []
@@ -263,7 +265,8 @@ def _build_route(ledger: SettingsLedger, plan: RecordPlan, route: tuple[str, str
 
 
 def _plan_branch(ledger: SettingsLedger, name: str) -> dict[str, str]:
-    own_setting, default = f"iceberg.table.{name}.commit-branch", "iceberg.tables.default-commit-branch"
+    own_setting = f"iceberg.table.{name}.commit-branch"
+    default = "iceberg.tables.default-commit-branch"
     branch = ledger.get(own_setting) or ledger.get(default)
     for setting in (own_setting, default):
         ledger.map(setting, f"tables[].branch: {branch}")
@@ -275,7 +278,8 @@ def _plan_creation(ledger: SettingsLedger, name: str) -> dict[str, Any]:
     if not ledger.is_true("iceberg.tables.auto-create-enabled"):
         create["enabled"] = False
     ledger.map("iceberg.tables.auto-create-enabled", "tables[].create.enabled")
-    own_setting, default = f"iceberg.table.{name}.partition-by", "iceberg.tables.default-partition-by"
+    own_setting = f"iceberg.table.{name}.partition-by"
+    default = "iceberg.tables.default-partition-by"
     partitions = parse_partitions(ledger.get(own_setting) or ledger.get(default))
     if partitions:
         create["partition_by"] = partitions

@@ -11,7 +11,9 @@ from tidegate.sql.spark import quote
 
 COMMA_OUTSIDE_PARENTHESES = re.compile(r",(?![^()]*\))")
 TRANSFORM_PATTERN = re.compile(r"(year|month|day|hour|bucket|truncate)s?\(\s*([^,()]+?)\s*(?:,\s*(\d+)\s*)?\)")
-SECOND_MS, MINUTE_MS, HOUR_MS = 1_000, 60_000, 3_600_000
+SECOND_MS = 1_000
+MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
 NEW_FIELDS = (
     "records in JSON do not say their fields' types, so a field that no column names is left out: add its column to "
     "the table, or to value.schema"

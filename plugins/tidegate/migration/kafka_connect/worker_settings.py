@@ -95,7 +95,8 @@ def plan_topics(
 
     `matching_topics` are the topics that match the pattern, None where no broker was asked.
     """
-    topics, pattern = ledger.list_items("topics"), ledger.get("topics.regex")
+    topics = ledger.list_items("topics")
+    pattern = ledger.get("topics.regex")
     source = draft.data["source"]
     if pattern and not topics:
         known = list(choices.topics) or sorted(matching_topics or ())

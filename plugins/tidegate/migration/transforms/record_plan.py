@@ -86,7 +86,8 @@ class TransformedRow:
 
     def put(self, name: str, cell: Cell) -> None:
         """Make, or replace, a column."""
-        folded, known = name.casefold(), self._find_name(name)
+        folded = name.casefold()
+        known = self._find_name(name)
         if cell.field == name:
             self._hidden.pop(folded, None)
         elif known is not None:
@@ -109,7 +110,8 @@ class TransformedRow:
             for name, cell in self.cells.items()
             if name.casefold() not in left_out and (not kept or name.casefold() in kept)
         ]
-        cells, folded_names = dict(staying), {name.casefold() for name, _ in staying}
+        cells = dict(staying)
+        folded_names = {name.casefold() for name, _ in staying}
         if len(folded_names) < len(staying):
             return "two columns would have one name"
         if not staying and (kept or not self.has_rest):

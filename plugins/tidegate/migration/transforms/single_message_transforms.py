@@ -212,8 +212,10 @@ def _cast(plan: RecordPlan, cell: Cell, word: str) -> Cell | None:
 
 def plan_timestamp(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     """A time from a number or a text, or the other way."""
-    column, target = transform.get("field"), transform.get("target.type")
-    pattern, unit = transform.get("format"), transform.get("unix.precision", "milliseconds")
+    column = transform.get("field")
+    target = transform.get("target.type")
+    pattern = transform.get("format")
+    unit = transform.get("unix.precision", "milliseconds")
     if not column or unit not in UNITS:
         transform.refuse_all("it names no field; convert the whole value in the schema")
         return
@@ -418,7 +420,8 @@ def plan_dms(transform: Transform, _: RecordPlan, draft: Draft) -> None:
 
 def plan_regex_router(transform: Transform, plan: RecordPlan, _: Draft) -> None:
     """Another name for a topic: it decides the table where the sink names tables by topics."""
-    regex, replacement = transform.get("regex"), transform.get("replacement")
+    regex = transform.get("regex")
+    replacement = transform.get("replacement")
     try:
         re.compile(regex)
     except re.error:

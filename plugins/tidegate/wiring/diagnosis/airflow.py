@@ -16,7 +16,9 @@ from tidegate.settings import PACKAGE
 from tidegate.wiring.diagnosis.subjects import Subjects
 
 MODULE = "tidegate_airflow.doctor_facts"
-MIN_SECONDS, MAX_SECONDS = 40, 60  # Airflow takes seconds to import, on a busy machine ten and more
+# Airflow takes seconds to import, on a busy machine ten and more
+MIN_SECONDS = 40
+MAX_SECONDS = 60
 
 
 def has_airflow(environ: Mapping[str, str] | None = None) -> bool:

@@ -49,11 +49,13 @@ def diagnose(
     Unless it is read-only, a scratch table, and a file, are made and removed in each namespace that is written.
     ConfigurationError for a name that no file has.
     """
-    begin_seconds, mask = time.monotonic(), SecretMask()
+    begin_seconds = time.monotonic()
+    mask = SecretMask()
     Patience.seconds = 0.0  # a diagnosis reports at once
     for logger in NOISY_LOGGERS:
         logging.getLogger(logger).disabled = True
-    findings, is_late = check_folder(include), False
+    findings = check_folder(include)
+    is_late = False
     if all(finding.severity is not Severity.ERROR for finding in findings):
         subjects = Subjects(include, build_masking_resolve(resolve, mask), mask)
         findings += read_files(subjects, names)

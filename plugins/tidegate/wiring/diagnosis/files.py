@@ -59,7 +59,8 @@ def read_files(subjects: Subjects, names: tuple[str, ...]) -> list[Finding]:
     except ConfigurationError:
         read = {}
     subjects.catalogs = {name: catalog for name, catalog in read.items() if isinstance(catalog, Catalog)}
-    pipelines, publications = load_all_pipelines(subjects.include), load_publications(subjects.include)
+    pipelines = load_all_pipelines(subjects.include)
+    publications = load_publications(subjects.include)
     known = [name for name, _ in (*pipelines, *publications)]
     if unknown := [name for name in names if name not in known]:
         raise ConfigurationError(
@@ -122,7 +123,8 @@ def check_consumer_groups(subjects: Subjects) -> Iterator[Finding]:
     """Two pipelines that commit the same topics to one consumer group: a table that begins at its offsets may begin
     at those of the other pipeline, behind records that it has not read."""
     for (name, pipeline), (other_name, other) in combinations(sorted(subjects.pipelines.items()), 2):
-        source, other_source = pipeline.source, other.source
+        source = pipeline.source
+        other_source = other.source
         if source.group != other_source.group or source.kafka != other_source.kafka:
             continue
         if topics := _list_common_topics(source, other_source):
@@ -147,7 +149,8 @@ def scan_for_secrets(include: Path, reported_findings: list[Finding]) -> Iterato
     """Lines of files that hold a secret, comments left out; those in `reported_findings` are not repeated."""
     known = [finding.cause for finding in reported_findings if finding.check == "files.secrets"]
     for path in walk_files(include):
-        place, has_settings = format_path(path), _holds_settings(include, path)
+        place = format_path(path)
+        has_settings = _holds_settings(include, path)
         try:
             if path.stat().st_size > MAX_FILE_BYTES:
                 continue

@@ -9,15 +9,14 @@ from tidegate.diagnosis.probes import Probe
 from tidegate.errors import TidegateError
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import Ports
-from tidegate.progress.risks import find_lost_rows
-from tidegate.progress.table_progress import attach_log, observe_tables
-from tidegate.progress.topic_log import read_known_log
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
-from tidegate.tables.columns import list_destination_columns, resolve_columns
-from tidegate.tables.compatibility import check_compatible
-from tidegate.tables.dimension_tables import describe_table
-from tidegate.tables.templated_tables import expand_template
+from tidegate.table.columns import list_destination_columns, resolve_columns
+from tidegate.table.compatibility import check_compatible
+from tidegate.table.log import read_known_log
+from tidegate.table.lookup import describe_table, expand_template
+from tidegate.table.progress import attach_log, observe_tables
+from tidegate.table.risks import find_lost_rows
 from tidegate.wiring.diagnosis.servers import (
     name_catalog_probe,
     name_kafka_probe,
@@ -33,7 +32,8 @@ NO_SUBJECT_WORDS = ("register a schema", "subject must be given")
 
 def list_pipeline_probes(subjects: Subjects) -> list[Probe]:
     """Two probes for each pipeline: its tables, and then its positions."""
-    probes, opened_ports = list[Probe](), _OpenedPorts(subjects)
+    probes = list[Probe]()
+    opened_ports = _OpenedPorts(subjects)
     for name, pipeline in subjects.pipelines.items():
         servers = _list_servers(pipeline)
         if not _are_catalogs_known(subjects, pipeline):
@@ -80,13 +80,15 @@ class _OpenedPorts:
     """Each pipeline's ports, put together once for both of its probes; clients of catalogs are shared by all."""
 
     def __init__(self, subjects: Subjects) -> None:
-        self._subjects, self._clients = subjects, OpenClients()
+        self._subjects = subjects
+        self._clients = OpenClients()
         self._ports: dict[str, Ports] = {}
 
     def get(self, name: str) -> Ports:
         """The ports, with the tables that records have named so far."""
         if name not in self._ports:
-            subjects, clients = self._subjects, self._clients
+            subjects = self._subjects
+            clients = self._clients
             ports = assemble_pipeline(subjects.include, name, subjects.resolve, engine=NoEngine(), clients=clients)
             self._ports[name] = expand_template(ports)
         return self._ports[name]

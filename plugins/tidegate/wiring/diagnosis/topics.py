@@ -13,7 +13,9 @@ from tidegate.spec.publication import Publication
 from tidegate.wiring.diagnosis.subjects import Subjects
 
 PROGRESS_GROUP = "tidegate-publications"  # in which publications read their progress
-RECEIVE_SETTING, DEFAULT_RECEIVE_BYTES = "receive.message.max.bytes", 100_000_000  # librdkafka's default
+# librdkafka's default
+RECEIVE_SETTING = "receive.message.max.bytes"
+DEFAULT_RECEIVE_BYTES = 100_000_000
 
 
 @dataclass
@@ -37,7 +39,8 @@ def list_needs(subjects: Subjects, names: tuple[str, ...]) -> ClusterNeeds:
 
 
 def _add_pipeline(needs: ClusterNeeds, pipeline: Pipeline) -> None:
-    name, source = pipeline.name, pipeline.source
+    name = pipeline.name
+    source = pipeline.source
     pause = max(pipeline.merge.interval_seconds, 0)
     needs.topics += [TopicNeed(topic, READ, name, pause_seconds=pause) for topic in source.topics]
     if source.topic_pattern is not None:
@@ -49,7 +52,8 @@ def _add_pipeline(needs: ClusterNeeds, pipeline: Pipeline) -> None:
 
 
 def _add_publication(needs: ClusterNeeds, publication: Publication) -> None:
-    name, compacts = publication.name, not publication.allow_uncompacted
+    name = publication.name
+    compacts = not publication.allow_uncompacted
     is_made = publication.create.enabled
     needs.topics += [
         TopicNeed(topic, WRITE, name, is_made=is_made, must_compact=compacts) for topic in publication.topics

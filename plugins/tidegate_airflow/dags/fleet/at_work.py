@@ -14,7 +14,9 @@ from airflow.sdk import Context
 
 log = logging.getLogger(__name__)
 ENDED_STATES = {"success", "failed", "skipped", "upstream_failed", "removed"}
-ROW_TASK, SHARED_TASK, LAST_TASK = "merge", "clean_up", "compact"
+ROW_TASK = "merge"
+SHARED_TASK = "clean_up"
+LAST_TASK = "compact"
 Data = dict[str, Any]
 States = Mapping[str, str | None]
 

@@ -24,7 +24,9 @@ from tidegate_airflow.operators.step import UNREPORTED_KEY
 
 Data = dict[str, Any]
 Result = TypeVar("Result")
-FAILED_MEMBERS_KEY, CLEANED_KEY = "failed_members", "cleaned"  # results of a task beside its own
+# results of a task beside its own
+FAILED_MEMBERS_KEY = "failed_members"
+CLEANED_KEY = "cleaned"
 FAILED_STATES = {"failed", "upstream_failed"}
 
 
@@ -58,7 +60,7 @@ def run_step_for(
 
 def commit_offsets_of_members(fleet: str) -> Data:
     """commit_offsets, of each member that has staged something: by pipeline, what was committed."""
-    from tidegate.steps.commit_offsets import commit_offsets
+    from tidegate.flush.heartbeat import commit_offsets
 
     context = get_current_context()
     _, outcome = run_step_for(fleet, [result["pipeline"] for result in pull_mapped(context, "stage")], commit_offsets)
@@ -78,7 +80,7 @@ def clean_up_members(fleet: str) -> list[Data]:
     the next run. Airflow drops the events of a task that fails, so this one does not fail for a member: the heartbeat
     does, with its reason.
     """
-    from tidegate.steps.clean_up import clean_up, list_tables_to_compact
+    from tidegate.flush.clean_up import clean_up, list_tables_to_compact
 
     context = get_current_context()
     members, outcome = run_step_for(fleet, pull_look(context).get("attended", []), clean_up)
@@ -104,7 +106,8 @@ def call_next_run(fleet: str, context: Context, look: Data) -> list[str]:
     """Let the next run begin at once for the members that this one leaves behind, first for those that it had no room
     for; returns them.
     """
-    params, later = read_run_params(context), look.get("later", [])
+    params = read_run_params(context)
+    later = look.get("later", [])
     behind = _list_behind(context) if params["until_current"] else []
     if behind or later:
         trigger_next_run(name_fleet(fleet), context, {**params, PICKED: [*later, *behind]})

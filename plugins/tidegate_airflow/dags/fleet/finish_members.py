@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow.sdk import Context, get_current_context
+from tidegate.flush.heartbeat import heartbeat
 from tidegate.monitoring.failure_streak import FailedTask, Failure, extend_streak
 from tidegate.monitoring.run_metrics import RunMetrics, measure_pipeline
 from tidegate.ports.context import Ports
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.heartbeat import heartbeat
 
 from tidegate_airflow import metrics
 from tidegate_airflow.dags.fleet.attend_members import (
@@ -89,7 +89,8 @@ def finish_fleet_run(fleet: str) -> Data:
     """
     context = get_current_context()
     ending = _Ending(context, read_memory(fleet, context), time.time())
-    states, look = read_task_states(context), pull_look(context)
+    states = read_task_states(context)
+    look = pull_look(context)
     if states.get("plan") != "success" or not look:
         reason = PLAN_FAILED if states.get("plan") != "success" else PLAN_MARKED
         ending.note_failure(WHOLE_FLEET, FLUSH_KEY, Failure("plan", reason), reason)
@@ -99,7 +100,8 @@ def finish_fleet_run(fleet: str) -> Data:
     outcomes = read_outcomes(context, pull_entries(context), states)
     ending.members, beats = run_step_for(fleet, look["attended"], beat)
     for name, problem in beats.failures.items():
-        outcome, failure = outcomes.setdefault(name, MemberOutcome(name)), describe_failure(problem)
+        outcome = outcomes.setdefault(name, MemberOutcome(name))
+        failure = describe_failure(problem)
         if failure["message"] not in [failed_task.message for failed_task in outcome.failed_tasks]:
             outcome.add_failure(FailedTask("heartbeat", failure["error"], failure["message"]))
     ending.memory.beats |= dict.fromkeys(beats.results, ending.now)
@@ -149,7 +151,8 @@ def _note_members(
 
 
 def _note_red(ending: _Ending, outcome: MemberOutcome, inputs: str) -> None:
-    name, streak = outcome.pipeline, ending.memory.get_streak(outcome.pipeline, FLUSH_KEY)
+    name = outcome.pipeline
+    streak = ending.memory.get_streak(outcome.pipeline, FLUSH_KEY)
     if streak is not None and outcome.waits(streak):
         ending.failures.append({"pipeline": name, **to_failure(streak, is_new=False)})
         ending.messages += outcome.messages
@@ -161,7 +164,8 @@ def _note_red(ending: _Ending, outcome: MemberOutcome, inputs: str) -> None:
 def _note_freshness(ending: _Ending, results: Mapping[str, Data]) -> None:
     """`freshness_target` of the members that were measured; the others have no record that waits."""
     for name, result in results.items():
-        target, run_metrics = ending.members[name].freshness_target_seconds, result["measured"]
+        target = ending.members[name].freshness_target_seconds
+        run_metrics = result["measured"]
         if target is None or run_metrics is None:
             continue
         if run_metrics.behind is not None and run_metrics.behind <= target:

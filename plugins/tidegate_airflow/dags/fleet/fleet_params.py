@@ -71,7 +71,8 @@ def read_fleet_request(
     Other DAGs and events without a pipeline mean all.
     """
     check_run_words(context, PICKED)
-    params, kind = read_run_params(context), context["dag_run"].run_type
+    params = read_run_params(context)
+    kind = context["dag_run"].run_type
     if kind == "scheduled":
         clock = build_clock(members.values())
         due_names = tuple(

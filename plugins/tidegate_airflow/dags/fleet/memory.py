@@ -18,7 +18,9 @@ from tidegate_airflow.dags.fleet.at_work import Taken, read_taken, to_data
 
 log = logging.getLogger(__name__)
 # each is written by one task: plan, plan, heartbeat; and of each task there is one at a time in all runs
-PLANNED_KEY, TAKEN_KEY, MEMBERS_KEY = "planned_at", "taken", "members"
+PLANNED_KEY = "planned_at"
+TAKEN_KEY = "taken"
+MEMBERS_KEY = "members"
 
 
 @dataclass

@@ -43,7 +43,9 @@ if TYPE_CHECKING:  # Kafka's client is not loaded where DAGs are read
 
 Data = dict[str, Any]
 log = logging.getLogger(__name__)
-LOOK_KEY, PLANNED_KEY = "look", "planned"  # results of plan
+# results of plan
+LOOK_KEY = "look"
+PLANNED_KEY = "planned"
 
 
 @dataclass
@@ -82,7 +84,8 @@ class _Run:
         """The entry, without what has failed before while nothing was changed since and it is too early to try."""
         from tidegate.monitoring.work_inputs import digest_work_inputs
 
-        name, streak = entry["pipeline"], self.memory.get_streak(entry["pipeline"], FLUSH_KEY)
+        name = entry["pipeline"]
+        streak = self.memory.get_streak(entry["pipeline"], FLUSH_KEY)
         if streak is None:
             return entry
         try:
@@ -105,7 +108,9 @@ def plan_fleet(fleet: str) -> list[Data]:
     """
     from tidegate.fleet.members import check_refused_members, load_members, open_members
 
-    context, now, include = get_current_context(), time.time(), find_include_folder()
+    context = get_current_context()
+    now = time.time()
+    include = find_include_folder()
     if context["dag_run"].run_type == "backfill":
         log.warning("Airflow's own backfill repeats a DAG for past dates; a flush reads what waits: nothing is done")
         _skip_others(context)
@@ -180,7 +185,8 @@ def _note_taken(run: _Run, fleet: str, before: Mapping[str, Taken], names: Seque
 def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:
     look = FleetLook(looked=[look_of_member.name for look_of_member in looks], at=run.now)
     ports = {other_look.name: other_look.ports for other_look in member.members}
-    entries, order = list[Data](), {name: place for place, name in enumerate(run.request.names)}
+    entries = list[Data]()
+    order = {name: place for place, name in enumerate(run.request.names)}
     for member_look in sorted(looks, key=lambda sorted_look: order[sorted_look.name]):
         if member_look.plan is None and member_look.error is None:
             is_unknown = member_look.is_postponed or has_failed_just_now(

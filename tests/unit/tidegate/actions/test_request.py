@@ -8,9 +8,9 @@ import pytest
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.actions.request import ActionKind, check_unchanged, propose_action
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, RetryLater, SomeTablesFailed
+from tidegate.flush.flush import flush
 from tidegate.monitoring.status import read_status
 from tidegate.spec.source import Errors
-from tidegate.steps.flush import flush
 
 ORDERS, RETURNS = "lake.shop.orders", "lake.shop.returns"
 PIPELINE = build_pipeline(build_table(ORDERS, topics=("orders",)), build_table(RETURNS, topics=("returns",)))

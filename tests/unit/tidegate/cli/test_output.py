@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tidegate.actions.record_text import format_record
+from tidegate.actions.skip import format_record
 from tidegate.cli import output
 from tidegate.cli.commands.backfill import format_proposal
 from tidegate.errors import BadRecord, ConfigurationError

@@ -14,8 +14,8 @@ from rich.console import Console
 from tidegate.cli.commands import progress_bar
 from tidegate.cli.commands.flush import _expect_work
 from tidegate.cli.commands.progress_bar import ProgressBar, WatchedEngine, show_progress
+from tidegate.flush.flush import flush
 from tidegate.jobs.job import Job
-from tidegate.steps.flush import flush
 
 
 class ShowingEngine:

@@ -10,11 +10,11 @@ from tidegate.errors import ConfigurationError, PositionLost, RetryLater
 from tidegate.fleet.attend import attend_members
 from tidegate.fleet.look import MemberLook, look_at_members
 from tidegate.fleet.members import Member, OpenedMembers
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import commit_offsets
 from tidegate.model.offsets import Ranges
 from tidegate.ports.context import Log, Ports
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.commit_offsets import commit_offsets
-from tidegate.steps.flush import flush
 
 TOPICS = ("carts", "orders", "users", "wishes")
 

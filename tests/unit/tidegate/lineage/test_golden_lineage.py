@@ -20,8 +20,8 @@ from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.projection import Field
 from tidegate.spec.table import Table
-from tidegate.tables.columns import list_destination_columns
-from tidegate.tables.templated_tables import make_concrete_table
+from tidegate.table.columns import list_destination_columns
+from tidegate.table.lookup import make_concrete_table
 from tidegate.wiring.lineage import read_table_statements
 
 ROOT = Path(__file__).parents[4]

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import AuditFailed, RetryLater
+from tidegate.flush.flush import flush
+from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.model.batch import StagedBatch
 from tidegate.model.publish_cost import PublishOutcome
-from tidegate.steps.flush import flush
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 NAME, INTERMEDIATE = "lake.shop.orders", "lake.shop.orders_shop_tmp"
 NAME_AUDIT, COUNT_AUDIT = "name <> ''", "SELECT count(*) < 3 FROM {table}"

@@ -8,11 +8,11 @@ import pytest
 from fakes import AnswerLostBeforePublish, BusyTable, FailsToMerge, RefusesPublish, World, build_pipeline, build_table
 from fakes.faults import WritesBesideTheBranch, WritesNothing
 from tidegate.errors import GiveUp, NothingToDo, OutcomeUnknown, RetryLater, TidegateError
-from tidegate.merge.compare_and_swap import MAX_ROUNDS, RETRY_PAUSES_SECONDS
+from tidegate.flush.flush import flush
+from tidegate.merge.attempt import MAX_ROUNDS, RETRY_PAUSES_SECONDS
 from tidegate.ports.context import TableCommit
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.flush import flush
 
 NAME = "lake.shop.orders"
 APPEND = build_pipeline(build_table(mode="append"))

@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 from fakes import BAD, Crash, CrashAt, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, NothingToDo, RecordRefused, RetryLater
+from tidegate.flush.clean_up import clean_up
+from tidegate.flush.flush import flush
+from tidegate.flush.maintain import list_maintained_tables
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.dead_letters import _render_others
+from tidegate.merge.owed import _render_others
 from tidegate.model import resource_names
 from tidegate.model.batch import Counts, StagedBatch, exceeds_tolerance
 from tidegate.model.offsets import Ranges
@@ -17,9 +20,6 @@ from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
-from tidegate.steps.clean_up import clean_up
-from tidegate.steps.flush import flush
-from tidegate.steps.maintain import list_maintained_tables
 
 ALL = Errors("all", 3)
 LETTERS = "lake.shop.tidegate_shop_dead_letters"

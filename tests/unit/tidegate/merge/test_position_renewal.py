@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 from fakes import World, build_pipeline
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import heartbeat
+from tidegate.flush.maintain import maintain
 from tidegate.spec.pipeline import Heartbeat
 from tidegate.spec.runtime import Maintenance
-from tidegate.steps.flush import flush
-from tidegate.steps.heartbeat import heartbeat
-from tidegate.steps.maintain import maintain
 
 NAME = "lake.shop.orders"
 PIPELINE = build_pipeline(maintenance=Maintenance(keep_snapshots=1))

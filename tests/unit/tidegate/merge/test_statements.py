@@ -13,7 +13,7 @@ from tidegate.schema.column import Column
 from tidegate.schema.data_types import UUID_FORM, Primitive, Struct
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import DeleteMode, Table
-from tidegate.tables.columns import resolve_columns
+from tidegate.table.columns import resolve_columns
 
 TEXT = Primitive("STRING")
 STAGED = StagedBatch(

@@ -4,13 +4,13 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tidegate.flush.flush import flush
+from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.jobs import evaluation
 from tidegate.jobs.evaluation import INTERPRETED_CONF, choose_evaluation
 from tidegate.model.batch import PublishedBatch
-from tidegate.steps.flush import flush
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 NAME = "lake.shop.orders"
 PIPELINE = build_pipeline()

@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, TidegateError
+from tidegate.flush.clean_up import clean_up
+from tidegate.flush.flush import flush
+from tidegate.flush.maintain import list_maintained_tables
 from tidegate.model import resource_names
 from tidegate.model.ownership import KIND_PROPERTY, describe_control, describe_intermediate, describe_memory
 from tidegate.reprocess.backfill import apply_backfill
@@ -14,9 +17,6 @@ from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.spec.source import Errors
-from tidegate.steps.clean_up import clean_up
-from tidegate.steps.flush import flush
-from tidegate.steps.maintain import list_maintained_tables
 
 NAME = "lake.shop.orders"
 COLUMNS = tuple(Column(name, "INT") for name in ("id", "lsn"))

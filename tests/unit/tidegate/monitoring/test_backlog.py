@@ -6,6 +6,7 @@ from typing import Any
 
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import RetryLater
+from tidegate.flush.flush import flush
 from tidegate.monitoring.backlog import (
     METADATA_TTL_SECONDS,
     PROGRESS_TTL_SECONDS,
@@ -15,7 +16,6 @@ from tidegate.monitoring.backlog import (
 )
 from tidegate.spec.pipeline import Merge, Pipeline
 from tidegate.spec.source import Start
-from tidegate.steps.flush import flush
 
 
 class Seconds:

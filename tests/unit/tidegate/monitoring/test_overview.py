@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 from fakes import BAD, World, build_pipeline, build_table
 from fakes.faults import UnreadableTable
+from tidegate.flush.flush import flush
 from tidegate.model import resource_names
 from tidegate.monitoring.details import read_batch_history
 from tidegate.monitoring.health import Health, ScheduleState, describe_pipeline_state
 from tidegate.monitoring.overview import build_overview, find_unpublished, read_recent
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports
-from tidegate.progress.pipeline_progress import compare_with_log, read_pipeline_progress
-from tidegate.progress.table_progress import observe_tables
-from tidegate.progress.topic_log import read_log
 from tidegate.spec.source import Errors
-from tidegate.steps.flush import flush
-from tidegate.tables.batch_history import find_last_advances
+from tidegate.table.history import find_last_advances
+from tidegate.table.log import read_log
+from tidegate.table.pipeline_progress import compare_with_log, read_pipeline_progress
+from tidegate.table.progress import observe_tables
 
 TWO = (build_table("lake.shop.left", topics=("left",)), build_table("lake.shop.right", topics=("right",)))
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
+from tidegate.flush.flush import flush
+from tidegate.flush.heartbeat import heartbeat
 from tidegate.monitoring.run_metrics import measure_pipeline, to_merge_metrics
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports, Retention
-from tidegate.steps.flush import flush
-from tidegate.steps.heartbeat import heartbeat
 
 PIPELINE_SOURCE = {"topics": ("orders",)}
 PIPELINE = build_pipeline(build_table(topics=()), source=PIPELINE_SOURCE)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
+from tidegate.flush.flush import flush
 from tidegate.model.table_state import TableState
 from tidegate.monitoring.work_inputs import digest_work_inputs
 from tidegate.ports.context import Ports
-from tidegate.steps.flush import flush
 
 TABLES = ("lake.shop.left", "lake.shop.right")
 PIPELINE = build_pipeline(build_table(TABLES[0], topics=("left",)), build_table(TABLES[1], topics=("right",)))

@@ -17,6 +17,7 @@ from tidegate.errors import (
     RetryLater,
     TidegateError,
 )
+from tidegate.flush.flush import flush
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice, Backfill
 from tidegate.model.offsets import Ranges
@@ -24,13 +25,12 @@ from tidegate.model.publish_cost import PublishOutcome
 from tidegate.monitoring.details import read_backfills
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import TableCommit
-from tidegate.reprocess.answer_rollback import answer_rollbacks, propose_answers
 from tidegate.reprocess.backfill import abandon_backfill, apply_backfill, apply_slice, read_open_backfills
 from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.replay import replay_dead_letters
+from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
 from tidegate.schema.column import Column
-from tidegate.steps.flush import flush
 
 NAME = "lake.shop.orders"
 PIPELINE = build_pipeline(max_records=2)

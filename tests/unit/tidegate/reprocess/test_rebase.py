@@ -8,15 +8,15 @@ import pytest
 from fakes import BusyTable, PauseAt, World, build_pipeline, build_table
 from tidegate.actions.rebase import propose_rebase
 from tidegate.errors import ConfigurationError, GiveUp, NothingToDo, PositionLost, PublishedElsewhere, RetryLater
+from tidegate.flush.flush import flush
+from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_intermediate_table
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Ports, TableState
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
-from tidegate.steps.flush import flush
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 NAME = "lake.shop.orders"
 PIPELINE = build_pipeline()

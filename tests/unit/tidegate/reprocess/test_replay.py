@@ -15,6 +15,7 @@ from tidegate.errors import (
     PositionLost,
     RetryLater,
 )
+from tidegate.flush.flush import flush
 from tidegate.model.offsets import Ranges
 from tidegate.model.position import Position
 from tidegate.reprocess.backfill import apply_backfill
@@ -24,7 +25,6 @@ from tidegate.reprocess.replay_stage import Replay, group_letters
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
-from tidegate.steps.flush import flush
 
 ALL, TABLE, LETTERS = Errors("all", 9), "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
 

@@ -10,7 +10,7 @@ from fuzzing import TOKENS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline_files import CATALOGS
-from tidegate.actions.record_text import describe_record, format_record
+from tidegate.actions.skip import describe_record, format_record
 from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import GiveUp
 from tidegate.model.kafka_log import KafkaRecord

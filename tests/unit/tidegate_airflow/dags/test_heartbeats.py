@@ -13,9 +13,9 @@ from tidegate.errors import RetryLater
 from tidegate.fleet import members as fleet_members
 from tidegate.fleet.members import Member, OpenedMembers
 from tidegate.fleet.timing import list_seldom_flushed
+from tidegate.flush.flush import flush
 from tidegate.ports.context import Ports
 from tidegate.spec.pipeline import Heartbeat, Merge, Pipeline
-from tidegate.steps.flush import flush
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported

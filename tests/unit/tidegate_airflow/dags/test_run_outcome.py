@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from fakes import BAD, World, build_pipeline, build_table
+from tidegate.flush.plan import plan
 from tidegate.ports.context import Ports
 from tidegate.spec.pipeline import Pipeline
-from tidegate.steps.plan import plan
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported

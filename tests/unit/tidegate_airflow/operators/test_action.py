@@ -11,12 +11,12 @@ from fakes import World, build_pipeline, build_table
 from fakes.task_instance import KeptState
 from tidegate.actions import skip as skip_action
 from tidegate.actions.skip import propose_skip
+from tidegate.flush.flush import flush
 from tidegate.jobs.record_explanation import FieldExplanation
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess import skip as reprocess_skip
 from tidegate.reprocess.record import Verdict, parse_address
-from tidegate.steps.flush import flush
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.operators.action import MAX_PREVIEW_CHARACTERS, run_action
 

@@ -9,10 +9,10 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from fakes import BAD, World, build_pipeline, build_table
 from tidegate.errors import BadRecord, NothingToDo
+from tidegate.flush.flush import flush
 from tidegate.monitoring.status import read_status
 from tidegate.reprocess import discard as reprocess_discard
 from tidegate.spec.source import Errors
-from tidegate.steps.flush import flush
 from tidegate_airflow import errors, tasks
 from unit.tidegate_airflow.operators.test_action_tries import Run
 

@@ -9,8 +9,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from fakes import World, build_pipeline, build_table
 from fakes.task_instance import KeptState, PushedResults
 from tidegate.errors import RetryLater
+from tidegate.flush.flush import flush
 from tidegate.monitoring.status import read_status
-from tidegate.steps.flush import flush
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.assets import build_asset_alias
 from tidegate_airflow.operators.action import run_action

@@ -9,10 +9,10 @@ from airflow.sdk.exceptions import AirflowException
 from fakes import BAD, World, build_pipeline, build_table
 from fakes.task_instance import KeptState, PushedResults
 from tidegate.errors import AuditFailed, RetryLater
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import plan
 from tidegate.ports.context import Ports
 from tidegate.spec.source import Errors
-from tidegate.steps.flush import flush
-from tidegate.steps.plan import plan
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.assets import build_asset_alias
 from tidegate_airflow.dags import run_outcome

@@ -13,9 +13,9 @@ from fakes.faults import _Delegating
 from fakes.task_instance import PushedResults
 from tidegate.adapters.bigquery.client.named_jobs import NamedJob
 from tidegate.errors import BadRecord, GiveUp, NothingToDo, OutcomeUnknown, PublishedElsewhere, RetryLater
+from tidegate.flush.plan import plan
 from tidegate.model.table_state import TableCommit
 from tidegate.spec.catalog import Catalog
-from tidegate.steps.plan import plan
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.operators import step as waiting
 from tidegate_airflow.operators.step import DeferringWatcher, StepOperator

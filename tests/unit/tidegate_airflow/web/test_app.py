@@ -19,10 +19,10 @@ from airflow_users import make_token, run_auth_manager
 from fakes import BAD, World, build_pipeline, build_table
 from fakes.publications import Outside
 from tidegate.errors import RetryLater
+from tidegate.flush.flush import flush
 from tidegate.model.table_state import DeadLetters
 from tidegate.publications.publish import publish
 from tidegate.spec.source import Errors
-from tidegate.steps.flush import flush
 from tidegate_airflow.web.pipeline_contexts import PipelineContext
 
 TOKEN = "a-token-for-the-scraper"

@@ -9,8 +9,8 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from fakes.clock import SteppedTime
 from tidegate.errors import ConfigurationError, RetryLater
+from tidegate.flush.flush import flush
 from tidegate.ports.context import Ports
-from tidegate.steps.flush import flush
 from tidegate_airflow.web.overview_cache import OverviewCache
 from tidegate_airflow.web.pipeline_contexts import PipelineContext
 

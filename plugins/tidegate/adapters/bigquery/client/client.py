@@ -33,7 +33,9 @@ class Warehouse:
     def __init__(
         self, catalog: Catalog, resolve: Resolve, watcher: Watcher | None = None, pipeline: str | None = None
     ) -> None:
-        self._catalog, self._resolve, self._watcher = catalog, resolve, watcher or NoWatcher()
+        self._catalog = catalog
+        self._resolve = resolve
+        self._watcher = watcher or NoWatcher()
         self._labels = {"tidegate_pipeline": pipeline} if pipeline else {}
         self._regions = set[str]()  # where tables were seen to lie, if the catalog does not say where
 
@@ -53,7 +55,8 @@ class Warehouse:
         """Google's client."""
         from google.cloud import bigquery
 
-        endpoint, connection = self._catalog.properties.get("endpoint"), self._catalog.connection
+        endpoint = self._catalog.properties.get("endpoint")
+        connection = self._catalog.connection
         place = f"connection={connection}" if connection else "of catalogs.yaml"
         require_server(Server.from_uri(f"BigQuery catalog={self._catalog.name}", place, str(endpoint or SERVICE_URL)))
         return bigquery.Client(
@@ -279,7 +282,8 @@ class Warehouse:
 
         The wait for a named job may go on elsewhere: whoever continues finds the job by its name.
         """
-        named_job, began = NamedJob.from_job(self._catalog, job) if is_named else None, time.monotonic()
+        named_job = NamedJob.from_job(self._catalog, job) if is_named else None
+        began = time.monotonic()
         if named_job is not None:
             self._watcher.report_sent(named_job)
         for pause in iterate_pauses():

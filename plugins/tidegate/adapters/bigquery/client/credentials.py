@@ -38,7 +38,8 @@ def build_credentials(catalog: Catalog, resolve: Resolve) -> Any:
 def _load_key_credentials(connection: Connection) -> Any:
     from google.oauth2 import service_account
 
-    key, path = _get_extra(connection, "keyfile_dict"), _get_extra(connection, "key_path")
+    key = _get_extra(connection, "keyfile_dict")
+    path = _get_extra(connection, "key_path")
     for name in UNSUPPORTED_EXTRAS:
         if _get_extra(connection, name):
             raise ConfigurationError(

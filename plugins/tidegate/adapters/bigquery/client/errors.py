@@ -32,7 +32,8 @@ SMALLER_BATCH_ADVICE = (
 )
 PARTITION_ADVICE = f"partition the table by larger units, as months(c), or {SMALLER_BATCH_ADVICE}"
 # how a job ends that ran into a limit of time: six hours, or less where the project or somebody sets one
-TIME_LIMIT_MESSAGE, CANCELLED_REASON = "timed out", "stopped"
+TIME_LIMIT_MESSAGE = "timed out"
+CANCELLED_REASON = "stopped"
 TIME_LIMIT_REASONS = (CANCELLED_REASON, "timeout")
 TOO_LARGE_REASON = "resourcesExceeded"
 # rows that another writer has streamed (`tabledata.insertAll`, as sinks do) cannot be changed before they are stored
@@ -64,7 +65,8 @@ class JobFailed(Exception):
 
     def __init__(self, job_id: str, reason: str, message: str) -> None:
         super().__init__(f"job={job_id} reason={reason}: {' '.join(message.split())[:MAX_SHOWN_CHARACTERS]}")
-        self.reason, self.message = reason, message
+        self.reason = reason
+        self.message = message
 
     @classmethod
     def from_job(cls, job: Any) -> "JobFailed":

@@ -55,7 +55,8 @@ def _submit_or_find(warehouse: Warehouse, job_id: str, request: LoadRequest, sou
 
 
 def _submit_job(warehouse: Warehouse, job_id: str, request: LoadRequest, source: Path | str) -> Any:
-    into, config = warehouse.to_reference(request.table), _build_config(warehouse, request)
+    into = warehouse.to_reference(request.table)
+    config = _build_config(warehouse, request)
     job = {"job_id": job_id, "job_config": config, "timeout": CALL_TIMEOUT_SECONDS}
     if isinstance(source, str):
         return warehouse.client.load_table_from_uri(source, into, **job)

@@ -44,9 +44,11 @@ def name_job(*parts: object) -> str:
 
 def find_newest_number(has_job: Callable[[int], bool], known_number: int) -> int:
     """The highest number that a job has. Numbers are given in order, so few lookups are needed."""
-    low, step = known_number, 1
+    low = known_number
+    step = 1
     while has_job(low + step):
-        low, step = low + step, step * 2
+        low = low + step
+        step = step * 2
     while step > 1:
         step //= 2
         low += step if has_job(low + step) else 0

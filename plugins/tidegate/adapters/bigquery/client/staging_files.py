@@ -62,7 +62,8 @@ class LocalFolder:
 
     def get_load_source(self, path: str) -> list[Path] | str:
         """See the protocol."""
-        place, names = self._root / path, list[str]()
+        place = self._root / path
+        names = list[str]()
         with suppress(FileNotFoundError):
             names = sorted(os.listdir(place))
         return [place / name for name in names if name.endswith(".parquet") and not name.startswith((".", "_"))]
@@ -112,8 +113,10 @@ class Bucket:
     """A prefix of a bucket; load jobs read it themselves."""
 
     def __init__(self, bucket: str, prefix: str, credentials: Callable[[], Any], project: str) -> None:
-        self._name, self._prefix = bucket, f"{prefix}/" if prefix else ""
-        self._credentials, self._project = credentials, project
+        self._name = bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._credentials = credentials
+        self._project = project
         self._opened: Any = None
 
     @property

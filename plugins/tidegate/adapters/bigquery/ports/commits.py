@@ -32,7 +32,8 @@ class BigQueryCommits(BigQueryPort):
     @translate_bigquery_errors
     def seed(self, table: str, pipeline: str, position: Position) -> None:
         """See the port."""
-        uuid, properties = staging.get_uuid(self._require_table(table)), position.to_properties(pipeline)
+        uuid = staging.get_uuid(self._require_table(table))
+        properties = position.to_properties(pipeline)
         position_table.seed_position(
             self._get_warehouse(table), self._sql, table=table, uuid=uuid, pipeline=pipeline, properties=properties
         )
@@ -70,7 +71,8 @@ class BigQueryCommits(BigQueryPort):
         loaded_table = self._require_table(table_commit.table)
         if staging.get_uuid(loaded_table) != table_commit.uuid:
             raise CommitRefused(f"table={table_commit.table}: it was replaced by another of the same name")
-        warehouse, catalog = self._get_warehouse(table_commit.table), table_commit.table.split(".", 1)[0]
+        warehouse = self._get_warehouse(table_commit.table)
+        catalog = table_commit.table.split(".", 1)[0]
         table_marks.mark_table(warehouse, table_commit.table, loaded_table, table_commit.pipeline)
         position_table.commit_rows_and_position(warehouse, self._sql, table_commit)
         for created_table in list_created_tables(table_commit.statements):

@@ -12,7 +12,8 @@ class BigQueryPort:
     """Every BigQuery catalog of ``catalogs.yaml``."""
 
     def __init__(self, warehouses: Mapping[str, Warehouse], sql: Sql) -> None:
-        self._warehouses, self._sql = warehouses, sql
+        self._warehouses = warehouses
+        self._sql = sql
 
     def _get_warehouse(self, name: str) -> Warehouse:
         return self._warehouses[name.split(".", 1)[0]]

@@ -229,7 +229,8 @@ def _check_partial_arrays(table: str, schema: Struct, values: MergeInput) -> Non
 
 def _check_ingestion_unit(table: str, layout: TableLayout, values: MergeInput) -> None:
     """`GiveUp` where rows would be put into partitions by ingestion that the table does not have."""
-    unit, partitioning = get_partition_unit(values.get("layout")), layout.partitioning
+    unit = get_partition_unit(values.get("layout"))
+    partitioning = layout.partitioning
     own_unit = partitioning.unit if partitioning is not None and partitioning.of_ingestion else None
     if unit not in (None, own_unit):
         own_layout = f"{partitioning.unit or 'RANGE'} of {partitioning.column}" if partitioning else "none"

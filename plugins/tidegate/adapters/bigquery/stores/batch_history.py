@@ -13,12 +13,13 @@ from tidegate.failpoints import hit_failpoint
 from tidegate.model.ownership import describe_control
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.sql.googlesql import quote, quote_name, render_literal
-from tidegate.tables.batch_history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
+from tidegate.table.history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 
 FIELDS_BY_TYPE = {"INT64": INTEGER_FIELDS, "STRING": TEXT_FIELDS, "FLOAT64": FRACTION_FIELDS}
 COLUMN_TYPES = {name: kind for kind, names in FIELDS_BY_TYPE.items() for name in names}
 # Each look at the newest rows is billed for all of them, and plans of large batches look: 50,000 rows are about 20 MB.
-MAX_ROWS, KEPT_ROWS = 50_000, 25_000
+MAX_ROWS = 50_000
+KEPT_ROWS = 25_000
 log = logging.getLogger(__name__)
 
 
@@ -34,7 +35,8 @@ def append_row(warehouse: Warehouse, control: str, row: HistoryRow) -> None:
     parameters = [
         ScalarQueryParameter(f"c{n}", kind, row.get(column)) for n, (column, kind) in enumerate(COLUMN_TYPES.items())
     ]
-    columns, places = ", ".join(map(quote, COLUMN_TYPES)), ", ".join(f"@c{n}" for n in range(len(COLUMN_TYPES)))
+    columns = ", ".join(map(quote, COLUMN_TYPES))
+    places = ", ".join(f"@c{n}" for n in range(len(COLUMN_TYPES)))
     name = quote_name(warehouse.to_reference(control))
     warehouse.run_statement(f"INSERT INTO {name} ({columns}) VALUES ({places})", parameters)
     hit_failpoint("history.appended")
@@ -58,7 +60,8 @@ def _open_table(warehouse: Warehouse, control: str) -> int:
 
     Returns how many rows it has.
     """
-    loaded_table, owner = warehouse.find_table(control), describe_control(control)
+    loaded_table = warehouse.find_table(control)
+    owner = describe_control(control)
     if loaded_table is None:
         _create_table(warehouse, control, owner.labels)
         return 0

@@ -28,7 +28,8 @@ def forget_deletes(warehouse: Warehouse, deletes: str, before_ms: int, every_ms:
     last = (table.labels or {}).get(FORGOTTEN_LABEL)
     if last is not None and before_ms - int(last) < every_ms:
         return 0
-    name, columns = quote_name(warehouse.to_reference(deletes)), [field.name for field in table.schema]
+    name = quote_name(warehouse.to_reference(deletes))
+    columns = [field.name for field in table.schema]
     column = quote(TIMESTAMP_COLUMN if TIMESTAMP_COLUMN in columns else "timestamp")
     job = warehouse.run_statement(f"DELETE FROM {name} WHERE {column} < TIMESTAMP_MILLIS({before_ms})")
     with suppress(RetryLater):  # without the note they are looked for again at the next clean-up

@@ -25,7 +25,9 @@ from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import STAGING_KINDS
 
-HIGHEST_BATCH_LABEL, SHAPE_LABEL = "tidegate_highest_batch", "tidegate_shape"  # labels of the intermediate table
+# labels of the intermediate table
+HIGHEST_BATCH_LABEL = "tidegate_highest_batch"
+SHAPE_LABEL = "tidegate_shape"
 LANDED_FILE = "landed.json"
 MIN_FREE_PARTITIONS = 100  # batches that may be staged before the next clean-up
 EXPIRATION_TIME = timedelta(days=30)  # as the statement that makes the table has it
@@ -65,7 +67,8 @@ def load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: s
     if table is None:
         raise RetryLater(f"intermediate={intermediate} batch={batch}: the table is gone; run the flush again")
     _check_collations(intermediate, table)
-    before, uuid = _list_landed(warehouse, intermediate), get_uuid(table)
+    before = _list_landed(warehouse, intermediate)
+    uuid = get_uuid(table)
     if any(landing["table"] == uuid and landing["summary"]["tidegate.attempt"] == attempt for landing in before):
         return
     try:
@@ -105,7 +108,8 @@ def _load_and_check(
     """Load an attempt's files; unless as many rows came in as Spark counted when it wrote them, forget the attempt."""
     if outcome.bad:
         return 0
-    batch, attempt = int(summary["tidegate.batch"]), summary["tidegate.attempt"]
+    batch = int(summary["tidegate.batch"])
+    attempt = summary["tidegate.attempt"]
     has_rows = outcome.staged or outcome.dead_lettered
     rows = (
         _run_load_jobs(warehouse, intermediate, get_folder(intermediate, batch, attempt), uuid, summary)
@@ -252,7 +256,8 @@ def remove_batches(warehouse: Warehouse, intermediate: str, up_to_batch: int) ->
     where none of their attempts is ever merged.
     """
     names = warehouse.folder.list_paths(get_folder(intermediate))
-    attempts, ended_attempts = _list_attempts(names), _find_unmergeable_attempts(warehouse, intermediate)
+    attempts = _list_attempts(names)
+    ended_attempts = _find_unmergeable_attempts(warehouse, intermediate)
     open_batches = {batch for batch, _ in attempts - ended_attempts if batch > up_to_batch}
     batches = sorted({batch for batch, _ in attempts} - open_batches)
     table = warehouse.find_table(intermediate)

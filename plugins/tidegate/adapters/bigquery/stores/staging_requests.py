@@ -23,13 +23,16 @@ def sign_attempt(warehouse: Warehouse, intermediate: str, signed: SignedAttempt)
 
 def find_signed(warehouse: Warehouse, intermediate: str) -> list[SignedAttempt]:
     """Find the signed attempts. One that another run has just removed is left out."""
-    names, attempts = set(warehouse.folder.list_paths(get_folder(intermediate))), list[SignedAttempt]()
+    names = set(warehouse.folder.list_paths(get_folder(intermediate)))
+    attempts = list[SignedAttempt]()
     for name in sorted(names):
         place = BATCH_PATH_PATTERN.search(f"/{name}")
         text = warehouse.folder.read(name) if place is not None and name.endswith(f"/{REQUEST_FILE}") else None
         if place is None or text is None:
             continue
-        note, batch, attempt = json.loads(text), int(place[1]), place[2]
+        note = json.loads(text)
+        batch = int(place[1])
+        attempt = place[2]
         is_landed = f"{get_folder(intermediate, batch, attempt)}/{LANDED_FILE}" in names
         attempts.append(
             SignedAttempt(

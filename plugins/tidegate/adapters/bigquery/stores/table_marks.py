@@ -35,8 +35,10 @@ def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> No
     """
     if is_written_by(table, pipeline):
         return
-    uuid, labels = get_uuid(table), dict(table.labels or {})
-    own_label, is_ours = _build_label(pipeline), (LABEL_PREFIX, SHARED_LABEL)
+    uuid = get_uuid(table)
+    labels = dict(table.labels or {})
+    own_label = _build_label(pipeline)
+    is_ours = (LABEL_PREFIX, SHARED_LABEL)
     if own_label not in labels and len(labels) >= MAX_LABELS - 1:
         labels = {label: text for label, text in labels.items() if not label.startswith(is_ours) or text == uuid}
     is_full = own_label not in labels and len(labels) >= MAX_LABELS - (SHARED_LABEL not in labels)

@@ -70,10 +70,8 @@ class IcebergCommits(IcebergPort):
         self, table_commit: TableCommit, onto: int, keys: MergeInput | None, summary: dict[str, str] | None = None
     ) -> Head | None:
         """See the port."""
-        table, staging_table = (
-            self._load_table(table_commit.table),
-            self.catalogs.table(keys["source"]) if keys else None,
-        )
+        table = self._load_table(table_commit.table)
+        staging_table = self.catalogs.table(keys["source"]) if keys else None
         ranges = key_ranges.find_key_ranges(staging_table, keys) if keys and staging_table is not None else ()
         written_files = iceberg_reparent.find_written_files(table, table_commit, onto, None if keys is None else ranges)
         if written_files is None:
@@ -107,7 +105,8 @@ class IcebergCommits(IcebergPort):
     @translate_iceberg_errors
     def undo_rollback(self, table: str, pipeline: str, rollback: Rollback, properties: dict[str, str]) -> None:
         """See the port."""
-        line, tag = (rollback.current_snapshot_id, rollback.tagged_snapshot_id), resource_names.name_tag(pipeline)
+        line = (rollback.current_snapshot_id, rollback.tagged_snapshot_id)
+        tag = resource_names.name_tag(pipeline)
         commit.return_to_tag(self._load_table(table), line, tag, properties, self._branch(table))
 
     @translate_iceberg_errors

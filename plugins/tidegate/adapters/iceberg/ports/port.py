@@ -16,7 +16,8 @@ class IcebergPort:
     """
 
     def __init__(self, catalogs: Catalogs, branches: Mapping[str, str] | None = None) -> None:
-        self.catalogs, self._branches = catalogs, branches or {}
+        self.catalogs = catalogs
+        self._branches = branches or {}
 
     def _branch(self, table: str) -> str:
         return self._branches.get(table, commit.MAIN)

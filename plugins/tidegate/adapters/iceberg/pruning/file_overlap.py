@@ -27,14 +27,17 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 from tidegate.adapters.iceberg.pruning.key_ranges import KeyRange
 from tidegate.sql.pruning import Overlap
 
-MAX_FILES, MAX_MANIFESTS = 20_000, 200  # of a table with more, nothing is read
+# of a table with more, nothing is read
+MAX_FILES = 20_000
+MAX_MANIFESTS = 200
 INTEGER_TYPES = (IntegerType, LongType)
 BOUND_BYTES = {DateType: 4, TimestampType: 8, TimestamptzType: 8}
 
 
 def find_overlap(table: Table, snapshot_id: int, ranges: Sequence[KeyRange]) -> Overlap | None:
     """The files that `ranges` do not rule out; None where too many would have to be looked at, or none can be."""
-    snapshot, is_outside = table.metadata.snapshot_by_id(snapshot_id), build_outside_test(table, ranges)
+    snapshot = table.metadata.snapshot_by_id(snapshot_id)
+    is_outside = build_outside_test(table, ranges)
     if snapshot is None or is_outside is None:
         return None
     manifests = [m for m in snapshot.manifests(table.io) if m.content == ManifestContent.DATA]

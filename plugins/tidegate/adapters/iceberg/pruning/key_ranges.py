@@ -41,8 +41,12 @@ SQL_TYPES: dict[type, str] = {
     StringType: "STRING",
 }
 EPOCH = date(1970, 1, 1)
-CALENDAR_YEARS, CALENDAR_DAYS = 400, 146_097  # after so many the Gregorian calendar repeats
-MICROS_PER_SECOND, MICROS_PER_DAY = 1_000_000, 86_400 * 1_000_000  # microseconds
+# after so many the Gregorian calendar repeats
+CALENDAR_YEARS = 400
+CALENDAR_DAYS = 146_097
+# microseconds
+MICROS_PER_SECOND = 1_000_000
+MICROS_PER_DAY = 86_400 * 1_000_000
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,10 @@ def find_key_ranges(staging_table: Table, values: MergeInput) -> tuple[KeyRange,
         return ()
     row_filter = EqualTo(term="batch_number", value=values["batch"])
     scan = staging_table.scan(snapshot_id=values["snapshot_id"], row_filter=row_filter)
-    files, parts = [task.file for task in scan.plan_files()], dict(values["keys"])
-    key, ranges = staging_table.schema().find_field("key"), []
+    files = [task.file for task in scan.plan_files()]
+    parts = dict(values["keys"])
+    key = staging_table.schema().find_field("key")
+    ranges = []
     for leaf in (leaf for leaf in values["leaves"] if leaf[0] in parts):
         field = find_nested_field(key, find_path_in_key(values, leaf))
         key_range = _compute_range(files, field, leaf)
@@ -93,12 +99,16 @@ def find_nested_field(field: NestedField, path: Sequence[str]) -> NestedField:
 
 
 def _compute_range(files: Sequence[DataFile], field: NestedField, leaf: tuple[str, ...]) -> KeyRange | None:
-    data_type, number, ends, nulls = field.field_type, field.field_id, [], False
+    data_type = field.field_type
+    number = field.field_id
+    ends = []
+    nulls = False
     if type(data_type) not in SQL_TYPES or not isinstance(data_type, PrimitiveType):
         return None
     for file in files:
         missing = (file.null_value_counts or {}).get(number)
-        low, high = (file.lower_bounds or {}).get(number), (file.upper_bounds or {}).get(number)
+        low = (file.lower_bounds or {}).get(number)
+        high = (file.upper_bounds or {}).get(number)
         nulls = nulls or missing != 0
         if low is not None and high is not None:
             ends += [from_bytes(data_type, low), from_bytes(data_type, high)]
@@ -115,7 +125,8 @@ def _render_constant(data_type: Any, value: Any) -> str:
         return render_literal(value)
     name = SQL_TYPES[type(data_type)]
     if isinstance(data_type, DecimalType):
-        value, name = format(value, "f"), f"DECIMAL({data_type.precision}, {data_type.scale})"
+        value = format(value, "f")
+        name = f"DECIMAL({data_type.precision}, {data_type.scale})"
     elif isinstance(data_type, DateType):
         value = _format_date(value)
     elif isinstance(data_type, TimestampType | TimestamptzType):

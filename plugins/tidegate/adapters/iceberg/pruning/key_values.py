@@ -23,10 +23,9 @@ NAMEABLE_TYPES = (IntegerType, LongType, StringType)
 MAX_KEYS = 20_000  # each is a constant in the statement, and in every task that reads the table
 MAX_LITERAL_BYTES = 1_000_000  # of all constants of a statement: 20,000 UUIDs have room, as many long texts have not
 ARROW_BYTES = 8  # what Arrow keeps for a value beside a text's own bytes
-MIN_TABLE_ROWS, MIN_ROW_RATIO = (
-    300_000,
-    30,
-)  # rows that would be moved, and how many for each key: below it the text costs more
+# rows that would be moved, and how many for each key: below it the text costs more
+MIN_TABLE_ROWS = 300_000
+MIN_ROW_RATIO = 30
 
 
 def are_keys_worth_naming(rows: int, overlap: Overlap | None) -> bool:
@@ -43,7 +42,8 @@ def name_keys(staging_table: Table, values: MergeInput, ranges: Sequence[KeyRang
     out makes
     a merge slower, and never wrong.
     """
-    bounds, room = [key_range.bound for key_range in ranges], MAX_LITERAL_BYTES
+    bounds = [key_range.bound for key_range in ranges]
+    room = MAX_LITERAL_BYTES
     indexes = [
         place
         for place, key_range in enumerate(ranges)

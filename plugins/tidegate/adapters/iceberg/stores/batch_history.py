@@ -25,7 +25,7 @@ from tidegate.errors import CommitRefused
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.ownership import describe_control
 from tidegate.ports.batch_history import HistoryRow
-from tidegate.tables.batch_history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
+from tidegate.table.history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 
 FIELDS_BY_TYPE = {pa.int64(): INTEGER_FIELDS, pa.string(): TEXT_FIELDS, pa.float64(): FRACTION_FIELDS}
 COLUMNS = pa.schema([pa.field(name, kind) for kind, names in FIELDS_BY_TYPE.items() for name in names])
@@ -37,7 +37,8 @@ PROPERTIES = {
 }
 BATCH_PROPERTY = "tidegate.batch"  # the newest batch, by which an earlier version finds its rows
 TIME_COLUMN = "published_at_ms"
-MAX_SNAPSHOTS, KEPT_SNAPSHOTS = 50, 10
+MAX_SNAPSHOTS = 50
+KEPT_SNAPSHOTS = 10
 MAX_COMMIT_ATTEMPTS = 5
 MAX_GATHERED_ROWS = 1000  # a file with so many rows is left alone
 log = logging.getLogger(__name__)
@@ -144,7 +145,8 @@ def _choose_newest_files(table: Table, tasks: Sequence[FileScanTask], limit: int
     Their number does not grow with the batches that were ever published, nor with the tables that a batch has rows of.
     """
     spans = {task.file.file_path: _read_times(table, task.file) for task in tasks}
-    begin, rows = inf, 0
+    begin = inf
+    rows = 0
     for task in sorted(tasks, key=lambda task: spans[task.file.file_path], reverse=True):
         if rows >= limit and spans[task.file.file_path][0] < begin:
             break

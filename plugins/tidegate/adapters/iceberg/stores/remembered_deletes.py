@@ -36,7 +36,8 @@ def forget_deletes(table: Table, before_ms: int) -> int:
     field = table.schema().find_field(
         TIMESTAMP_COLUMN if TIMESTAMP_COLUMN in table.schema().column_names else "timestamp"
     )
-    before, current = to_utc_datetime(before_ms), table.current_snapshot()
+    before = to_utc_datetime(before_ms)
+    current = table.current_snapshot()
     tasks = table.scan(row_filter=LessThan(term=field.name, value=before.isoformat())).plan_files()
     aged = [(task, _estimate_old_share(task.file, field, before)) for task in tasks]
     wholly_old = [task for task, share in aged if share == 1]
@@ -62,7 +63,8 @@ def _replace_files(
     `tasks` are those of both, in this order; `time` is the column of their records' times.
     """
     dropped_tasks, rewritten_tasks = tasks
-    transaction, scan = table.transaction(), ArrowScan(table.metadata, table.io, table.schema(), kept_rows)
+    transaction = table.transaction()
+    scan = ArrowScan(table.metadata, table.io, table.schema(), kept_rows)
     removed_rows = sum(task.file.record_count for task in (*dropped_tasks, *rewritten_tasks))
     with transaction.update_snapshot().overwrite() as overwrite:
         for task in (*dropped_tasks, *rewritten_tasks):
@@ -82,7 +84,8 @@ def _replace_files(
 
 def _choose_worth_rewriting(aged: Sequence[AgedFile]) -> list[FileScanTask]:
     """Large files of which a good share is old, and of the small ones those with the oldest rows."""
-    tasks, room = [], SMALL_FILE_ROWS
+    tasks = []
+    room = SMALL_FILE_ROWS
     for task, share in sorted(aged, key=lambda aged_file: -aged_file[1]):
         rows = task.file.record_count
         if rows > SMALL_FILE_ROWS and share >= MIN_OLD_SHARE:

@@ -56,7 +56,8 @@ class Catalogs:
         connections: Mapping[str, str | None] | None = None,
         opened: OpenClients | None = None,
     ) -> None:
-        self._properties, self._connections = properties, connections or {}
+        self._properties = properties
+        self._connections = connections or {}
         self._opened = opened or OpenClients()
 
     def catalog(self, name: str) -> IcebergCatalog:
@@ -111,7 +112,8 @@ class Catalogs:
         What a server does not tell of its views is found by nobody.
         """
         catalog, identifier = name.split(".", 1)
-        opened, is_view = self.catalog(catalog), False
+        opened = self.catalog(catalog)
+        is_view = False
         if is_sql(opened):
             is_view = has_view(cast("SqlCatalog", opened), identifier)
         else:
@@ -149,7 +151,8 @@ class Catalogs:
 
         Some catalogs know none in others: they refuse the question, or answer with those that lie in no other.
         """
-        opened, listed = self.catalog(catalog), list[tuple[str, ...]]()
+        opened = self.catalog(catalog)
+        listed = list[tuple[str, ...]]()
         if not above:
             return sorted(opened.list_namespaces())
         with suppress(NoSuchNamespaceError, BadRequestError, NotImplementedError):
@@ -254,7 +257,8 @@ def _share_file_systems(catalog: IcebergCatalog) -> None:
     PyIceberg opens a client, with connections of its own, for each table that it loads, and Python's collector alone
     ends it: a process that flushes has hundreds of descriptors open until that comes.
     """
-    reference, load = weakref.ref(catalog), type(catalog)._load_file_io
+    reference = weakref.ref(catalog)
+    load = type(catalog)._load_file_io
 
     @lru_cache(MAX_FILE_SYSTEMS)
     def open_file_system(kind: Hashable, settings: frozenset[tuple[str, Any]], scheme: str, netloc: str = "") -> Any:

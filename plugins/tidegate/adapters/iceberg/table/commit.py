@@ -247,10 +247,8 @@ def _record_highest_batch(table: Table, number: int) -> list[TableUpdate]:
 
 def _move_branch(table: Table, branch: str, snapshot_id: int) -> SetSnapshotRefUpdate:
     """The branch at another snapshot, with the retention that a user may have set on it."""
-    reference, branch_update = (
-        table.metadata.refs.get(branch),
-        _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id),
-    )
+    reference = table.metadata.refs.get(branch)
+    branch_update = _build_reference(branch, SnapshotRefType.BRANCH, snapshot_id)
     if reference is None:
         return branch_update
     retention = {name: getattr(reference, name) for name in RETENTION_FIELDS if getattr(reference, name) is not None}

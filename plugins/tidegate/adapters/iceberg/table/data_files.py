@@ -19,7 +19,10 @@ log = logging.getLogger(__name__)
 FILE_PATH_FIELD_ID = 2147483546  # the field id of a position delete's file_path, as the format fixes it
 DATA_FILE_ENDS = (".parquet", ".orc", ".avro")  # of a path that was not cut short
 
-DATA_FILE_FIELD_ID, EQUALITY_IDS_FIELD_ID, EQUALITY_ID_FIELD_ID = 2, 135, 136  # of a manifest's entries, likewise
+# of a manifest's entries, likewise
+DATA_FILE_FIELD_ID = 2
+EQUALITY_IDS_FIELD_ID = 135
+EQUALITY_ID_FIELD_ID = 136
 
 
 class DeleteManifestWriter(ManifestWriterV2):
@@ -102,7 +105,8 @@ def find_tables_inside(table: Table) -> tuple[str, ...]:
     from sqlalchemy import select
     from sqlalchemy.orm import Session
 
-    rows, place = module.IcebergTables, _normalize_location(table.location()) + "/"
+    rows = module.IcebergTables
+    place = _normalize_location(table.location()) + "/"
     columns = (rows.catalog_name, rows.table_namespace, rows.table_name, rows.metadata_location)
     query = select(*columns).where(rows.metadata_location.contains(place.partition(":")[2], autoescape=True))
     with Session(table.catalog.engine) as session:
@@ -116,7 +120,8 @@ def _normalize_location(location: str) -> str:
     """A location, however it is spelled: `file:/x`, `file:///x` and `/x` are one place, `s3:` and `s3a:` one store."""
     scheme, colon, path = location.partition(":")
     if not colon:
-        scheme, path = "file", location
+        scheme = "file"
+        path = location
     return f"{'s3' if scheme in ('s3a', 's3n') else scheme}:{path.strip('/')}"
 
 

@@ -30,7 +30,9 @@ SMALL_SHARE = 0.75  # below this part of the target, Iceberg's rewrite takes a f
 FULL_SHARE = 0.5  # from this part of the target on, rewriting a manifest saves little
 # What a look behind a flush opens at most: as many manifests, and of those older than as many snapshots as many files.
 # The snapshots are two looks' own, by the default of `compact_every`.
-MAX_MANIFESTS, MAX_OLD_FILES, NEWEST_SNAPSHOTS = 200, 20_000, 20
+MAX_MANIFESTS = 200
+MAX_OLD_FILES = 20_000
+NEWEST_SNAPSHOTS = 20
 TAG_TYPE = SnapshotRefType.TAG
 GC_PROPERTY = "gc.enabled"  # false where other tables use the same files, as those that Spark's `snapshot` makes
 Line = Sequence[Snapshot]  # newest first
@@ -58,7 +60,8 @@ def measure_files(table: Table, exact: bool = False) -> TableFiles:
     `exact` opens all manifests, which costs what the table has, and not what changed; and asks whose files lie among
     the table's.
     """
-    current, lineage = table.current_snapshot(), Lineage(table.metadata)
+    current = table.current_snapshot()
+    lineage = Lineage(table.metadata)
     manifests = current.manifests(table.io) if current else []
     rows, deletes = (_count_listed(manifests, content) for content in (ManifestContent.DATA, ManifestContent.DELETES))
     total_bytes = _read_total_bytes(current, rows.files, deletes.files)
@@ -99,7 +102,8 @@ def _choose_manifests(
     merged or rewritten since name older files too; those count against the bound.
     """
     recent = {snapshot.snapshot_id for snapshot in islice(lineage.iterate_ancestors(current), NEWEST_SNAPSHOTS)}
-    chosen_manifests, old_files = list[ManifestFile](), 0
+    chosen_manifests = list[ManifestFile]()
+    old_files = 0
     for manifest in sorted(manifests, key=lambda manifest: manifest.sequence_number, reverse=True):
         if manifest.content == ManifestContent.DELETES and not needs_deletes:
             continue
@@ -165,7 +169,9 @@ class _Tagged(NamedTuple):
 
 def _find_tagged_snapshots(table: Table, lineage: Lineage) -> _Tagged:
     """Of each branch that is no attempt's: a pipeline may write another one than main."""
-    refs, tag_lines, branch_lines = table.metadata.refs, dict[str, Line](), dict[str, Line]()
+    refs = table.metadata.refs
+    tag_lines = dict[str, Line]()
+    branch_lines = dict[str, Line]()
     for name, ref in refs.items():
         is_tag = ref.snapshot_ref_type == TAG_TYPE
         if is_tag == resource_names.is_ours(name):
@@ -173,7 +179,9 @@ def _find_tagged_snapshots(table: Table, lineage: Lineage) -> _Tagged:
             (tag_lines if is_tag else branch_lines)[name] = list(lineage.iterate_ancestors(head))
     ids = {name: {snapshot.snapshot_id for snapshot in line} for name, line in branch_lines.items()}
     former_heads = {MAIN: {entry.snapshot_id for entry in table.metadata.snapshot_log}}
-    depth, oldest, ages = 0, list[int](), list[int]()
+    depth = 0
+    oldest = list[int]()
+    ages = list[int]()
     for name, line in branch_lines.items():
         elsewhere = set[int]().union(*ids.values()) - former_heads.get(name, set())
         deepest = 0

@@ -55,7 +55,10 @@ def find_emptied_columns(metadata: TableMetadata, line: Iterable[Snapshot]) -> f
         number: _compare_ids(current_ids_by_path, _list_field_ids(schema.fields)) for number, schema in schemas.items()
     }
     open_paths = {path for _, other_paths in of_schemas.values() for path in other_paths}
-    emptied, overwritten, written, rows = set[Path](), set[Path](), Counter[Path](), None
+    emptied = set[Path]()
+    overwritten = set[Path]()
+    written = Counter[Path]()
+    rows = None
     for snapshot in line if open_paths else ():
         rows = _count_live_rows(snapshot) if rows is None else rows
         schema_paths, other_paths = of_schemas.get(

@@ -98,10 +98,8 @@ def keep_order_of_time(catalog: "SqlCatalog") -> None:
     stage = catalog._update_and_stage_table
 
     def stage_in_order(current: Table | None, *arguments: Any) -> StagedTable:
-        staged_table, table_name = (
-            stage(current, *arguments),
-            ".".join((catalog.name, *current.name())) if current else "",
-        )
+        staged_table = stage(current, *arguments)
+        table_name = ".".join((catalog.name, *current.name())) if current else ""
         behind_ms = _find_newest_ms(current.metadata) - staged_table.metadata.last_updated_ms if current else 0
         if current is not None and behind_ms > MAX_CLOCK_SKEW_MS:
             raise RetryLater(

@@ -21,7 +21,8 @@ from tidegate.model.position import Position
 from tidegate.ports.context import Head, TableState
 
 PICKED_PROPERTY = "source-snapshot-id"  # of a snapshot that holds the changes of another one, from another branch
-MERGE_MODE_PROPERTY, MERGE_ON_READ = "write.merge.mode", "merge-on-read"
+MERGE_MODE_PROPERTY = "write.merge.mode"
+MERGE_ON_READ = "merge-on-read"
 
 
 def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState:
@@ -32,8 +33,10 @@ def build_state(table: Table, pipeline: str, branch: str = "main") -> TableState
        back. The position is then that of the newest ancestor with one, unless a later batch was cherry-picked.
     3. A snapshot above the tag that has a position was made main by somebody (`fast_forward`): its position counts.
     """
-    metadata, tagged = table.metadata, _find_tagged_snapshot(table, pipeline)
-    current, lineage = _find_head(table, branch), Lineage(metadata)
+    metadata = table.metadata
+    tagged = _find_tagged_snapshot(table, pipeline)
+    current = _find_head(table, branch)
+    lineage = Lineage(metadata)
     position_snapshots = chain([tagged] if tagged else [], lineage.iterate_ancestors(current))
     recorded = _read_recorded_position(table, pipeline) or _find_carried_position(position_snapshots, pipeline)
     newer = list(lineage.iterate_ancestors_to(current, tagged))
@@ -164,7 +167,8 @@ def _list_behind_cut(snapshots: Sequence[Snapshot], oldest: Snapshot) -> set[int
     PyIceberg's expiry takes the name of the parent away too, as if the table had been replaced. One between must have
     expired then: without a gap in the numbers there was none.
     """
-    end, number_by_id = oldest.sequence_number or 0, {s.snapshot_id: s.sequence_number or 0 for s in snapshots}
+    end = oldest.sequence_number or 0
+    number_by_id = {s.snapshot_id: s.sequence_number or 0 for s in snapshots}
     if oldest.parent_snapshot_id is not None:
         return {snapshot_id for snapshot_id, number in number_by_id.items() if number <= end}
     numbers = sorted(number_by_id.values())

@@ -100,7 +100,8 @@ def refuse_unreadable(name: str, table: Table) -> None:
     That is one with a column that Spark has no type for, or with two whose names differ in case alone.
     """
     refuse_newer_format(name, table.metadata.format_version)
-    schema, columns_by_name = table.schema(), dict[str, str]()
+    schema = table.schema()
+    columns_by_name = dict[str, str]()
     for column in schema.column_names:
         other_column = columns_by_name.setdefault(column.casefold(), column)
         if other_column != column:
@@ -151,10 +152,8 @@ def _convert_to_spark(iceberg: IcebergType, schema: _SchemaNames) -> DataType:
         case ListType():
             return Array(_convert_to_spark(iceberg.element_type, schema), iceberg.element_required)
         case MapType():
-            key, value = (
-                drop_forms(_convert_to_spark(iceberg.key_type, schema)),
-                _convert_to_spark(iceberg.value_type, schema),
-            )
+            key = drop_forms(_convert_to_spark(iceberg.key_type, schema))
+            value = _convert_to_spark(iceberg.value_type, schema)
             return Map(key, value, iceberg.value_required)
         case UUIDType():
             return Primitive("STRING", form=UUID_FORM)

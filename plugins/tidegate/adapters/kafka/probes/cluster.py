@@ -25,7 +25,8 @@ class Cluster:
     """The brokers of one connection. `settings` are librdkafka's, secrets included; `place` is where they stand."""
 
     def __init__(self, settings: Mapping[str, str], place: str) -> None:
-        self._settings, self._place = settings, place
+        self._settings = settings
+        self._place = place
         self.servers = settings.get("bootstrap.servers") or settings.get("metadata.broker.list", "")
         self._errors: dict[int, str] = {}
         self._client: Any = None
@@ -99,7 +100,8 @@ class Cluster:
         return make_error("kafka.login", cause, MISMATCH_ADVICE)
 
     def _check_advertised(self, metadata: Any) -> Iterator[Finding]:
-        brokers, silent = sorted(metadata.brokers.values(), key=lambda broker: broker.id), 0
+        brokers = sorted(metadata.brokers.values(), key=lambda broker: broker.id)
+        silent = 0
         for broker in brokers:
             refusal = find_connection_failure([(broker.host, broker.port)])
             if refusal is not None:

@@ -13,7 +13,8 @@ from tidegate.adapters.kafka.broker_answers import RETRYABLE
 from tidegate.adapters.kafka.probes.cluster import Cluster
 from tidegate.diagnosis.brokers import GroupFacts, TopicFacts
 
-REQUEST_TIMEOUT_SECONDS, RETRY_PAUSE_SECONDS = 4.0, 0.2
+REQUEST_TIMEOUT_SECONDS = 4.0
+RETRY_PAUSE_SECONDS = 0.2
 HIDDEN_REASON = "it may also not exist: brokers tell that only to those who may describe it"
 READ_SETTINGS = (
     "cleanup.policy",
@@ -39,7 +40,8 @@ def read_topics(cluster: Cluster, topics: Iterable[str]) -> dict[str, TopicFacts
         TopicCollection(names), include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_SECONDS
     )
     settings = _read_settings(cluster, names)
-    descriptions, facts = dict[str, Any](), dict[str, TopicFacts]()
+    descriptions = dict[str, Any]()
+    facts = dict[str, TopicFacts]()
     for name in names:
         try:
             descriptions[name] = futures[name].result(REQUEST_TIMEOUT_SECONDS + 1)
@@ -112,7 +114,8 @@ def _explain_failure(cluster: Cluster, topic: str, error: KafkaError) -> TopicFa
 def read_groups(cluster: Cluster, groups: Iterable[str]) -> list[GroupFacts]:
     """Facts about each consumer group; one that nobody has used yet has no members."""
     names = list(dict.fromkeys(groups))
-    deadline, facts = time.monotonic() + REQUEST_TIMEOUT_SECONDS, dict[str, GroupFacts]()
+    deadline = time.monotonic() + REQUEST_TIMEOUT_SECONDS
+    facts = dict[str, GroupFacts]()
     while names:
         futures = cluster.admin.describe_consumer_groups(
             names, include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_SECONDS

@@ -22,7 +22,7 @@ from tidegate.schema.evolution import to_struct
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.scd2 import History
 from tidegate.spec.table import Create, Table
-from tidegate.tables.columns import (
+from tidegate.table.columns import (
     list_deletes_columns,
     list_destination_columns,
     list_flat_key_columns,

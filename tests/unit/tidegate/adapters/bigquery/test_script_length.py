@@ -8,7 +8,7 @@ from fakes import World, build_pipeline, build_table
 from googlesql import Analyzer
 from tidegate.adapters.bigquery.publish_script import MAX_SCRIPT_BYTES, render_transaction
 from tidegate.adapters.sql_templates import SqlFiles
-from tidegate.merge.dead_letters import render_dead_letter_statements
+from tidegate.merge.owed import render_dead_letter_statements
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.schema.column import Column

@@ -400,7 +400,7 @@ def test_member_that_cannot_be_opened_stops_no_other_s_catch_up_compaction_and_e
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, kind: type[TidegateError]
 ) -> None:
     """Twice: also in the run behind it, which the catch-up calls for."""
-    from tidegate.steps import clean_up as clean_up_module
+    from tidegate.flush import clean_up as clean_up_module
 
     def merge(name: str, queue: Any, **options: Any) -> Any:
         if queue["table"] == "lake.shop.orders":
@@ -512,7 +512,7 @@ def test_run_whose_record_is_gone_or_that_a_person_has_ended_keeps_no_member_out
 
 def test_member_that_is_behind_catches_up_before_it_is_compacted(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run that is called for would leave out a member that is compacted, and nobody would call again."""
-    from tidegate.steps import clean_up as clean_up_module
+    from tidegate.flush import clean_up as clean_up_module
 
     monkeypatch.setattr(clean_up_module, "list_tables_to_compact", lambda _: ["a table"])
     produce_more(fleet, "carts")
@@ -608,7 +608,7 @@ def test_members_that_no_run_has_room_for_take_turns_with_those_that_always_have
 def test_compaction_of_more_members_than_airflow_maps_is_left_to_later_runs(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidegate.steps import clean_up as clean_up_module
+    from tidegate.flush import clean_up as clean_up_module
 
     monkeypatch.setattr(clean_up_module, "list_tables_to_compact", lambda _: ["a table"])
     monkeypatch.setattr(attend_members, "conf", SimpleNamespace(getint=lambda *_: 3), raising=False)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from tidegate.adapters.iceberg.stores import batch_history
-from tidegate.tables.batch_history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
+from tidegate.table.history import FRACTION_FIELDS, INTEGER_FIELDS, TEXT_FIELDS
 
 CONTROL = "shop.tidegate_orders_batches"
 

@@ -26,12 +26,12 @@ from tidegate.errors import (
     OutcomeUnknown,
     RetryLater,
 )
+from tidegate.flush.flush import flush
+from tidegate.flush.merge import merge
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
 from tidegate.model.publish_cost import PublishOutcome
 from tidegate.schema.column import Column
-from tidegate.steps.flush import flush
-from tidegate.steps.merge import merge
-from tidegate.steps.plan import plan
-from tidegate.steps.stage import stage
 
 
 @pytest.fixture

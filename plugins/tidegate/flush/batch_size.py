@@ -1,0 +1,219 @@
+"""Where a bounded read ends: the log as it stands now, another group's progress, a time, or offsets."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidegate.errors import ConfigurationError
+from tidegate.model import resource_names
+from tidegate.model.offsets import (
+    Offsets,
+    Ranges,
+    cap_ranges,
+    get_offset,
+    iterate_offsets,
+    keep_partitions,
+    merge_offsets,
+)
+from tidegate.ports.batch_history import HistoryRow
+from tidegate.ports.context import Log, Ports
+from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
+from tidegate.table.log import parse_written_offsets, read_known_log
+
+log = logging.getLogger(__name__)
+HISTORY_MIN_BACKLOG_RECORDS = 100_000  # fewer are read in a moment: their number needs no history
+# Newest batches that are looked at. A row of history is one table's: of many tables fewer batches are read, and two at
+# least, as the oldest is seldom read whole.
+HISTORY_BATCHES = 5
+HISTORY_MAX_ROWS = 50
+MIN_READ_BATCHES = 2
+# In smaller and faster batches the fixed cost of a batch hides the cost of its records.
+MEASURED_MIN_RECORDS = 10_000
+MEASURED_MIN_SECONDS = 10.0
+MIN_BATCH_RECORDS = 1000
+
+
+@dataclass(frozen=True)
+class MeasuredThroughput:
+    """The speed and the size of a pipeline's newest batches; None where none of them is large enough."""
+
+    records_per_second: float | None = None
+    bytes_per_record: float | None = None
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """The most records of the next batch. `reason`: why that is below the pipeline's own cap; empty if it is not."""
+
+    records: int
+    reason: str = ""
+
+
+class BatchSizer:
+    """Chooses the size of the next batch, which tables at the same offsets share. It reads history at most once."""
+
+    def __init__(self, ports: Ports) -> None:
+        self._ports = ports
+        self._measured: MeasuredThroughput | None = None
+        self.reason = ""
+
+    def choose_ranges(self, start: Offsets, end: Offsets) -> Ranges:
+        """The offsets of the next batch, in the partitions of `start`: all that wait up to `end`, or a part of them."""
+        backlog = Ranges.between(start, merge_offsets(start, end)).span
+        max_records = self.choose_max_records(backlog)
+        return cap_ranges(start, choose_partitions(start, end, max_records), max_records)
+
+    def choose_max_records(self, backlog: int) -> int:
+        """The most records of a batch when `backlog` offsets wait. Sets `reason` if that is below the file's cap."""
+        cap = self._ports.pipeline.merge.cap(backlog)
+        if min(backlog, cap) <= HISTORY_MIN_BACKLOG_RECORDS:
+            return cap
+        if self._measured is None:
+            self._measured = measure_throughput(self._ports)
+        size = compute_batch_size(self._ports, backlog, self._measured)
+        self.reason = self.reason or size.reason
+        return size.records
+
+
+def choose_partitions(start: Offsets, end: Offsets, max_records: int) -> Offsets:
+    """The `end` of at most `max_records` partitions that have records; of fewer, all of `end`.
+
+    A batch with fewer records than that takes one of each chosen partition. They take turns: the choice begins at the
+    sum of all offsets, which grows with each batch by the records that it takes. So each choice begins where the one
+    before has ended, or earlier, and no partition is passed over for longer than a round.
+    """
+    if sum(map(len, start.values())) <= max_records:
+        return end
+    partitions = sorted((topic, p, offset) for topic, p, offset in iterate_offsets(start))
+    first = sum(offset for _, _, offset in partitions) % len(partitions)
+    in_turn = partitions[first:] + partitions[:first]
+    waiting = [(topic, p) for topic, p, offset in in_turn if (get_offset(end, topic, p) or 0) > offset]
+    if len(waiting) <= max_records:
+        return end
+    chosen: Offsets = {}
+    for topic, partition in waiting[:max_records]:
+        chosen.setdefault(topic, {})[partition] = end[topic][partition]
+    return chosen
+
+
+def compute_batch_size(ports: Ports, backlog: int, throughput: MeasuredThroughput) -> BatchSize:
+    """The smallest of three: the file's cap, the records of `merge.batch_time`, the records of `merge.max_bytes`."""
+    merge = ports.pipeline.merge
+    cap = merge.cap(backlog)
+    limits = [BatchSize(cap)]
+    if merge.batch_seconds and throughput.records_per_second:
+        rate = round(throughput.records_per_second)
+        reason = f"earlier batches took {rate} records a second, and merge.batch_time={merge.batch_seconds}s"
+        limits.append(BatchSize(int(throughput.records_per_second * merge.batch_seconds), reason))
+    if merge.max_bytes and throughput.bytes_per_record:
+        each = round(throughput.bytes_per_record)
+        reason = f"earlier batches staged {each} bytes for each record, and merge.max_bytes={merge.max_bytes}"
+        limits.append(BatchSize(int(merge.max_bytes / throughput.bytes_per_record), reason))
+    smallest = min(limits, key=lambda size: size.records)
+    records = max(smallest.records, min(cap, MIN_BATCH_RECORDS))
+    return BatchSize(records, smallest.reason if records < min(cap, backlog) else "")
+
+
+def measure_throughput(ports: Ports) -> MeasuredThroughput:
+    """Records per second of the fastest of the newest batches, and the most staged bytes for each record.
+
+    Counts batches of 10,000 records and more; for the rate, those that took 10 s and more. Backfills do not count.
+    Never raises: if history cannot be read, both are None.
+    """
+    limit = _compute_history_limit(len(ports.pipeline.tables))
+    try:
+        rows = ports.history.read_history(resource_names.name_control_table(ports.pipeline), limit)
+    except Exception as error:  # history is a shortcut: without it a batch has the pipeline's own cap
+        place = f"pipeline={ports.pipeline.name}"
+        log.warning("history cannot be read, so batches have the cap of the pipeline file: %s: %s", place, error)
+        log.info("history cannot be read: %s", place, exc_info=error)
+        return MeasuredThroughput()
+    if len(rows) == limit:  # of the oldest batch, and of those before it, rows of some tables were not read
+        rows = [row for row in rows if row["batch"] > rows[-1]["batch"]]
+    batches = _sum_by_batch(rows)[:HISTORY_BATCHES]
+    rates = [batch["read"] / batch["seconds"] for batch in batches if batch["seconds"] >= MEASURED_MIN_SECONDS]
+    sizes = [batch["bytes"] / batch["read"] for batch in batches if batch["bytes"]]
+    return MeasuredThroughput(max(rates, default=None), max(sizes, default=None))
+
+
+def _compute_history_limit(tables: int) -> int:
+    """How many rows of history are read: those of whole batches, and one of the batch before them."""
+    return 1 + min(HISTORY_BATCHES * tables, max(HISTORY_MAX_ROWS, MIN_READ_BATCHES * tables))
+
+
+def _sum_by_batch(rows: Iterable[HistoryRow]) -> list[dict[str, float]]:
+    """One sum for each large batch, newest first: its tables share one read, and the times of their merges add up."""
+    batches: dict[int, dict[str, float]] = {}
+    for row in rows:
+        stage_seconds = row.get("stage_seconds")
+        if row["backfill"] is None and stage_seconds:
+            batch = batches.setdefault(row["batch"], {"read": 0, "seconds": 0.0, "staging": 0.0, "bytes": 0})
+            batch["read"] = max(batch["read"], row["read"])
+            batch["seconds"] += row["seconds"]
+            batch["staging"] = max(batch["staging"], stage_seconds)
+            batch["bytes"] += row.get("staged_bytes") or 0
+    large = (batch for batch in sorted(batches, reverse=True) if batches[batch]["read"] >= MEASURED_MIN_RECORDS)
+    return [{**batches[batch], "seconds": batches[batch]["seconds"] + batches[batch]["staging"]} for batch in large]
+
+
+STOP_SYNTAX_HELP = f'write latest, group, group:<id>, a time like {EXAMPLE}, or offsets like {{"topic": {{"0": 42}}}}'
+
+
+def resolve_stop_offsets(ports: Ports, stop_text: str) -> Offsets:
+    """The offsets that a read stops before, of every partition there is now.
+
+    A group's partitions without a committed offset, and those not named by `stop_text`, are not read: they end where
+    their log begins. `latest` is the end of the log as it is now, so that what comes later is not chased.
+    ConfigurationError for other words, and for offsets or another group that name no partition to read.
+    """
+    log, _ = read_known_log(ports)
+    topics = tuple(log.begin)
+    if stop_text == "latest":
+        return log.end
+    if stop_text == "group":
+        committed = ports.broker.read_committed(ports.pipeline.source.group, topics)
+        return merge_offsets(log.begin, keep_partitions(committed, log.begin))
+    if stop_text.startswith("group:"):
+        return merge_offsets(log.begin, _find_group_end(ports, stop_text, log))
+    if stop_text.lstrip().startswith("{"):
+        named = keep_partitions(_parse_stop_offsets(stop_text), log.begin)
+        if log.begin and not any(named.values()):
+            raise ConfigurationError(
+                f"until={stop_text}: the pipeline reads none of these partitions; correct topic and partition, and "
+                f"{STOP_SYNTAX_HELP}"
+            )
+        return merge_offsets(log.begin, named)
+    return ports.broker.find_offsets_at(topics, parse_timestamp_ms("until", stop_text, STOP_SYNTAX_HELP))
+
+
+def _find_group_end(ports: Ports, stop_text: str, log: Log) -> Offsets:
+    group = stop_text.partition(":")[2]
+    if not group.strip():
+        raise ConfigurationError(f"until={stop_text}: no group is named; {STOP_SYNTAX_HELP}")
+    committed = keep_partitions(ports.broker.read_committed(group, tuple(log.begin)), log.begin)
+    if log.begin and not any(committed.values()):
+        raise ConfigurationError(
+            f"until={stop_text}: the group has committed nothing for the pipeline's topics; correct its name, or let "
+            "it commit first"
+        )
+    return committed
+
+
+def cap_at(end: Offsets, bounds: Offsets, reached_offsets: Offsets) -> Offsets:
+    """The log's `end`, lowered to `bounds`, but never below `reached_offsets`."""
+    return {
+        topic: {
+            partition: min(
+                offset, max(bounds.get(topic, {}).get(partition, 0), reached_offsets.get(topic, {}).get(partition, 0))
+            )
+            for partition, offset in parts.items()
+        }
+        for topic, parts in end.items()
+    }
+
+
+def _parse_stop_offsets(text: str) -> Offsets:
+    try:
+        return parse_written_offsets(text)
+    except ValueError as error:
+        raise ConfigurationError(f"until={text}: not offsets: {error}; {STOP_SYNTAX_HELP}") from error

@@ -1,0 +1,240 @@
+"""clean_up: remove what published batches left behind, in this pipeline's own intermediate tables and branches only."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from tidegate.flush.maintain import (
+    DELETED_SHARE,
+    MIN_SMALL_FILES,
+    MaintenanceReport,
+    build_renderer,
+    has_many_manifests,
+    is_rewritten,
+    is_worn,
+    rewrite_table,
+)
+from tidegate.merge.owed import send_dead_letters
+from tidegate.model import resource_names
+from tidegate.ports.context import Ports, TableFiles, TableState
+from tidegate.spec.runtime import Maintenance
+from tidegate.spec.table import Table
+from tidegate.table.lookup import expand_template
+
+log = logging.getLogger(__name__)
+# Delete files for which a large file is rewritten: so many that only the share of its deletes is a reason.
+DISABLED_COUNT = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionReport:
+    """What was done for `table`, its full name. `maintenance_report`: None if nothing was. `failed`: why it failed."""
+
+    table: str
+    maintenance_report: MaintenanceReport | None = None
+    failed: str | None = None
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether data files were rewritten."""
+        return self.maintenance_report is not None and self.maintenance_report.compacted
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a task's result: with the report of what was rewritten, and only what is known."""
+        if self.maintenance_report is not None:
+            return self.maintenance_report.to_dict()
+        failure = {} if self.failed is None else {"failed": self.failed}
+        return {"table": self.table, "compacted": False, **failure}
+
+
+def is_due(settings: Maintenance, published_batches: int, batches: int) -> bool:
+    """Whether one of the last `batches` batches, up to number `published_batches`, was the table's tenth, twentieth …
+
+    For a destination that keeps its files itself no batches are listed.
+    """
+    if not settings.follows_flushes:
+        return False
+    return published_batches // settings.compact_every > (published_batches - batches) // settings.compact_every
+
+
+def compact(ports: Ports, tables: Iterable[str]) -> list[CompactionReport]:
+    """Rewrite what pays in each of `tables`, full names; return one report for each, in the same order.
+
+    Small files of a partition that has 5 become one, files of which a tenth of the rows is deleted are written anew,
+    more delete files than data files are merged. A failure is reported and logged and never fails the flush: the next
+    look, or maintain, does what this one left. A repeat call measures again, and rewrites nothing twice.
+    """
+    return [_compact_table(ports, table) for table in tables]
+
+
+def _compact_table(ports: Ports, table: str) -> CompactionReport:
+    try:
+        files = ports.tables.read_files(table)
+        statements = _render_compaction(ports, table, files) if files and is_rewritten(ports, table) else {}
+        if not files or not statements:
+            return CompactionReport(table=table)
+        return CompactionReport(table=table, maintenance_report=rewrite_table(ports, table, files, statements))
+    except Exception as error:  # whatever it is, rows are published and must not be held up by how they are stored
+        reason = f"{type(error).__name__}: {error}"
+        log.warning(
+            "compaction failed, a later flush tries again: pipeline=%s table=%s: %s", ports.pipeline.name, table, reason
+        )
+        return CompactionReport(table=table, failed=reason)
+
+
+def _render_compaction(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
+    render = build_renderer(ports, table)
+    statements = dict[str, str]()
+    if is_worn(files):
+        statements["compact"] = render("compact", delete_files=DISABLED_COUNT, deleted_share=DELETED_SHARE)
+    # one for each data file is what Spark keeps by itself; where all files are rewritten none is left
+    if (
+        files.delete_files >= MIN_SMALL_FILES
+        and files.delete_files > files.data_files > files.max_small_files_per_partition
+    ):
+        statements["deletes"] = render("deletes")
+    if has_many_manifests(files):
+        statements["manifests"] = render("manifests")
+    return statements
+
+
+COMPACTION_KEY = "measure"  # of `needs_compaction`, in the results that Airflow stores
+FORGET_SHARE = 7  # a seventh of tombstone_retention (a day by default) lies between two DELETEs that are billed
+
+
+@dataclass(frozen=True)
+class CleanUpReport:
+    """What was removed for one table. A field is None if there was nothing to do for it, or an earlier part failed.
+
+    - `published`: the newest published batch; what it and the batches before it left behind was removed.
+    - `removed`: what was removed from the intermediate table, counted by kind.
+    - `needs_compaction`: enough batches were published since the last look that compact should measure the files.
+    - `unknown_valid_through`: pipelines whose time is not known; because of them no remembered delete was forgotten.
+    """
+
+    table: str
+    published: int | None = None
+    sent_dead_letters: int | None = None
+    removed: dict[str, int] = field(default_factory=dict)
+    needs_compaction: bool | None = None
+    branches: int | None = None
+    forgotten_deletes: int | None = None
+    unknown_valid_through: list[str] | None = None
+    failed: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a task's result: the counts beside the rest, and only what is known."""
+        data = asdict(self)
+        data = {"table": data.pop("table"), "published": data.pop("published"), **data.pop("removed"), **data}
+        data[COMPACTION_KEY] = data.pop("needs_compaction")
+        return {key: value for key, value in data.items() if value is not None or key == "published"}
+
+
+def list_tables_to_compact(reports: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The full names of the tables that need compaction, out of what a clean_up task returned."""
+    return [report["table"] for report in reports if report.get(COMPACTION_KEY)]
+
+
+def clean_up(ports: Ports) -> list[CleanUpReport]:
+    """Remove, for each table, what its published batches have left; return what was removed.
+
+    1. Send the dead letters of batches up to the one published for that table to `errors.topic`, if there is one.
+    2. Remove those batches from its intermediate table, and attempts that failed for a bad record.
+    3. Drop this pipeline's branches of the published batches, and those that a late job of a backfill or a replay has
+       made again after that had ended.
+    4. Forget deletes that have been remembered long enough.
+
+    Idempotent, except that dead letters may be sent again after a failure. A failure is logged and reported, and does
+    not fail the flush: the next run does the rest.
+    """
+    ports = expand_template(ports)
+    return [_TableCleaning(ports, table).clean() for table in ports.pipeline.tables]
+
+
+class _TableCleaning:
+    """The cleaning of one table. `report` holds what is done so far, also if the next part fails."""
+
+    def __init__(self, ports: Ports, table: Table) -> None:
+        self._ports = ports
+        self._table = table
+        self.report = CleanUpReport(table.name)
+
+    def clean(self) -> CleanUpReport:
+        """Clean as far as it goes."""
+        try:
+            self._clean()
+        except Exception as error:  # whatever it is, rows are published: leftovers must not fail the flush
+            reason = f"{type(error).__name__}: {error}"
+            place = f"pipeline={self._ports.pipeline.name} table={self._table.name} batch={self.report.published}"
+            log.warning("clean-up failed, the next run tries again: %s: %s", place, reason)
+            self._note(failed=reason)
+        return self.report
+
+    def _clean(self) -> None:
+        ports = self._ports
+        table = self._table
+        state = ports.tables.read_state(table.name, ports.pipeline.name)
+        if state is None or state.recorded_position is None:
+            intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
+            self._note(removed=ports.staging.clean_up(intermediate, 0))
+            return
+        batch = state.recorded_position.batch
+        self._note(published=batch)
+        if table.errors.topic:  # first: batches that are still staged may have letters that were not sent
+            self._note(sent_dead_letters=send_dead_letters(ports, table, batch))
+        removed_counts = ports.staging.clean_up(*_find_leftovers(ports, table, batch))
+        is_worn = is_due(ports.pipeline.maintenance, batch, removed_counts.get("batches", 0))
+        self._note(removed=removed_counts, needs_compaction=is_worn)
+        is_gone = partial(_is_backfill_gone, ports, table)
+        self._note(branches=ports.commits.drop_branches(table.name, ports.pipeline.name, batch, is_gone))
+        if table.remembers:
+            self._note(**_forget_old_deletes(ports, table, state))
+
+    def _note(self, **report_fields: Any) -> None:
+        self.report = replace(self.report, **report_fields)
+
+
+def _find_leftovers(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
+    """The table to clean, and up to which batch. A table of names with branches keeps its newest snapshot alone."""
+    if table.discovers_names and ports.commits.has_branches(table.name):
+        return table.name, batch - 1
+    return resource_names.name_intermediate_table(ports.pipeline, table), batch
+
+
+def _is_backfill_gone(ports: Ports, table: Table, backfill: str) -> bool:
+    """Whether a backfill, or a replay, keeps no intermediate table for this one any more, under whatever suffix."""
+    namespace, _, bare_name = table.name.rpartition(".")
+    prefix = f"{resource_names.get_backfill_prefix(ports.pipeline.name, bare_name)}{backfill}".casefold()
+    return not any(name.casefold().startswith(prefix) for name in ports.tables.list_tables(namespace))
+
+
+def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:
+    """Forget deletes that are older than `tombstone_retention`.
+
+    The records' own time counts, not the clock: a pipeline that stood still may yet read older records. A time in the
+    future counts as now: one record from a wrong clock would let all deletes be forgotten, for good. Several pipelines
+    may publish into the table and share the memory, so the one that is farthest behind decides.
+    """
+    times = {ports.pipeline.name: _read_valid_through_ms(state)}
+    for other_pipeline in ports.tables.list_pipelines(table.name):
+        other_state = (
+            ports.tables.read_state(table.name, other_pipeline) if other_pipeline != ports.pipeline.name else None
+        )
+        if other_state is not None and other_state.recorded_position is not None:
+            times[other_pipeline] = _read_valid_through_ms(other_state)
+    known_times = [ms for ms in times.values() if ms is not None]
+    if len(known_times) < len(times):
+        return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}
+    kept_ms = table.tombstone_retention_seconds * 1000
+    before_ms = min(*known_times, ports.now_ms()) - kept_ms
+    every_ms = kept_ms // FORGET_SHARE
+    return {
+        "forgotten_deletes": ports.tables.forget_deletes(resource_names.name_memory_table(table), before_ms, every_ms)
+    }
+
+
+def _read_valid_through_ms(state: TableState) -> int | None:
+    """None also for a table that was rolled back: its pipeline may read older records again."""
+    return state.recorded_position.valid_through_ms if state.recorded_position and not state.is_rolled_back else None

@@ -1,0 +1,115 @@
+"""complete: which hours or days of a table hold all their records, so that nothing of them can come any more."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+from tidegate.errors import NothingToDo
+from tidegate.model.offsets import get_offset, iterate_offsets
+from tidegate.model.position import Position
+from tidegate.ports.context import Ports
+from tidegate.spec.runtime import Period
+from tidegate.table.lookup import check_table_is_known
+from tidegate.table.pipeline_progress import TableProgress, measure_progress
+from tidegate.table.progress import observe_tables
+
+log = logging.getLogger(__name__)
+KEY_FORMATS = {Period.HOUR: "%Y-%m-%dT%H", Period.DAY: "%Y-%m-%d"}  # what Airflow's mappers of hours and days write
+LENGTHS = {Period.HOUR: timedelta(hours=1), Period.DAY: timedelta(days=1)}
+MAX_PERIODS = 48  # of one run; after a long pause the next runs tell the rest
+MAX_AHEAD_MS = 3_600_000  # of records whose clock is merely not ours; what brokers allow by default
+
+
+def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
+    """When the table has begun, and the time up to which everything is in it, in milliseconds of records' time.
+
+    - The table has begun at the greatest time of a record in it now: only later hours were surely read whole.
+    - NothingToDo while a partition has shown no record, while the table stands still, and while the topic has a
+      partition that was not read yet: its records may be older.
+    - If several pipelines write the table, the one that is farthest behind decides.
+    - Times after now do not count: one record from a wrong clock would complete all hours until then.
+    """
+    progress = _read_table_progress(ports, table)
+    place = f"pipeline={ports.pipeline.name} table={table}"
+    position = progress.position
+    through = progress.valid_through_ms
+    if progress.error is not None or position is None or through is None or not _find_greatest_time(position):
+        raise NothingToDo(f"{place}: it is not known yet what is complete")
+    if not _knows_every_partition(position, progress):
+        raise NothingToDo(f"{place}: a partition has not been read yet")
+    begin_ms = _find_greatest_time(position)
+    for other_pipeline, recorded in _iterate_others(ports, table):
+        if recorded is None or recorded.valid_through_ms is None:
+            raise NothingToDo(
+                f"{place}: it is not known yet what is complete of pipeline={other_pipeline}, which writes it too"
+            )
+        if recorded.valid_through_ms < through:
+            log.info(
+                "%s: pipeline=%s writes it too and is farther behind: fewer hours are complete", place, other_pipeline
+            )
+        begin_ms = max(begin_ms, _find_greatest_time(recorded))
+        through = min(through, recorded.valid_through_ms)
+    now = ports.now_ms()
+    return min(begin_ms, now + MAX_AHEAD_MS), min(through, now)
+
+
+def _read_table_progress(ports: Ports, table: str) -> TableProgress:
+    """The one table beside the log; the others are not read: each has a task of its own."""
+    check_table_is_known(ports, table)
+    table_pipeline = replace(
+        ports.pipeline, tables=tuple(candidate for candidate in ports.pipeline.tables if candidate.name == table)
+    )
+    (progress,) = measure_progress(ports, observe_tables(replace(ports, pipeline=table_pipeline))).tables
+    return progress
+
+
+def _find_greatest_time(position: Position) -> int:
+    """Of a record; 0 where none has a time, of which brokers say -1."""
+    return max((ms for _, _, ms in iterate_offsets(position.timestamps) if ms > 0), default=0)
+
+
+def _iterate_others(ports: Ports, table: str) -> Iterator[tuple[str, Position | None]]:
+    """The other pipelines that have published into the table, by name; without a position where it was rolled back."""
+    for other_pipeline in ports.tables.list_pipelines(table):
+        state = ports.tables.read_state(table, other_pipeline) if other_pipeline != ports.pipeline.name else None
+        if state is not None and state.recorded_position is not None:
+            yield other_pipeline, None if state.is_rolled_back else state.recorded_position
+
+
+def _knows_every_partition(position: Position, progress: TableProgress) -> bool:
+    return all(
+        get_offset(position.offsets, topic, part) is not None for topic, part, _ in iterate_offsets(progress.log.end)
+    )
+
+
+def list_complete_periods(period: Period, last: str | None, begun_ms: int, through_ms: int) -> list[str]:
+    """The keys of periods that are complete and were not told, oldest first; `last` is the newest that was told.
+
+    A period is complete once each partition has shown a record of its end or later: times within a partition do not
+    fall, so that none of its records can follow. The first one begins after the table has.
+    """
+    return list(islice(_iterate_complete(period, last, begun_ms, through_ms), MAX_PERIODS))
+
+
+def _iterate_complete(period: Period, last: str | None, begun_ms: int, through_ms: int) -> Iterator[str]:
+    pattern = KEY_FORMATS[period]
+    length = LENGTHS[period]
+    before = last or _to_time(begun_ms).strftime(pattern)  # the period in which it has begun is not whole
+    start = datetime.strptime(before, pattern).replace(tzinfo=UTC) + length
+    while start + length <= _to_time(through_ms):
+        yield start.strftime(pattern)
+        start += length
+
+
+def is_key(period: Period, text: str | None) -> bool:
+    """Whether a text is the key of a period, written as it is told."""
+    try:
+        return text is not None and datetime.strptime(text, KEY_FORMATS[period]).strftime(KEY_FORMATS[period]) == text
+    except ValueError:
+        return False
+
+
+def _to_time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds // 1000, UTC)

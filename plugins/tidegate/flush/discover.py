@@ -1,0 +1,183 @@
+"""discover: the part of stage that finds the tables that a batch's records name for the first time."""
+
+from dataclasses import replace
+from functools import partial
+
+from tidegate.errors import BadRecord, GiveUp, RetryLater
+from tidegate.flush.stage_request import read_epochs
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.stage_job import StageTable
+from tidegate.jobs.stage_outcome import DiscoveredNames, require_first_bad
+from tidegate.merge.attempt import Swap, publish_head, retry_commits, write_on_branch
+from tidegate.model import resource_names
+from tidegate.model.batch import Plan, PlannedBatch
+from tidegate.model.ownership import describe_name_registry
+from tidegate.model.position import Position, WatermarkSide
+from tidegate.ports.context import Ports, TableState
+from tidegate.schema.column import Column
+from tidegate.spec.table import Table
+from tidegate.table.columns import find_retracting_answers, list_record_key_columns, list_value_columns
+from tidegate.table.lookup import make_concrete_table
+from tidegate.table.position import check_not_overtaken
+
+
+def build_name_finder(ports: Ports, table: Table, planned_batch: PlannedBatch) -> StageTable:
+    """What the stage job is asked, to list the names in a batch.
+
+    It leaves them in a property of the table of names, or in a folder if Spark does not write that table.
+    """
+    pipeline = ports.pipeline
+    attempt = ports.new_attempt()
+    folder = ports.staging.find_landing_folder(
+        resource_names.name_intermediate_table(pipeline, table), planned_batch.batch, attempt
+    )
+    create = _render_registry_creation(
+        ports, table, planned_batch, "create_intermediate" if folder is None else "create_names"
+    )
+    if folder is not None and create:
+        ports.engine.run(MergeJob(pipeline.name, planned_batch.batch, create, table=table.name))
+    return StageTable(
+        intermediate=table.name,
+        attempt=attempt,
+        key=replace(table.key, columns=None),
+        key_columns=list_record_key_columns(table),
+        value=replace(table.value, columns=None),
+        value_columns=list_value_columns(table),
+        metadata=pipeline.source.metadata,
+        epochs=read_epochs(ports, planned_batch),  # a condition may look at them
+        ignore_deletes=True,  # to a table that does not exist yet a delete does nothing
+        when=table.when,
+        route=table.route,
+        delete_when=table.delete_when,
+        retracts=find_retracting_answers(table),
+        summary={},
+        property=resource_names.name_registry_property(pipeline),
+        create=create if folder is None else (),
+        folder=folder or "",
+        naming=table.naming,
+        max_names=table.max_tables,
+    )
+
+
+def _render_registry_creation(
+    ports: Ports, table: Table, planned_batch: PlannedBatch, statement: str
+) -> tuple[str, ...]:
+    """Statements that make the table of names, none where it is there."""
+    owner = describe_name_registry(ports.pipeline)
+    if ports.tables.claim(table.name, owner) is not None:
+        return ()
+    values = {
+        "table": table.name,
+        "parent": table.name.rsplit(".", 1)[0],
+        "keys": (Column("bytes", "BINARY"),),
+        "values": list_value_columns(table),
+        "sequence": (),
+        "dead_letters": False,
+        "kept": False,
+        "properties": {},
+        "own": owner,
+        "shape": "names",
+        "batch": planned_batch.batch,
+    }
+    return tuple(ports.get_sql(table.name).render(name, **values) for name in ("create_namespace", statement))
+
+
+def discover_tables(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable) -> list[Table]:
+    """The new tables that records of the batch name. Creates nothing.
+
+    BadRecord with the first record that names no table. GiveUp for more tables than `max_tables`. RetryLater if the
+    job's list of names is gone.
+    """
+    pipeline = ports.pipeline
+    place = f"pipeline={ports.pipeline.name} batch={planned_batch.batch}"
+    names = _require_names(ports, planned_batch, stage_table, place)
+    known_names = {table.identifier for table in pipeline.tables}
+    catalog = planned_batch.table.partition(".")[0]
+    new = [name for name in names if name not in known_names]
+    existing = [table for table in pipeline.tables if table.naming and not table.discovers_names]
+    table = next(table for table in pipeline.tables if table.name == planned_batch.table)
+    if len(existing) + len(new) > table.max_tables:
+        raise GiveUp(
+            f"{place}: records name {len(new)} new tables beside {len(existing)}, more than "
+            f"max_tables={table.max_tables}, e.g. {', '.join(new[:3])}; nothing was merged; raise tables[].max_tables "
+            "if they are meant"
+        )
+    return [make_concrete_table(pipeline, f"{catalog}.{name}") for name in new]
+
+
+def _require_names(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable, place: str) -> tuple[str, ...]:
+    """The names that the job found in the batch; raises unless each record of it names a table."""
+    discovered = _read_discovered_names(ports, planned_batch, stage_table)
+    if discovered is None or discovered.attempt != stage_table.attempt:
+        raise RetryLater(f"{place}: the names of attempt={stage_table.attempt} are not there; stage again")
+    if discovered.bad:
+        first = require_first_bad(discovered, place)
+        raise BadRecord(
+            f"{place}: {discovered.bad} records name no table or cannot be decoded; the first: topic={first.topic} "
+            f"partition={first.partition} offset={first.offset} reason={first.reason}; nothing was merged; "
+            "correct the producer, or tables[].name and tables[].namespaces"
+        )
+    return discovered.names
+
+
+def _read_discovered_names(
+    ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable
+) -> DiscoveredNames | None:
+    pipeline = ports.pipeline
+    if stage_table.folder:
+        table = next(table for table in pipeline.tables if table.name == planned_batch.table)
+        into = resource_names.name_intermediate_table(pipeline, table)
+        return ports.staging.read_discovered_names(into, planned_batch.batch, stage_table.attempt)
+    state = ports.tables.read_state(planned_batch.table, pipeline.name)
+    property_value = state.marks.get(resource_names.name_registry_property(pipeline)) if state else None
+    if not property_value:
+        return None
+    return DiscoveredNames.from_json(property_value, f"pipeline={pipeline.name} table={planned_batch.table}")
+
+
+def advance_registry(ports: Ports, plan: Plan, planned_batch: PlannedBatch) -> None:
+    """Move the position of the table of names behind the batch, whose tables are all staged. One compare-and-swap."""
+    retry_commits(
+        ports,
+        f"pipeline={ports.pipeline.name} table={planned_batch.table}",
+        partial(_commit_registry_advance, ports, plan, planned_batch),
+    )
+
+
+def _commit_registry_advance(ports: Ports, plan: Plan, planned_batch: PlannedBatch) -> None:
+    name = ports.pipeline.name
+    attempt = ports.new_attempt()
+    table = next(table for table in ports.pipeline.tables if table.name == planned_batch.table)
+    ids = {topic: i for topic, i in plan.topic_ids.items() if topic in planned_batch.ranges.by_topic}
+    end = Position(
+        planned_batch.ranges.end, planned_batch.batch, attempt,
+        cluster_id=plan.cluster_id, topic_ids=ids, epochs=plan.epochs,
+        outside=planned_batch.watermark == WatermarkSide.OUTSIDE,
+    )  # fmt: skip
+
+    def guard(state: TableState | None) -> None:
+        check_not_overtaken(ports.pipeline, table, state, planned_batch.batch, planned_batch.ranges)
+
+    state = ports.tables.read_state(table.name, name)
+    guard(state)
+    if state is not None and state.snapshot_id is None:
+        start = replace(
+            end, offsets=planned_batch.ranges.start, batch=0, outside=planned_batch.watermark != WatermarkSide.INSIDE
+        )
+        ports.commits.seed(table.name, name, start)
+        state = ports.tables.read_state(table.name, name)
+    if state is None:
+        raise RetryLater(f"pipeline={name} table={table.name}: it was created, and the catalog lacks it; stage again")
+    swap = Swap(
+        ports=ports,
+        message_prefix=f"pipeline={name} table={table.name} batch={planned_batch.batch}",
+        table=table.name,
+        state=state,
+        branch=resource_names.name_branch(name, planned_batch.batch, attempt),
+        attempt=attempt,
+        properties=end.to_properties(name),
+        guard=guard,
+        summary={**end.to_properties(name), "tidegate.pipeline": name, "tidegate.batch": str(planned_batch.batch)},
+        tag=resource_names.name_tag(name),
+    )
+    publish_head(swap, write_on_branch(swap, planned_batch.batch))

@@ -1,0 +1,283 @@
+"""commit_offsets: report to Kafka how far the pipeline has published."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from tidegate.errors import GiveUp, RetryLater, TidegateError
+from tidegate.merge.attempt import Swap, publish_head, retry_commits, write_on_branch
+from tidegate.model import resource_names
+from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets, merge_offsets
+from tidegate.model.position import Position
+from tidegate.ports.context import Ports, TableState
+from tidegate.spec.source import StartKind
+from tidegate.table.heartbeat_records import HeartbeatRecord, build_heartbeat_records, encode_records
+from tidegate.table.log import list_ignored_topics, list_row_topics, read_known_log
+from tidegate.table.lookup import expand_template
+from tidegate.table.pipeline_progress import measure_progress
+from tidegate.table.progress import ObservedTable, observe_tables
+from tidegate.table.risks import find_risks
+from tidegate.table.start_offsets import resolve_latest_start
+from tidegate.table.watermark import (
+    commit_to_group,
+    compute_low_watermark,
+    explain_empty_watermark,
+    find_foreign_positions,
+    find_topics_of_other_clusters,
+)
+
+
+def apply_offset_hook(ports: Ports, published_offsets: Offsets, quiet: Offsets) -> Offsets:
+    """The offsets as the pipeline's hook returns them; `GiveUp` if it lowers or removes one, or raises one too far.
+
+    It may raise offsets and add partitions: to `published_offsets` in topics that carry rows, to the end of the log in
+    all others.
+    """
+    offsets = merge_offsets(published_offsets, quiet)
+    if ports.heartbeat_hook is None:
+        return offsets
+    place = f"pipeline={ports.pipeline.name} heartbeat.hook={ports.pipeline.heartbeat.hook}"
+    hook_offsets = _call_hook(ports.heartbeat_hook, place, ports.pipeline.name, offsets)
+    for topic, partition, offset in iterate_offsets(offsets):
+        result = get_offset(hook_offsets, topic, partition)
+        if result is None or result < offset:
+            raise GiveUp(
+                f"{place}: topic={topic} partition={partition} offset={offset} became {result}: a hook may raise and "
+                "add offsets, never lower or remove them; correct it, or take it out of the pipeline file"
+            )
+    _check_limits(ports, place, hook_offsets, published_offsets)
+    return hook_offsets
+
+
+def _call_hook(hook: Callable[[str, Offsets], Offsets], place: str, pipeline: str, offsets: Offsets) -> Offsets:
+    try:
+        hook_offsets = hook(pipeline, merge_offsets(offsets))  # a copy, which the hook may change
+        return {str(t): {int(p): int(o) for p, o in parts.items()} for t, parts in hook_offsets.items()}
+    except TidegateError:
+        raise
+    except Exception as fault:  # the user's own code: whatever it raises is logged, and the heartbeat goes on
+        raise GiveUp(f"{place}: {type(fault).__name__}: {fault}; correct it, or take it out of the file") from fault
+
+
+def _check_limits(ports: Ports, place: str, hook_offsets: Offsets, published_offsets: Offsets) -> None:
+    unpublished_topics = tuple(topic for topic in hook_offsets if topic not in published_offsets)
+    ends = (
+        ports.broker.read_end_offsets(unpublished_topics, ports.pipeline.source.isolation) if unpublished_topics else {}
+    )
+    limits = merge_offsets(ends, published_offsets)
+    for topic, partition, offset in iterate_offsets(hook_offsets):
+        limit = get_offset(limits, topic, partition)
+        if limit is None or offset > limit:
+            raise GiveUp(
+                f"{place}: topic={topic} partition={partition} offset={offset} lies beyond "
+                f"{_format_limit(limit)}: a hook "
+                "never reports what is not published; correct it, or take it out of the pipeline file"
+            )
+
+
+def _format_limit(limit: int | None) -> str:
+    return "the log, which has no such partition" if limit is None else f"what is published, offset={limit}"
+
+
+log = logging.getLogger(__name__)
+
+
+def renew_position(ports: Ports, table: str, older_than_ms: int) -> None:
+    """Put the pipeline's position, as it is, and its tag onto a new snapshot without rows.
+
+    Expiry keeps all snapshots from the tag on, as without them a rollback could not be told. So this is for a tag on a
+    snapshot of before `older_than_ms` above which others have written. A table that was rolled back keeps what it has:
+    a person has yet to answer. A failure is logged alone: the next heartbeat tries again.
+    """
+    place = f"pipeline={ports.pipeline.name} table={table}"
+    try:
+        if ports.commits.has_branches(table):
+            retry_commits(ports, place, partial(_renew_once, ports, table, older_than_ms))
+    except TidegateError as error:
+        log.warning("the position was not renewed, so older snapshots stay: %s; the next heartbeat tries again", error)
+
+
+def _renew_once(ports: Ports, table: str, older_than_ms: int) -> None:
+    name = ports.pipeline.name
+    attempt = ports.new_attempt()
+    state = ports.tables.read_state(table, name)
+    position = state.recorded_position if state else None
+    if state is None or position is None or state.is_rolled_back or state.snapshot_ms >= older_than_ms:
+        return
+    if not state.snapshots_since_publish:
+        return
+    properties = position.to_properties(name)
+    place = f"pipeline={name} table={table}"
+    swap = Swap(
+        ports=ports,
+        message_prefix=place,
+        table=table,
+        state=state,
+        branch=resource_names.name_branch(name, state.highest_batch, attempt),
+        attempt=attempt,
+        properties=properties,
+        guard=partial(_check_unmoved, place, position),
+        summary={**properties, "tidegate.pipeline": name},
+        tag=resource_names.name_tag(name),
+    )
+    head = publish_head(swap, write_on_branch(swap, state.highest_batch))
+    log.info("position renewed: %s snapshot=%s", place, head.snapshot_id)
+
+
+def _check_unmoved(place: str, position: Position, state: TableState | None) -> None:
+    if state is None or state.is_rolled_back or state.recorded_position != position:
+        raise RetryLater(f"{place}: another run was faster, and the position is newer by that; it will be tried again")
+
+
+@dataclass(frozen=True)
+class HeartbeatResult:
+    """What a heartbeat did.
+
+    - `committed`: the next offsets that it committed to the consumer group.
+    - `due`: the interval was over. Only then are there `tables`, one report for each, and `warnings`. Never with an
+      interval of 0.
+    - `sent`: how many records were produced to `heartbeat.topic`.
+    """
+
+    committed: Offsets
+    due: bool = False
+    sent: int = 0
+    tables: tuple[HeartbeatRecord, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, small enough to read in the Airflow UI."""
+        tables = [record.to_dict() for record in self.tables]
+        return {**asdict(self), "tables": tables, "warnings": list(self.warnings)}
+
+
+def heartbeat(ports: Ports) -> HeartbeatResult:
+    """Commit again what is published, and once per `heartbeat.interval` report how the pipeline stands.
+
+    With an interval of 0 there is no report, and step 4 runs every ten minutes.
+
+    1. Read each table: once, for all that follows.
+    2. Commit the low watermark, which is never beyond what is published, and for ignored topics the end of the log. The
+       hook may change these offsets. Brokers forget a committed offset some days after its last commit
+       (`offsets.retention.minutes`), so quiet partitions are committed too. For a topic that no table has read yet, the
+       start of `start: latest` or `group` is committed. An empty topic gets its end, unless an offset is committed.
+    3. If the interval is over, begin the next one, even if the rest fails.
+    4. If a table's tag keeps old snapshots, because only others have written the table for long, publish the position
+       there once more.
+    5. Look for risks, and send heartbeat records if `heartbeat.produce` is set. A failure here is only a warning.
+
+    A repeat call commits the same again; within the interval it reports nothing. If no table can be read, raises the
+    error of the first. If the hook asks for offsets that are not published, they are not used, and `GiveUp` is raised
+    at the end.
+    """
+    ports = expand_template(ports)
+    tables = observe_tables(ports)
+    offsets, refusal = _compute_offsets(ports, tables)
+    group_report = commit_to_group(ports, offsets)
+    beat = HeartbeatResult(group_report.offsets)
+    if any(offsets.values()) and _is_due(ports, group_report.beat_ms):
+        commit_to_group(ports, group_report.offsets, ports.now_ms())
+        _renew_positions(ports, tables)
+        if ports.pipeline.heartbeat.interval_seconds:
+            beat = _report_tables(ports, tables, group_report.offsets)
+    if refusal is not None:
+        raise refusal
+    return beat
+
+
+def _is_due(ports: Ports, before_ms: int | None) -> bool:
+    pause_ms = ports.pipeline.heartbeat.pause_seconds * 1000
+    # a time in the future was stored before the clock was set back
+    return before_ms is None or not 0 <= ports.now_ms() - before_ms < pause_ms
+
+
+def _renew_positions(ports: Ports, tables: Sequence[ObservedTable]) -> None:
+    """Of tables from which more snapshots could expire, and none does, as a rollback would not be noticed any more."""
+    maintenance = ports.pipeline.maintenance
+    expired_ms = ports.now_ms() - maintenance.keep_snapshots_for_seconds * 1000
+    for observed in tables:
+        state = observed.state
+        if state is None or state.snapshots_since_publish <= maintenance.keep_snapshots:
+            continue
+        if state.snapshot_ms < expired_ms:
+            renew_position(ports, observed.table.name, expired_ms)
+
+
+def _compute_offsets(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Offsets, GiveUp | None]:
+    quiet = _find_quiet_ends(ports, tables)
+    own_offsets = compute_low_watermark(ports, tables)
+    own_offsets = merge_offsets(_find_empty_start(ports, tables, own_offsets), own_offsets)
+    try:
+        return apply_offset_hook(ports, own_offsets, quiet), None
+    except GiveUp as refusal:
+        return merge_offsets(own_offsets, quiet), refusal
+
+
+def _find_quiet_ends(ports: Ports, tables: Sequence[ObservedTable]) -> Offsets:
+    """The ends of ignored topics; none if all tables were filled from another cluster, whose group is left alone."""
+    ignored_topics = list_ignored_topics(ports)
+    if not ignored_topics:
+        return {}
+    log = ports.broker.read_log(ignored_topics, ports.pipeline.source.isolation)
+    is_foreign = 0 < len(tables) == len(find_foreign_positions(tables, log.cluster_id))
+    return {} if is_foreign else log.end
+
+
+def _find_empty_start(ports: Ports, tables: Sequence[ObservedTable], own_offsets: Offsets) -> Offsets:
+    """Offsets to keep for topics that no table has read from: where `start: latest` or `group` begins, and the ends of
+    empty topics. The brokers would forget the group's offsets otherwise, and the table would begin elsewhere. The group
+    is left alone for a table that was filled from another cluster.
+    """
+    if all(topic in own_offsets for topic in list_row_topics(ports)):
+        return {}
+    log = read_known_log(ports)[0]
+    kind = ports.pipeline.source.start.kind
+    foreign_topics = find_topics_of_other_clusters(tables, log.cluster_id)
+    unread_topics = tuple(topic for topic in log.begin if topic not in own_offsets and topic not in foreign_topics)
+    if kind == StartKind.LATEST:
+        start = resolve_latest_start(ports, log)
+        return {topic: start[topic] for topic in unread_topics}
+    empty = tuple(topic for topic in unread_topics if log.begin[topic] == log.end[topic])
+    asked_topics = unread_topics if kind == StartKind.GROUP else empty
+    committed_offsets = ports.broker.read_committed(ports.pipeline.source.group, asked_topics) if asked_topics else {}
+    return merge_offsets({topic: log.end[topic] for topic in empty}, committed_offsets)
+
+
+def _report_tables(ports: Ports, tables: Sequence[ObservedTable], offsets: Offsets) -> HeartbeatResult:
+    records: list[HeartbeatRecord] = []
+    warnings: list[str] = []
+    sent_records = 0
+    try:
+        progress = measure_progress(ports, tables)
+        records = build_heartbeat_records(progress)
+        warnings += find_risks(ports, progress.log, progress.published_offsets)
+        if ports.pipeline.heartbeat.produce and records:
+            messages = encode_records((record.key, record.to_dict()) for record in records)
+            ports.broker.send(ports.pipeline.heartbeat.topic, messages)
+            sent_records = len(records)
+    except TidegateError as reason:
+        warnings.append(f"pipeline={ports.pipeline.name}: the report of this heartbeat is incomplete: {reason}")
+    for warning in warnings:
+        log.warning(warning)
+    return HeartbeatResult(
+        committed=offsets, due=True, sent=sent_records, tables=tuple(records), warnings=tuple(warnings)
+    )
+
+
+def commit_offsets(ports: Ports) -> Offsets:
+    """Commit the low watermark over all tables to the consumer group, read it back and return it.
+
+    Idempotent. The group's offsets are progress for people: nothing reads them once a table has a position, so what a
+    late zombie commits is fixed by the next run. NothingToDo while no table has a position of this cluster.
+    """
+    ports = expand_template(ports)
+    tables = observe_tables(ports)
+    offsets = compute_low_watermark(ports, tables)
+    if not any(offsets.values()):
+        raise explain_empty_watermark(ports, tables)
+    log.info(
+        "committing: pipeline=%s group=%s %s", ports.pipeline.name, ports.pipeline.source.group, format_offsets(offsets)
+    )
+    return commit_to_group(ports, offsets).offsets

@@ -1,0 +1,301 @@
+"""maintain: keep the tables that records land in small and quick to read, beside the flushes and never in their way."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tidegate.errors import GiveUp, RetryLater, TidegateError, join_tables
+from tidegate.jobs.maintain_job import ORPHANS, MaintainJob, MaintenanceOutcome, ProcedureOutcome
+from tidegate.jobs.refused_rights import build_refused_right_error, find_refused_right
+from tidegate.model import resource_names
+from tidegate.model.ownership import KIND_PROPERTY, TableKind
+from tidegate.ports.context import Ports, TableFiles
+from tidegate.spec.runtime import Maintenance, UseWhen
+from tidegate.table.lookup import expand_template
+
+# Iceberg's rewrite takes fewer small files of a partition for not worth it.
+MIN_SMALL_FILES = 5
+# From so many delete files on one data file, or deletes for such a share of its rows, reading pays for rewriting it.
+DELETE_FILES = 10
+DELETED_SHARE = 0.1
+MIN_MANIFESTS = 50
+
+
+def needs_compaction(settings: Maintenance, files: TableFiles) -> bool:
+    """Whether data files are rewritten: as configured, or where enough small files or deletes are measured."""
+    if settings.compact != UseWhen.AUTO:
+        return settings.compact == UseWhen.ALWAYS
+    return is_worn(files) or files.delete_files >= DELETE_FILES
+
+
+def is_worn(files: TableFiles) -> bool:
+    """Whether a partition has enough small files, or the table enough deleted rows, that rewriting them pays."""
+    return files.max_small_files_per_partition >= MIN_SMALL_FILES or files.deleted_rows > DELETED_SHARE * files.rows
+
+
+def has_many_manifests(files: TableFiles) -> bool:
+    """Whether enough manifests are small that rewriting all of them pays; full ones would be written as they are."""
+    return files.manifests - files.full_manifests >= max(MIN_MANIFESTS, files.full_manifests)
+
+
+log = logging.getLogger(__name__)
+# Snapshots that this very run, and others beside it, may put onto main before expiry looks at it.
+EXPECTED_COMMITS_MEANWHILE = 20
+# How far the clocks of two writers may differ: Iceberg refuses a snapshot that is older than that.
+CLOCK_SKEW_MS = 60_000
+MAX_EXPIRY_AGE_MS = 6 * 3_600_000  # longer than a compaction takes
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileCounts:
+    """What a report tells of the current snapshot's files: their numbers, and the bytes of the data files."""
+
+    data_files: int
+    data_bytes: int
+    delete_files: int
+    snapshots: int
+    manifests: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaintenanceReport:
+    """What changed in `table`, its full name with the catalog. `orphans_removed` counts files.
+
+    `steps`: the procedures that ran, with the numbers that each returned.
+    """
+
+    table: str
+    compacted: bool
+    before: FileCounts
+    after: FileCounts
+    orphans_removed: int
+    steps: dict[str, ProcedureOutcome]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The stable form of the result."""
+        return {**asdict(self), "steps": {name: step.to_dict() for name, step in self.steps.items()}}
+
+
+def list_maintained_tables(ports: Ports) -> list[str]:
+    """Full names of a pipeline's tables that exist: destinations, and those beside them that carry a mark of ours.
+
+    One that cannot be read is among them: its own maintenance says why, and hides no other.
+    """
+    pipeline = expand_template(ports).pipeline
+    destinations = [table.name for table in pipeline.tables]
+    candidates = [resource_names.name_intermediate_table(pipeline, table) for table in pipeline.tables]
+    candidates += [resource_names.name_memory_table(table) for table in pipeline.tables if table.remembers]
+    candidates += [resource_names.name_dead_letter_table(pipeline), resource_names.name_control_table(pipeline)]
+    tables = ports.tables
+    return [
+        *(name for name in destinations if _finds_table(ports, tables.has_files, name)),
+        *(name for name in dict.fromkeys(candidates) if _finds_table(ports, tables.read_property, name, KIND_PROPERTY)),
+    ]
+
+
+def _finds_table(ports: Ports, look: Callable[..., object], *arguments: str) -> bool:
+    """Whether a look at a table finds something; where it cannot be read, that is not known, and so true."""
+    try:
+        return look(*arguments) not in (None, False)
+    except (RetryLater, GiveUp) as failure:
+        log.warning("pipeline=%s: %s", ports.pipeline.name, failure)
+        return True
+
+
+def maintain_all(ports: Ports, tables: Iterable[str], report: Callable[[MaintenanceReport], None]) -> None:
+    """Maintain these tables, full names, one after the other; `report` is given what changed in each.
+
+    If a table fails, those behind it are maintained all the same, and `SomeTables` is raised at the end.
+    """
+    failures = list[TidegateError]()
+    for table in tables:
+        try:
+            report(maintain(ports, table))
+        except TidegateError as problem:
+            failures.append(problem)
+    if failures:
+        raise join_tables("\n".join(map(str, failures)), map(type, failures))
+
+
+def maintain(ports: Ports, table: str) -> MaintenanceReport:
+    """Maintain one table and return what changed, with its files before and after.
+
+    1. Compact small files and apply delete files, where enough of them are measured.
+    2. Rewrite delete files and manifests, where there are many.
+    3. Expire old snapshots: never tagged ones, never the heads of branches, never those between main and a tag, or by
+       which a rollback can still be answered.
+    4. Remove files that nothing refers to, when they are old enough that no running merge can still commit them.
+
+    Of an intermediate table only the last: its batches are clean_up's. A flush that meets the compaction finds main
+    moved, and merges again. A repeat call finds less to do, and returns a report of its own. Raises RetryLater when a
+    step failed, after the others were tried, or when another maintenance ran at the same time; GiveUp without a table,
+    or when a right is missing.
+    """
+    files = ports.tables.read_files(table, exact=True)
+    if files is None:
+        raise GiveUp(
+            f"pipeline={ports.pipeline.name} table={table}: no such table, so there is nothing to maintain; flush first"
+        )
+    return rewrite_table(ports, table, files, _render_maintenance(ports, table, files))
+
+
+def rewrite_table(ports: Ports, table: str, files: TableFiles, statements: dict[str, str]) -> MaintenanceReport:
+    """Run the statements, by their steps' names, on a table of these files, and return what changed.
+
+    Raises as `maintain` does: `RetryLater` when one of them failed, after the others were tried.
+    """
+    attempt = ports.new_attempt()
+    property_name = resource_names.name_maintenance_property(ports.pipeline.name)
+    job = MaintainJob(
+        pipeline=ports.pipeline.name, table=table, attempt=attempt, property=property_name, statements=statements
+    )
+    log.info("maintaining: pipeline=%s table=%s %s", job.pipeline, table, ", ".join(job.statements))
+    ports.engine.run(job)
+    text = ports.tables.read_property(table, property_name)
+    outcome = MaintenanceOutcome.from_json(text, f"pipeline={job.pipeline} table={table}") if text else None
+    if outcome is None or outcome.attempt != attempt:
+        raise RetryLater(
+            f"pipeline={job.pipeline} table={table}: another maintenance ran at the same time; try again later"
+        )
+    _raise_failures(job, outcome.steps)
+    return _build_report(table, files, ports.tables.read_files(table) or files, outcome.steps)
+
+
+def _render_maintenance(ports: Ports, table: str, files: TableFiles) -> dict[str, str]:
+    settings = ports.pipeline.maintenance
+    render = build_renderer(ports, table)
+
+    def format_time_before(seconds: int, at_most_ms: int | None = None) -> str:
+        ms = ports.now_ms() - seconds * 1000
+        return _format_timestamp(ms if at_most_ms is None else min(ms, at_most_ms))
+
+    older_than = format_time_before(settings.orphans_older_than_seconds)
+    orphans = {ORPHANS: render(ORPHANS, older_than=older_than, prefix_listing=not files.is_local)}
+    if not _may_remove_orphans(ports, table, files):
+        orphans = {}
+    if _is_intermediate(ports, table):
+        return orphans
+    # Expiry must not cut a branch off from a tagged snapshot: that could not be told from a rollback any more. Nor from
+    # the position that it carries since a rollback, which could not be gone back to any more. How many snapshots others
+    # add before it runs, behind a long compaction, cannot be known; that they are newer can.
+    kept_ms = None if files.oldest_tagged_ms is None else files.oldest_tagged_ms - CLOCK_SKEW_MS
+    expire = render(
+        "expire",
+        older_than=format_time_before(settings.keep_snapshots_for_seconds, kept_ms),
+        retain_last=max(settings.keep_snapshots, files.snapshots_since_tag + EXPECTED_COMMITS_MEANWHILE),
+    )
+    rewrites = _render_rewrites(render, settings, files) if is_rewritten(ports, table) else {}
+    return {**rewrites, **({"expire": expire} if _may_expire(ports, table, files) else {}), **orphans}
+
+
+def _is_intermediate(ports: Ports, table: str) -> bool:
+    """Whether batches are staged in it. Where records name the tables its mark tells: to look for all of them costs a
+    look at each, and each has a maintenance of its own.
+    """
+    pipeline = ports.pipeline
+    if table in {resource_names.name_intermediate_table(pipeline, destination) for destination in pipeline.tables}:
+        return True
+    is_templated = pipeline.template is not None
+    return is_templated and ports.tables.read_property(table, KIND_PROPERTY) == TableKind.INTERMEDIATE
+
+
+def _may_expire(ports: Ports, table: str, files: TableFiles) -> bool:
+    """Whether a branch's own retention, which goes before what expiry is asked for, keeps the tagged snapshots."""
+    if files.forbids_file_deletion:
+        return False
+    if files.oldest_tagged_ms is None or files.branch_age_ms is None:
+        return True
+    if files.oldest_tagged_ms - CLOCK_SKEW_MS > ports.now_ms() - files.branch_age_ms + MAX_EXPIRY_AGE_MS:
+        return True
+    log.warning(
+        "nothing expires: pipeline=%s table=%s: a branch has max_snapshot_age_ms=%s, by which the last published "
+        "snapshot would be cut off; raise it, or publish a batch",
+        ports.pipeline.name, table, files.branch_age_ms,
+    )  # fmt: skip
+    return False
+
+
+def _may_remove_orphans(ports: Ports, table: str, files: TableFiles) -> bool:
+    """Whether nobody else's files lie below the table's location: nothing of this table refers to them."""
+    if files.forbids_file_deletion:
+        log.warning(
+            "no snapshot expires, orphans stay: pipeline=%s table=%s: its property gc.enabled says that other tables "
+            "may use its files; set it to true if none does",
+            ports.pipeline.name, table,
+        )  # fmt: skip
+        return False
+    if not files.nested_tables:
+        return True
+    log.warning(
+        "orphans stay: pipeline=%s table=%s: tables=%s have their files below its location, as a table that was "
+        "renamed has; they would be taken for unused; give the table, or the others, a location of its own",
+        ports.pipeline.name, table, ", ".join(files.nested_tables),
+    )  # fmt: skip
+    return False
+
+
+def _format_timestamp(ms: int) -> str:
+    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def build_renderer(ports: Ports, table: str) -> Callable[..., str]:
+    """A function that renders a statement for `table`, by its name without `maintain_` and its values."""
+    catalog, identifier = table.split(".", 1)
+
+    def render(name: str, **values: Any) -> str:
+        return ports.sql.render(f"maintain_{name}", catalog=catalog, table=identifier, **values)
+
+    return render
+
+
+def is_rewritten(ports: Ports, table: str) -> bool:
+    """Whether its files may be rewritten: Iceberg's procedures rewrite main, and a table on a branch has another's."""
+    return table not in {table.name for table in ports.pipeline.tables if table.branch != "main"}
+
+
+def _render_rewrites(render: Callable[..., str], settings: Maintenance, files: TableFiles) -> dict[str, str]:
+    statements: dict[str, str] = {}
+    if needs_compaction(settings, files):
+        statements["compact"] = render("compact", delete_files=DELETE_FILES, deleted_share=DELETED_SHARE)
+    if settings.compact != UseWhen.NEVER and files.delete_files >= MIN_SMALL_FILES:
+        statements["deletes"] = render("deletes")
+    if settings.compact != UseWhen.NEVER and has_many_manifests(files):
+        statements["manifests"] = render("manifests")
+    return statements
+
+
+def _raise_failures(job: MaintainJob, steps: Mapping[str, ProcedureOutcome]) -> None:
+    failure_reasons = {name: step.failed for name, step in steps.items() if step.failed is not None}
+    for name, reason in failure_reasons.items():
+        if refusal := find_refused_right(reason):
+            raise build_refused_right_error(f"pipeline={job.pipeline} table={job.table}: maintenance: {name}", refusal)
+    if failure_reasons:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in failure_reasons.items())
+        raise RetryLater(
+            f"pipeline={job.pipeline} table={job.table}: maintenance failed in part, it will be tried again: {reasons}"
+        )
+
+
+def _build_report(
+    table: str, before: TableFiles, after: TableFiles, steps: dict[str, ProcedureOutcome]
+) -> MaintenanceReport:
+    return MaintenanceReport(
+        table=table,
+        compacted="compact" in steps,
+        before=_count_files(before),
+        after=_count_files(after),
+        orphans_removed=steps[ORPHANS].rows if ORPHANS in steps else 0,
+        steps=steps,
+    )
+
+
+def _count_files(files: TableFiles) -> FileCounts:
+    return FileCounts(
+        data_files=files.data_files,
+        data_bytes=files.data_bytes,
+        delete_files=files.delete_files,
+        snapshots=files.snapshots,
+        manifests=files.manifests,
+    )

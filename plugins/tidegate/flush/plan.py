@@ -1,0 +1,408 @@
+"""plan: decide which offsets of the log become the next batch of each table. Changes nothing."""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+
+from tidegate.errors import GiveUp, NothingToDo, PositionLost, RetryLater, TidegateError, TooFewRecords, join_tables
+from tidegate.flush.batch_size import BatchSizer, cap_at
+from tidegate.flush.staged import find_unfinished_batch
+from tidegate.formats.registry import get_format
+from tidegate.model import resource_names
+from tidegate.model.batch import Plan, PlannedBatch, Refusal
+from tidegate.model.offsets import (
+    Offsets,
+    Ranges,
+    find_lowest,
+    format_names,
+    get_offset,
+    iterate_offsets,
+    keep_partitions,
+    merge_offsets,
+)
+from tidegate.model.position import WatermarkSide
+from tidegate.ports.context import Ports
+from tidegate.schema.wire_format import OTHER_IDS, WIRE
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.runtime import UseWhen
+from tidegate.spec.table import DeleteMode, Table, TableMode
+from tidegate.table.distant import check_no_former_batches
+from tidegate.table.log import explain_no_row_topics, read_known_log
+from tidegate.table.lookup import expand_template
+from tidegate.table.position import check_truncates_are_ordered
+from tidegate.table.progress import ObservedTable, TableWithLog, attach_log, observe_tables
+from tidegate.table.queue import combine_batches, count_mergeable, describe_full_queue, publishes_without_rows
+from tidegate.table.start_offsets import resolve_batch_start
+
+# With these options the key's bytes alone do not identify it, or the last record of a key may make no row.
+BESIDE_BYTES = ("wire_format", "ignored_records", WIRE, OTHER_IDS)
+# Smaller batches are not sampled: choosing the last records of one takes less than a second.
+SAMPLED_MIN_RECORDS = 100_000
+MIN_SAMPLED_KEYS = 500  # fewer give no estimate
+FREQUENT_KEY_COUNT = 4  # a key seen so often in a sample is counted by itself, not extrapolated
+MIN_SUPERSEDED_SHARE = 0.5  # from here on the saved decoding, writing and merging pays for finding the last records
+
+
+def can_keep_last_per_key(pipeline: Pipeline, table: Table) -> bool:
+    """Whether staging only the last record of each raw key provably gives the same table.
+
+    It does if the last record of a key, by offset, decides alone. It does not if a condition looks at values, if
+    earlier records become rows too, if every record must be decoded, or if a truncate may lie between two records. One
+    key may have several byte forms, so the merge still chooses the last record of each decoded key. The job keeps
+    records that hold a placeholder for an unchanged value.
+    """
+    return (
+        table.last_per_key != UseWhen.NEVER
+        and table.mode == TableMode.UPSERT_DELETE
+        and table.deletes == DeleteMode.HARD
+        and not table.sequence_by
+        and table.history is None
+        and not get_format(table.value.format).holds_several_rows
+        and not any(set(BESIDE_BYTES) & set(part.options) for part in (table.key, table.value))
+        and not table.key.from_value
+        and not table.partial_updates
+        and not table.value.applies_truncates
+        and _is_found_in_bytes(table.value.unavailable)
+        and table.when is None
+        and table.route is None
+        and table.naming is None
+        and table.delete_when is None
+        and pipeline.source.errors.max_dead_letters is None
+        and not pipeline.source.verify_integrity
+    )
+
+
+def _is_found_in_bytes(placeholder: str | None) -> bool:
+    """Whether the job can find the placeholder of unchanged values in the raw bytes, before it decodes a record."""
+    return placeholder is None or re.fullmatch("[A-Za-z0-9_]+", placeholder) is not None
+
+
+def is_deduplication_worth_it(share: float | None) -> bool:
+    """Whether enough records would be left out to pay for it; an unknown share counts as enough."""
+    return share is None or share >= MIN_SUPERSEDED_SHARE
+
+
+def estimate_superseded_share(keys: Mapping[tuple[str, int], Sequence[bytes | None]], ranges: Ranges) -> float | None:
+    """The estimated share of records that a later record of the same key supersedes; None if too few keys were sampled.
+
+    Two records of a sample have the same key as often as two records of the whole range, so pairs in the sample give
+    the number of pairs in the range. Keys seen often are counted by themselves. A record without a key supersedes none.
+    """
+    spans = {(topic, partition): end - start for topic, partition, start, end in ranges}
+    samples = {place: sample for place, sample in keys.items() if len(sample) >= MIN_SAMPLED_KEYS}
+    weight = sum(spans[place] for place in samples)
+    if not weight:
+        return None
+    shares = (spans[place] * _estimate_partition_share(sample, spans[place]) for place, sample in samples.items())
+    return round(sum(shares) / weight, 2)
+
+
+def _estimate_partition_share(sample: Sequence[bytes | None], span: int) -> float:
+    counts = Counter(key for key in sample if key is not None)
+    often = sum(count for count in counts.values() if count >= FREQUENT_KEY_COUNT)
+    rare_records = len(sample) - often
+    repeat_pairs = sum(count * (count - 1) for count in counts.values() if count < FREQUENT_KEY_COUNT)
+    rare_repeats = (
+        span * rare_records / len(sample) * repeat_pairs / (rare_records * (rare_records - 1))
+        if rare_records > 1
+        else 0.0
+    )
+    return (often + rare_records * rare_repeats / (1 + rare_repeats)) / len(sample)
+
+
+log = logging.getLogger(__name__)
+Failure = tuple[str, GiveUp]  # a table that cannot be staged, and why
+Delay = tuple[str, GiveUp | RetryLater]  # a table that cannot be planned, for good or for now, and why
+
+
+def to_refusals(ports: Ports, delays: Sequence[Delay], *, has_work: bool) -> tuple[Refusal, ...]:
+    """The refusals that a plan carries; the other tables go on.
+
+    If all tables are refused, raises one reason: of one that a retry may solve, else of the first table. If the other
+    tables have no work, raises `SomeTables`.
+    """
+    if delays and len(delays) == len(ports.pipeline.tables):
+        raise next((error for _, error in delays if isinstance(error, RetryLater)), delays[0][1])
+    refusals = note_refusals(delays)
+    if refusals and not has_work:
+        raise join_tables(format_refusals(ports, refusals), [type(error) for _, error in delays])
+    return refusals
+
+
+@contextmanager
+def isolate_failure(table: str, failures: list[Failure]) -> Iterator[None]:
+    """Note what a person must fix in one table, and let the others go on."""
+    try:
+        yield
+    except GiveUp as error:
+        failures.append((table, error))
+
+
+def note_refusals(failures: Sequence[Delay]) -> tuple[Refusal, ...]:
+    """The same failures as plain values for a plan or a task. Logs each message once."""
+    for message in dict.fromkeys(str(error) for _, error in failures):
+        log.warning(message)
+    return tuple(Refusal(table, type(error).__name__, str(error)) for table, error in failures)
+
+
+def join_failures(failures: Sequence[Failure]) -> GiveUp:
+    """One error for all: the class of the first, with each message once."""
+    first = failures[0][1]
+    words = dict.fromkeys(str(error) for _, error in failures)
+    return first if len(words) == 1 else type(first)("\n".join(words))
+
+
+def format_refusals(ports: Ports, refusals: Sequence[Refusal]) -> str:
+    """A line that names the tables that are refused, and one for each reason."""
+    tables = format_names([refusal.table for refusal in refusals])  # the reasons behind them shall be seen, too
+    reasons = dict.fromkeys(refusal.message for refusal in refusals)
+    head = f"pipeline={ports.pipeline.name}: tables={tables} cannot go on and were left as they are, the others go on:"
+    return "\n".join([head, *reasons])
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _NewBatches:
+    """What the new batches of all tables share: their size, their number, and what samples of their keys showed.
+
+    `find_staged`: for each table, returns the highest batch number that was staged; read at the first call, so never if
+    no table gets a new batch. `find_number`: returns the next number, one more than was ever used. `reached_offsets`:
+    how far all tables inside the low watermark have come; None if there is none. `list_tables`: lists a namespace, once
+    for all tables.
+    """
+
+    sizer: BatchSizer
+    find_staged: Mapping[str, Callable[[], int]]
+    find_number: Callable[[], int]
+    reached_offsets: Offsets | None
+    list_tables: Callable[[str], list[str]]
+    sampled_shares: dict[str, float | None] = field(default_factory=dict)
+
+    def sample_superseded_share(self, ports: Ports, ranges: Ranges) -> float | None:
+        """The estimated share of records that a later record of their key supersedes; None for a small batch.
+
+        Reads a sample from the brokers, once for all tables with these ranges.
+        """
+        range_key = str(ranges.to_dict())
+        if ranges.span >= SAMPLED_MIN_RECORDS and range_key not in self.sampled_shares:
+            self.sampled_shares[range_key] = estimate_superseded_share(ports.broker.sample_keys(ranges), ranges)
+        return self.sampled_shares.get(range_key)
+
+
+def plan(ports: Ports, at_least: int = 0, stop_offsets: Offsets | None = None) -> Plan:
+    """Return the next batches of every table that has work; `NothingToDo` when none has, or fewer than `at_least` wait.
+
+    1. Read each table's position and queue.
+    2. Read the log's ends under the pipeline's isolation level, once for all tables, and check that the log still has
+       the offsets at which each queue ends. This comes second, so that what another run publishes in between does not
+       lie beyond the log's ends.
+    3. Resume the staged batches that continue exactly from the position, in order.
+    4. Cut a new batch from the end of the queue to the end of the log. `merge.max_records` and the duration of earlier
+       batches cap it; tables at the same offsets share it. Cut none while some table's queue is full, or while the
+       pipeline's only table has a batch waiting. If an earlier run left complete files of a batch, plan it again.
+
+    `stop_offsets` cap the end of the log; partitions that it does not name are not read.
+
+    A table that cannot go on, or cannot be read now, stays as it is and is listed in `refusals`; the others are
+    planned. If every table is refused, the refusal is raised; if the others have no work, `SomeTables` is raised.
+    """
+    ports = expand_template(ports)
+    return plan_observed(ports, observe_tables(ports), at_least, stop_offsets)
+
+
+def plan_observed(
+    ports: Ports, observed_tables: Sequence[ObservedTable], at_least: int = 0, stop_offsets: Offsets | None = None
+) -> Plan:
+    """Steps 2 to 4 of `plan`, for tables that were read already. `ports` hold the tables that records have named."""
+    log, missing = read_known_log(ports)
+    tables = [_cap_log(observed, stop_offsets) for observed in attach_log(ports, observed_tables, log, missing)]
+    wait_reason = _describe_full_queues(ports, tables)
+    sizer = BatchSizer(ports)
+    cuts_new = not wait_reason and not _has_only_table_waiting(ports, tables)
+    batches, refused = _collect_batches(ports, tables, sizer, cuts_new=cuts_new)
+    remaining = _count_remaining(batches, tables)
+    too_few = _explain_too_few(batches, remaining, at_least)
+    refusals = to_refusals(ports, refused, has_work=bool(batches) and not too_few)
+    if too_few:
+        raise TooFewRecords(f"pipeline={ports.pipeline.name}: {too_few}")
+    if not batches:
+        if unread := explain_no_row_topics(ports, log):
+            raise NothingToDo(unread)
+        end = "end of the log" if stop_offsets is None else "end that was asked for, or behind it"
+        raise NothingToDo(f"pipeline={ports.pipeline.name}: every table stands at the {end}")
+    if wait_reason:
+        logger.warning(wait_reason)
+    return Plan(
+        tables=tuple(batches),
+        cluster_id=log.cluster_id,
+        topic_ids=log.topic_ids,
+        wait_reason=wait_reason,
+        refusals=refusals,
+        offsets_left=remaining,
+        size_reason=sizer.reason,
+        epochs=log.epochs,
+    )
+
+
+def _describe_full_queues(ports: Ports, tables: Sequence[TableWithLog]) -> str:
+    """Which queue is full, so that no table gets a new batch; empty if none is."""
+    full = (t for t in tables if t.error is None and count_mergeable(t.queue) >= t.table.max_pending)
+    return "; ".join(describe_full_queue(ports, observed.table, observed.queue) for observed in full)
+
+
+def _has_only_table_waiting(ports: Ports, tables: Sequence[TableWithLog]) -> bool:
+    """Whether the pipeline's only table has a batch to merge; a further batch would wait behind it."""
+    return not ports.pipeline.has_several and any(count_mergeable(t.queue) for t in tables if t.error is None)
+
+
+def _collect_batches(
+    ports: Ports, tables: Sequence[TableWithLog], sizer: BatchSizer, *, cuts_new: bool
+) -> tuple[list[PlannedBatch], list[Delay]]:
+    """3. and 4.: the batches of the tables that go on, and those that do not.
+
+    If the log no longer continues at the end of a queue, the queue is published first, and the table is refused after
+    that. The refusal asks a person to move the position, which would lose the staged batches.
+    """
+    find_staged = {observed.table.name: cache(partial(_find_highest_staged, ports, observed)) for observed in tables}
+    published = [observed.state.highest_batch for observed in tables if observed.state]
+    find_number = cache(lambda: 1 + max([*published, *(find() for find in find_staged.values())]))
+    inside = [t.end.offsets for t in tables if t.position and t.end and not t.end.outside]
+    new = _NewBatches(
+        sizer=sizer,
+        find_staged=find_staged,
+        find_number=find_number,
+        reached_offsets=find_lowest(*inside) if inside else None,
+        list_tables=cache(ports.tables.list_tables),
+    )
+    batches = list[PlannedBatch]()
+    refused = list[Delay]()
+    for logged_table in tables:
+        fresh = None
+        error = logged_table.error
+        try:
+            fresh = _plan_new_batch(ports, logged_table, new) if cuts_new and error is None else None
+        except GiveUp as refusal:
+            error = refusal
+        error = error and _explain_refusal(ports, logged_table, error, new)
+        table_batches = _list_table_batches(ports, logged_table, fresh)
+        batches += table_batches
+        if error is not None and not table_batches:
+            refused.append((logged_table.table.name, error))
+    return batches, refused
+
+
+def _explain_refusal(
+    ports: Ports, observed: TableWithLog, error: GiveUp | RetryLater, new: _NewBatches
+) -> GiveUp | RetryLater:
+    """The refusal to report. Batches under a former suffix come first: they may hold what the log has lost."""
+    try:
+        if isinstance(error, PositionLost) and observed.is_read and not observed.staged_batches:
+            _check_suffix(ports, observed, new)
+    except GiveUp as reason:
+        return reason
+    return error
+
+
+def _check_suffix(ports: Ports, observed: TableWithLog, new: _NewBatches) -> None:
+    """`GiveUp` if batches wait under a former suffix. Checked only for a table without batches under this suffix."""
+    if not observed.table.discovers_names and not new.find_staged[observed.table.name]():
+        check_no_former_batches(ports, observed.table, observed.state, new.list_tables)
+
+
+def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
+    """How many offsets lie behind the planned batches, for the table with the most."""
+    reached = {batch.table: batch.ranges.end for batch in batches}
+    logs = {observed.table.name: observed.log for observed in tables if observed.error is None}
+    spans = (
+        Ranges.between(end, merge_offsets(end, keep_partitions(logs[table].end, end))).span
+        for table, end in reached.items()
+        if table in logs
+    )
+    return max(spans, default=0)
+
+
+def _explain_too_few(batches: Sequence[PlannedBatch], remaining: int, at_least: int) -> str:
+    """A sentence if too few records wait to start a flush. Staged batches are always finished."""
+    waiting = max((batch.ranges.span for batch in batches), default=0) + remaining
+    if not batches or waiting >= at_least or any(batch.is_resumed for batch in batches):
+        return ""
+    return f"waiting={waiting} records_threshold={at_least}: fewer than start a flush"
+
+
+def _cap_log(observed: TableWithLog, stop_offsets: Offsets | None) -> TableWithLog:
+    """The table, with a log that ends at `stop_offsets` at the latest."""
+    if stop_offsets is None or observed.error is not None:
+        return observed
+    reached = merge_offsets(observed.log.begin, observed.end.offsets if observed.end else {})
+    return replace(observed, log=replace(observed.log, end=cap_at(observed.log.end, stop_offsets, reached)))
+
+
+def _find_highest_staged(ports: Ports, observed: TableWithLog) -> int:
+    try:
+        return ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, observed.table))
+    except TidegateError:
+        if observed.error is None:
+            raise
+        return 0  # numbers are unique for each table alone, so a table that cannot be read does not count
+
+
+def _list_table_batches(ports: Ports, observed: TableWithLog, fresh: PlannedBatch | None) -> list[PlannedBatch]:
+    """The queue, then the new batch. Empty if no batch has rows and the position need not move yet."""
+    queue = observed.queue
+    table = observed.table
+    idle = fresh is None and not count_mergeable(queue)
+    if idle and not (queue and publishes_without_rows(ports, table, observed.state, combine_batches(queue))):
+        return []
+    return [*(PlannedBatch(table.name, s.batch, s.ranges, s.attempt) for s in queue), *([fresh] if fresh else [])]
+
+
+def _plan_new_batch(ports: Ports, observed: TableWithLog, new: _NewBatches) -> PlannedBatch | None:
+    table = observed.table
+    log = observed.log
+    check_truncates_are_ordered(ports.pipeline, table, log)
+    start = resolve_batch_start(ports, observed)
+    ranges = new.sizer.choose_ranges(start, log.end)
+    if ranges.span or observed.position is None:
+        _check_suffix(ports, observed, new)
+    if not ranges.span:
+        return None
+    highest = max([observed.state.highest_batch if observed.state else 0, *(batch.batch for batch in observed.queue)])
+    number, ranges = find_unfinished_batch(ports, table, start, log.end, highest) or (0, ranges)
+    if ports.pipeline.has_several:
+        # a missing schema fails this table here; later it would fail the tables that share its read too
+        ports.schemas.describe_table(table)
+    may_leave_out = can_keep_last_per_key(ports.pipeline, table)
+    is_sampled = may_leave_out and table.last_per_key == UseWhen.AUTO
+    share = new.sample_superseded_share(ports, ranges) if is_sampled else None
+    return PlannedBatch(
+        table=table.name,
+        batch=number or new.find_number(),
+        ranges=ranges,
+        follows=observed.queue[-1].attempt if observed.queue else "",
+        watermark=_classify_watermark(observed, new.reached_offsets, ranges),
+        last_per_key=may_leave_out and is_deduplication_worth_it(share),
+        superseded_share=share,
+    )
+
+
+def _classify_watermark(observed: TableWithLog, reached_offsets: Offsets | None, ranges: Ranges) -> WatermarkSide:
+    """Whether the table counts for the group's offsets from this batch on: inside, outside, or joining.
+
+    A table that was added later is outside until a batch of its own ends where the other tables are already. Once
+    inside it stays inside, however far it falls behind.
+    """
+    came_later = observed.end.outside if observed.end else reached_offsets is not None
+    if not came_later:
+        return WatermarkSide.INSIDE
+    batch_end = ranges.end
+    offset_pairs = [
+        (get_offset(batch_end, topic, p), offset) for topic, p, offset in iterate_offsets(reached_offsets or {})
+    ]
+    reaches = all(mine is None or mine >= offset for mine, offset in offset_pairs)
+    return WatermarkSide.JOINS if reaches else WatermarkSide.OUTSIDE

@@ -1,0 +1,213 @@
+"""stage: read exactly the planned offsets once and put their rows into the intermediate tables."""
+
+import logging
+from dataclasses import replace
+from itertools import groupby
+from typing import NamedTuple
+
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.flush.discover import advance_registry, build_name_finder, discover_tables
+from tidegate.flush.plan import Failure, isolate_failure, join_failures, note_refusals
+from tidegate.flush.stage_request import build_stage_table, drops_queue
+from tidegate.flush.staged import find_staged, read_staged_batch, run_or_take_over
+from tidegate.jobs.stage_job import StageJob, StageTable
+from tidegate.model import resource_names as names
+from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch
+from tidegate.ports.context import Ports
+from tidegate.table.log import check_same_log
+from tidegate.table.lookup import expand_template, find_table, keep_known_tables
+from tidegate.table.position import check_not_overtaken
+
+log = logging.getLogger(__name__)
+
+
+class StageResult(NamedTuple):
+    """The batches that can be merged, each table's in the order of its queue; and the tables that cannot go on."""
+
+    batches: list[StagedBatch]
+    refusals: tuple[Refusal, ...]
+
+
+def stage(ports: Ports, plan: Plan) -> list[StagedBatch]:
+    """Stage the plan as `stage_tables` does. If a table fails, its error is raised after the others are staged."""
+    batches, failures = _stage_plan(ports, plan)
+    if failures:
+        raise join_failures(failures)
+    return batches
+
+
+def stage_tables(ports: Ports, plan: Plan) -> StageResult:
+    """Stage the plan. A table that fails is listed in `refusals`, and the others go on. Raises if nothing is staged.
+
+    Tables that the pipeline file no longer names are left out; TableRemoved if it names none of the plan's tables.
+
+    1. A batch that is already staged is used as it is.
+    2. Tables whose ranges are the same share one job, and so one read of Kafka.
+    3. Each job overwrites batch N under a new attempt, and its results are found by that attempt.
+    4. If a topic was created again since the plan, or its log was cut below the batch's end, its tables fail, also if
+       that happened while the job read it. After the job, a table fails for a bad record or for counts that do not add
+       up: its batch can never be merged.
+    5. If a batch needs a new intermediate table, it waits until the rows in the present one are published.
+    6. Tables that records name for the first time are staged over the same ranges, from the start of the batch.
+
+    A repeat call uses what is staged for the plan's queue, and stages its new batches again under the same numbers.
+    """
+    batches, failures = _stage_plan(ports, plan)
+    if failures and not batches:
+        raise join_failures(failures)
+    return StageResult(batches, note_refusals(failures))
+
+
+def _stage_plan(ports: Ports, plan: Plan) -> tuple[list[StagedBatch], list[Failure]]:
+    ports = expand_template(ports)
+    plan = keep_known_tables(ports, plan)
+    staged_batches = [_resume_batch(ports, table) for table in plan.tables if table.is_resumed]
+    new, failures = _list_new_batches(ports, plan, staged_batches)
+    for _, group in groupby(new, key=_get_group_key):
+        group_batches, group_failures = _stage_group(ports, plan, tuple(group))
+        staged_batches = staged_batches + group_batches
+        failures = failures + group_failures
+    order = {table.table: place for place, table in enumerate(plan.tables)}
+    return sorted(
+        staged_batches, key=lambda batch: (order.get(batch.table, len(order)), batch.table, batch.batch)
+    ), failures
+
+
+def _list_new_batches(ports: Ports, plan: Plan, resumed: list[StagedBatch]) -> tuple[list[PlannedBatch], list[Failure]]:
+    """The batches to stage, sorted by group. Not those that would drop waiting rows: Kafka may have deleted these."""
+    waiting_tables = {batch.table for batch in resumed if batch.counts.to_write}
+    new = list[PlannedBatch]()
+    failures = list[Failure]()
+    for planned_batch in sorted((t for t in plan.tables if not t.is_resumed), key=_get_group_key):
+        with isolate_failure(planned_batch.table, failures):
+            if planned_batch.table in waiting_tables and drops_queue(ports, planned_batch):
+                log.info(
+                    "not staged in this run: table=%s batch=%s: it needs a new intermediate table, and the present one "
+                    "has rows that are not published; the next flush stages it",
+                    planned_batch.table,
+                    planned_batch.batch,
+                )
+                continue
+            new.append(planned_batch)
+    return new, failures
+
+
+def _get_group_key(planned_batch: PlannedBatch) -> tuple[int, str]:
+    return planned_batch.batch, str(planned_batch.ranges.to_dict())
+
+
+def _resume_batch(ports: Ports, planned_batch: PlannedBatch) -> StagedBatch:
+    intermediate = names.name_intermediate_table(ports.pipeline, find_table(ports, planned_batch.table))
+    return find_staged(ports, intermediate, planned_batch, planned_batch.attempt or "")
+
+
+class _Request(NamedTuple):
+    """What the job is asked for one planned batch."""
+
+    planned: PlannedBatch
+    stage_table: StageTable
+
+
+def _stage_group(ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]) -> tuple[list[StagedBatch], list[Failure]]:
+    """Stage tables with the same ranges in one job. A table that fails does not fail the others."""
+    requests, finder, failures = _build_requests(ports, plan, group)
+    if not requests and finder is None:
+        return [], failures
+    try:
+        staged_batches, failed_behind = _stage_requests(ports, plan, requests, finder)
+        return staged_batches, failures + failed_behind
+    except GiveUp as error:  # of the job itself
+        failed_tables = {name for name, _ in failures}
+        return [], failures + [
+            (planned_batch.table, error) for planned_batch in group if planned_batch.table not in failed_tables
+        ]
+    except RetryLater:
+        _check_group_not_overtaken(ports, group)
+        raise
+
+
+def _build_requests(
+    ports: Ports, plan: Plan, group: tuple[PlannedBatch, ...]
+) -> tuple[list[_Request], _Request | None, list[Failure]]:
+    """The request for each table, the one that looks for new table names, if there is one, and what failed."""
+    requests = list[_Request]()
+    finder = None
+    failures = list[Failure]()
+    for planned_batch in sorted(group, key=lambda batch: find_table(ports, batch.table).discovers_names):
+        table = find_table(ports, planned_batch.table)
+        with isolate_failure(planned_batch.table, failures):
+            if table.discovers_names:
+                finder = _Request(planned_batch, build_name_finder(ports, table, planned_batch))
+            else:
+                requests.append(_Request(planned_batch, build_stage_table(ports, plan, planned_batch)))
+    return requests, finder, failures
+
+
+def _stage_requests(
+    ports: Ports, plan: Plan, requests: list[_Request], finder: _Request | None
+) -> tuple[list[StagedBatch], list[Failure]]:
+    """Run the job and read its result for each table, new ones included."""
+    planned_batches = [request.planned for request in (*requests, *([finder] if finder else []))]
+    stage_tables, stage_seconds = _run_group(
+        ports, plan, planned_batches[0], [request.stage_table for request in requests], finder and finder.stage_table
+    )
+    staged_batches = list[StagedBatch]()
+    failures = list[Failure]()
+    for (planned_batch, _), stage_table in zip(requests, stage_tables, strict=True):
+        with isolate_failure(planned_batch.table, failures):
+            staged_batches.append(
+                replace(read_staged_batch(ports, planned_batch, stage_table), stage_seconds=stage_seconds)
+            )
+    if finder is not None:
+        with isolate_failure(finder.planned.table, failures):
+            staged_batches += _stage_new_tables(ports, plan, *finder)
+    return staged_batches, failures
+
+
+def _check_group_not_overtaken(ports: Ports, group: tuple[PlannedBatch, ...]) -> None:
+    """`PublishedElsewhere` if another run published first: it removes what this run stages."""
+    for planned_batch in group:
+        if planned_batch.follows:
+            continue  # it starts at the end of the queue, and the position is not there yet
+        state = ports.tables.read_state(planned_batch.table, ports.pipeline.name)
+        check_not_overtaken(
+            ports.pipeline, find_table(ports, planned_batch.table), state, planned_batch.batch, planned_batch.ranges
+        )
+
+
+def _run_group(
+    ports: Ports, plan: Plan, first: PlannedBatch, tables: list[StageTable], finder: StageTable | None
+) -> tuple[tuple[StageTable, ...], float]:
+    """Stage a group of tables by one job. Returns each table with the attempt that counts, and the job's seconds.
+
+    Checks before the job and after it that the log is that of the plan: a merge does not check it again.
+    """
+    place = f"pipeline={ports.pipeline.name} batch={first.batch}"
+    job = StageJob(
+        pipeline=ports.pipeline.name,
+        batch=first.batch,
+        ranges=first.ranges,
+        isolation=ports.pipeline.source.isolation,
+        tables=tuple(tables),
+        finder=finder,
+    )
+    log.info("staging: pipeline=%s batch=%s offsets=%s", ports.pipeline.name, job.batch, job.ranges.span)
+    started_ms = ports.now_ms()
+    stage_tables = run_or_take_over(ports, job, lambda: check_same_log(ports, place, first.ranges, plan))
+    return stage_tables, round((ports.now_ms() - started_ms) / 1000, 2)
+
+
+def _stage_new_tables(
+    ports: Ports, plan: Plan, planned_batch: PlannedBatch, stage_table: StageTable
+) -> list[StagedBatch]:
+    """Stage the rows for tables that the batch names for the first time, and register the names after that."""
+    new = discover_tables(ports, planned_batch, stage_table)
+    staged_batches: list[StagedBatch] = []
+    if new:
+        wider = replace(ports, pipeline=replace(ports.pipeline, tables=(*ports.pipeline.tables, *new)))
+        group = (replace(planned_batch, table=table.name) for table in new)
+        staged_batches, failures = _stage_group(wider, plan, tuple(group))
+        if failures:  # a name must not be registered yet: its table would begin after this batch
+            raise join_failures(failures)
+    advance_registry(ports, plan, planned_batch)
+    return staged_batches

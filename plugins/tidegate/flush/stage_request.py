@@ -1,0 +1,294 @@
+"""What is asked of Spark for one table of a batch, and what is known of the batch before anything is read."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+
+from tidegate.flush.former_suffix import drop_former_intermediates
+from tidegate.flush.plan import can_keep_last_per_key
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageTable
+from tidegate.model import resource_names
+from tidegate.model import resource_names as names
+from tidegate.model.batch import Counts, Plan, PlannedBatch, StagedBatch
+from tidegate.model.leader_epochs import Epochs
+from tidegate.model.offsets import Offsets, Ranges, get_offset
+from tidegate.model.ownership import SHAPE_PROPERTY, describe_intermediate
+from tidegate.ports.context import Ports, TableState
+from tidegate.schema.column import Column
+from tidegate.spec.source import Errors
+from tidegate.spec.table import Table
+from tidegate.table.columns import (
+    build_projection,
+    compute_shape,
+    find_grouped,
+    find_retracting_answers,
+    list_destination_columns,
+    list_flat_key_columns,
+    list_record_key_columns,
+    list_sequence_columns,
+    list_staged_columns,
+    list_unavailable_columns,
+    list_value_columns,
+    list_verified_fields,
+    resolve_columns,
+    stages_kept_columns,
+)
+from tidegate.table.compatibility import check_adopted_types, check_compatible, list_key_limits, list_value_limits
+from tidegate.table.lookup import find_table, format_pins, pin_dimensions
+from tidegate.table.queue import describe_shape
+
+SKIPPED_PROPERTY = "skipped"
+MAX_SKIPPED_RECORDS = 100  # more of them say that the schema is wrong, not a record
+SET_ASIDE = Errors("all", MAX_SKIPPED_RECORDS)
+
+
+@dataclass(frozen=True)
+class SkippedRecord:
+    """The place of a record, in the topic of this id."""
+
+    topic: str
+    partition: int
+    offset: int
+    topic_id: str
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Without the topic's id."""
+        return self.topic, self.partition, self.offset
+
+
+def list_skipped_records(pipeline: str, state: TableState | None) -> list[SkippedRecord]:
+    """The records that a person has skipped for the table, oldest first."""
+    marks = state.marks if state else {}
+    text = marks.get(resource_names.name_pipeline_property(pipeline, SKIPPED_PROPERTY), "[]")
+    return [SkippedRecord(**entry) for entry in json.loads(text)]
+
+
+def build_property(pipeline: str, records: list[SkippedRecord]) -> dict[str, str]:
+    """The property of the table that keeps the list."""
+    text = json.dumps([asdict(skipped_record) for skipped_record in records], separators=(",", ":"))
+    return {resource_names.name_pipeline_property(pipeline, SKIPPED_PROPERTY): text}
+
+
+def add_skipped_record(
+    known: list[SkippedRecord], record: SkippedRecord, position: Offsets
+) -> list[SkippedRecord] | None:
+    """The list with one more; records that the table has passed, or whose topic was created again, make room.
+
+    None where it is full without them.
+    """
+
+    def is_over(skipped_record: SkippedRecord) -> bool:
+        is_old = skipped_record.topic == record.topic and skipped_record.topic_id != record.topic_id
+        return is_old or skipped_record.offset < (
+            get_offset(position, skipped_record.topic, skipped_record.partition) or 0
+        )
+
+    other_records = [skipped_record for skipped_record in known if skipped_record != record]
+    if sum(not is_over(skipped_record) for skipped_record in other_records) >= MAX_SKIPPED_RECORDS:
+        return None
+    while len(other_records) >= MAX_SKIPPED_RECORDS:
+        other_records.remove(next(filter(is_over, other_records)))
+    return [*other_records, record]
+
+
+def find_skipped_places(
+    pipeline: str, state: TableState | None, ranges: Ranges, topic_ids: dict[str, str]
+) -> tuple[tuple[str, int, int], ...] | None:
+    """Those that a batch of these ranges holds, None where the table has none at all."""
+    known = list_skipped_records(pipeline, state)
+    bounds = {(topic, partition): (start, end) for topic, partition, start, end in ranges}
+    current_records = [
+        skipped_record for skipped_record in known if topic_ids.get(skipped_record.topic, "") == skipped_record.topic_id
+    ]
+    inside = [
+        skipped_record
+        for skipped_record in current_records
+        if _lies_within(skipped_record, bounds.get((skipped_record.topic, skipped_record.partition)))
+    ]
+    return tuple(sorted(skipped_record.place for skipped_record in inside)) if known else None
+
+
+def _lies_within(skipped_record: SkippedRecord, bounds: tuple[int, int] | None) -> bool:
+    return bounds is not None and bounds[0] <= skipped_record.offset < bounds[1]
+
+
+def make_room_for_letters(table: Table) -> Table:
+    """The table as one whose staged rows stand beside bad records."""
+    return replace(table, errors=SET_ASIDE)
+
+
+# After a batch with unusually spelled records so many get no plain pass: a plain pass that fails reads a batch twice.
+BATCHES_READ_WHOLE = 50
+# What is known of a staged batch before it is written; these fields travel with its rows in the snapshot's summary.
+SUMMARY_FIELDS = (
+    "ranges",
+    "cluster_id",
+    "topic_ids",
+    "epochs",
+    "table_uuid",
+    "shape",
+    "follows",
+    "watermark",
+    "keys_differ",
+)
+
+
+def build_stage_table(
+    ports: Ports, plan: Plan, planned: PlannedBatch, *, intermediate: str = "", note: str = ""
+) -> StageTable:
+    """What is asked of the stage job for one table; `intermediate` and `note` are a backfill's own."""
+    state = ports.tables.read_state(planned.table, ports.pipeline.name)
+    declared = find_table(ports, planned.table)
+    columns_resolved = resolve_columns(declared, ports.pipeline.source.metadata, state)
+    check_adopted_types(declared, columns_resolved)
+    table = pin_dimensions(ports, columns_resolved)
+    list_destination_columns(table, ports.pipeline.source.metadata)  # refuses columns that no table holds together
+    into = intermediate or names.name_intermediate_table(ports.pipeline, table)
+    if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
+        check_compatible(ports.pipeline, table, state, planned.ranges)
+    is_flush_or_backfill = not intermediate or bool(note)  # not a replay of dead letters, nor a look at one record
+    skips = None
+    if is_flush_or_backfill and table.errors.max_dead_letters is None:
+        skips = find_skipped_places(ports.pipeline.name, state, planned.ranges, plan.topic_ids)
+    staged_table = table if skips is None else make_room_for_letters(table)
+    attempt = ports.new_attempt()
+    note_property = {names.BACKFILL_PROPERTY: note} if note else {}
+    create, current_properties = _render_table_creation(ports, staged_table, planned.batch, into, note_property)
+    if not intermediate and state is not None and current_properties is None:
+        drop_former_intermediates(ports, table, state)
+    staged_batch = _build_staged_batch(ports, plan, planned, declared, state)
+    folder = _find_landing_folder(ports, planned, into, attempt, create)
+    return replace(
+        _describe_records(ports, table, planned, attempt),
+        intermediate=into,
+        summary=_build_summary(ports, staged_batch, attempt) | format_pins(table.select),
+        property=names.name_counted_property(attempt),
+        create=() if folder is not None else create,
+        tries_plain=folder is None and _tries_plain(current_properties, planned.batch),
+        folder=folder or "",
+        last_per_raw_key=planned.last_per_key and not skips and can_keep_last_per_key(ports.pipeline, table),
+        set_aside=staged_table.errors.max_dead_letters,
+        skips=skips,
+    )
+
+
+def drops_queue(ports: Ports, planned: PlannedBatch) -> bool:
+    """Whether staging this batch would drop older ones that wait: the table is made anew, to skip a record."""
+    state = ports.tables.read_state(planned.table, ports.pipeline.name)
+    metadata = ports.pipeline.source.metadata
+    table = pin_dimensions(ports, resolve_columns(find_table(ports, planned.table), metadata, state))
+    if table.errors.max_dead_letters is not None or not list_skipped_records(ports.pipeline.name, state):
+        return False
+    intermediate = names.name_intermediate_table(ports.pipeline, table)
+    current = ports.tables.claim(intermediate, describe_intermediate(ports.pipeline, table)) or {}
+    return current.get(SHAPE_PROPERTY) == compute_shape(table, metadata)
+
+
+def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
+    """What the records of a batch are, and what is made of them, wherever the rows go."""
+    metadata = ports.pipeline.source.metadata
+    return StageTable(
+        intermediate="", attempt=attempt, summary={}, property="",
+        key=replace(table.key, columns=None), key_columns=list_record_key_columns(table),
+        value=replace(table.value, columns=None), value_columns=list_value_columns(table),
+        metadata=metadata,
+        ignore_deletes=not table.delete,
+        when=table.when, route=table.route, delete_when=table.delete_when, retracts=find_retracting_answers(table),
+        epochs=read_epochs(ports, planned),
+        naming=table.naming, has_history=table.history is not None,
+        sequence=tuple(c.name for c in list_sequence_columns(table, metadata)),
+        unchanged=list_unavailable_columns(table), stages_kept=stages_kept_columns(table), grouped=find_grouped(table),
+        partition_time=table.create.partition_time,
+        is_partial=bool(table.partial_updates),
+        select=build_projection(table, metadata),
+        verified=list_verified_fields(table) if ports.pipeline.source.verify_integrity else (),
+        key_limits=list_key_limits(table), value_limits=list_value_limits(table, metadata),
+    )  # fmt: skip
+
+
+def _find_landing_folder(
+    ports: Ports, planned: PlannedBatch, intermediate: str, attempt: str, create: tuple[str, ...]
+) -> str | None:
+    """The folder for the job's files, if it is to leave any; Spark has no hand in such a table, so it is made here."""
+    folder = ports.staging.find_landing_folder(intermediate, planned.batch, attempt)
+    if folder is not None and create:
+        ports.engine.run(MergeJob(ports.pipeline.name, planned.batch, create, table=intermediate))
+    return folder
+
+
+def _tries_plain(properties: Mapping[str, str] | None, batch: int) -> bool:
+    """Whether a plain pass may do: no batch shortly before needed another one."""
+    last = (properties or {}).get(UNUSUAL_BATCH_PROPERTY)
+    return last is None or not int(last) <= batch <= int(last) + BATCHES_READ_WHOLE
+
+
+def _render_table_creation(
+    ports: Ports, table: Table, batch: int, intermediate: str, properties: dict[str, str]
+) -> tuple[tuple[str, ...], Mapping[str, str] | None]:
+    """Statements that make the intermediate table, none where it is there with this shape; and its properties now.
+
+    One of another shape is dropped: what waits in it was staged under another pipeline file and is never merged. A
+    table of this name that is not ours is an error.
+    """
+    shape = compute_shape(table, ports.pipeline.source.metadata)
+    own = describe_intermediate(ports.pipeline, table)
+    current_properties = ports.tables.claim(intermediate, own)
+    if current_properties is not None and current_properties.get(SHAPE_PROPERTY) == shape:
+        return (), current_properties
+    fields = tuple(Column(c.name.removeprefix(table.key.prefix), c.type) for c in list_flat_key_columns(table))
+    values = {
+        "table": intermediate,
+        "parent": table.name.rsplit(".", 1)[0],
+        "keys": fields or (Column("bytes", "BINARY"),),
+        "values": list_staged_columns(table, ports.pipeline.source.metadata),
+        "sequence": list_sequence_columns(table, ports.pipeline.source.metadata),
+        "shape": shape,
+        "batch": batch,
+        "dead_letters": table.errors.max_dead_letters is not None,
+        "properties": properties,
+        "own": own,
+        "kept": stages_kept_columns(table),
+    }
+    statements = (
+        *(["drop_intermediate"] if current_properties is not None else []),
+        "create_namespace",
+        "create_intermediate",
+    )
+    rendered = tuple(ports.get_sql(intermediate).render(name, **values) for name in statements)
+    return rendered, current_properties
+
+
+def _build_staged_batch(
+    ports: Ports, plan: Plan, planned: PlannedBatch, table: Table, state: TableState | None
+) -> StagedBatch:
+    """The batch as it is known before anything is read. `table` as the file and its schemas describe it."""
+    return StagedBatch(
+        table=table.name, batch=planned.batch, attempt="", snapshot_id=0, ranges=planned.ranges, counts=Counts(),
+        cluster_id=plan.cluster_id,
+        topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
+        epochs={t: parts for t, parts in plan.epochs.items() if t in planned.ranges.by_topic},
+        table_uuid=state.uuid if state else None,
+        shape=describe_shape(table, ports.pipeline.source.metadata, state),
+        follows=planned.follows,
+        watermark=planned.watermark,
+        keys_differ=planned.keys_differ,
+    )  # fmt: skip
+
+
+def _build_summary(ports: Ports, staged: StagedBatch, attempt: str) -> dict[str, str]:
+    data = staged.to_dict()
+    return {
+        "tidegate.pipeline": ports.pipeline.name,
+        "tidegate.batch": str(staged.batch),
+        "tidegate.attempt": attempt,
+        "tidegate.staged": json.dumps({k: data[k] for k in SUMMARY_FIELDS}),
+    }
+
+
+def read_epochs(ports: Ports, planned: PlannedBatch) -> Epochs:
+    """The leaders' epochs of a batch's records, asked once and only where a column wants them."""
+    if "leader-epoch" not in ports.pipeline.source.metadata.values():
+        return {}
+    return ports.broker.read_leader_epochs(planned.ranges, ports.pipeline.source.isolation)

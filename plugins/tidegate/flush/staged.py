@@ -1,0 +1,233 @@
+"""Lets a stage that stopped while BigQuery loaded its files go on at the files, without running Spark again.
+
+The step gives each table an attempt and runs a job for it. A checkpoint keeps both. Called again with it, the step
+gives the same attempts, skips the jobs that have ended, and goes on with the files.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate.errors import BadRecord, GiveUp, RetryLater
+from tidegate.jobs.job import Job
+from tidegate.jobs.stage_job import StageJob, StageTable
+from tidegate.jobs.stage_outcome import FirstBadRecord, require_first_bad
+from tidegate.model import resource_names
+from tidegate.model.batch import PlannedBatch, StagedBatch
+from tidegate.model.offsets import Offsets, Ranges, get_offset
+from tidegate.model.resource_names import name_intermediate_table
+from tidegate.model.table_state import SignedAttempt
+from tidegate.ports.context import Ports
+from tidegate.ports.engine import Engine
+from tidegate.spec.table import Table
+from tidegate.table.lookup import find_table
+
+
+def read_staged_batch(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable) -> StagedBatch:
+    """What the job left behind for one table, which counts from now on; a bad record, or records that do not add up,
+    are errors.
+
+    Whatever says that the job has read other records than planned must come before.
+    """
+    place = f"pipeline={ports.pipeline.name} table={planned_batch.table} batch={planned_batch.batch}"
+    outcome = ports.staging.complete_attempt(
+        stage_table.intermediate, planned_batch.batch, stage_table.attempt, stage_table.summary
+    )
+    if outcome is None:
+        raise RetryLater(f"{place}: the stage job ended without a result: attempt={stage_table.attempt}; stage again")
+    if outcome.bad:
+        first = require_first_bad(outcome, place)
+        is_flush = stage_table.intermediate == name_intermediate_table(
+            ports.pipeline, find_table(ports, planned_batch.table)
+        )
+        problem_text = _describe_bad_records(ports.pipeline.name, outcome.bad, first, stage_table, can_skip=is_flush)
+        raise BadRecord(f"{place}: {problem_text}")
+    problem = outcome.count_records(planned_batch.ranges.span).explain_imbalance()
+    if problem:
+        raise GiveUp(f"{place}: {problem}")
+    return find_staged(ports, stage_table.intermediate, planned_batch, stage_table.attempt)
+
+
+def _describe_bad_records(
+    pipeline: str, bad: int, first: FirstBadRecord, stage_table: StageTable, *, can_skip: bool
+) -> str:
+    """`can_skip` says that the records lie ahead of the table: what it has passed is not set aside any more."""
+    at = f"{first.topic}:{first.partition}:{first.offset}"
+    is_limited = stage_table.set_aside is not None and stage_table.skips is None
+    skip = (
+        f"; or set exactly this record aside with: tidegate skip {pipeline} --at {at}"
+        if can_skip and not is_limited
+        else ""
+    )
+    limit = f", more than errors.max_per_batch={stage_table.set_aside}" if is_limited else ""
+    return (
+        f"{bad} records cannot be decoded{limit}; the first: topic={first.topic} "
+        f"partition={first.partition} offset={first.offset} "
+        f"reason={first.reason}; nothing was merged; "
+        f"look at it with: tidegate record {pipeline} --at {at}; "
+        "then correct format or schema in the pipeline file, or the producer"
+        f"{skip}"
+    )
+
+
+def find_staged(ports: Ports, intermediate: str, planned_batch: PlannedBatch, attempt: str) -> StagedBatch:
+    """The staged batch of one attempt, as its snapshot of the intermediate table has it.
+
+    `RetryLater` where it is not there any more: another run has published or cleaned it up, and a new plan sees that.
+    """
+    for staged_batch in ports.staging.list_staged(intermediate, planned_batch.table):
+        if staged_batch.attempt == attempt:
+            return staged_batch
+    raise RetryLater(
+        f"pipeline={ports.pipeline.name} table={planned_batch.table} batch={planned_batch.batch}: the staged "
+        f"attempt={attempt} is no longer there; run the flush again, it will plan anew"
+    )
+
+
+log = logging.getLogger(__name__)
+
+
+def run_or_take_over(ports: Ports, job: StageJob, check: Callable[[], None] = lambda: None) -> tuple[StageTable, ...]:
+    """Run a stage job, unless an earlier one that was asked the same has left all of its files.
+
+    `check` raises where the log is not the planned one: before a job is run, and once it has read, ahead of all that
+    lets its attempts count. What is taken over was read, and checked, before.
+    Returns the job's tables, each with the attempt whose files count. Tables that Spark writes itself are always
+    staged: then the job runs for all of them. The records of a range do not change, so the same request gives the same
+    rows; an attempt with a bad record, or whose records do not add up, is not taken over.
+    """
+    if job.finder is None and job.letters is None and all(table.folder for table in job.tables):
+        candidates = [_take_over(ports, job, table) for table in job.tables]
+        stage_tables = tuple(table for table in candidates if table is not None)
+        if len(stage_tables) == len(job.tables):
+            log.info(
+                "taken over: pipeline=%s batch=%s attempts=%s", job.pipeline, job.batch, _replace_attempts(stage_tables)
+            )
+            return stage_tables
+    check()
+    ports.engine.run(job)
+    check()  # also of what it read: nothing of the job counts yet
+    for table in job.tables:
+        if table.folder:
+            signed = SignedAttempt(job.batch, table.attempt, compute_request_digest(job, table), job.ranges)
+            ports.staging.sign_attempt(table.intermediate, signed)
+    return job.tables
+
+
+def find_unfinished_batch(
+    ports: Ports, table: Table, ahead: Offsets, log_end: Offsets, above: int
+) -> tuple[int, Ranges] | None:
+    """Number and ranges of a batch that an earlier run staged as files from `ahead` on and did not load.
+
+    A plan that asks for this batch again takes its files over. Looks at numbers above `above` alone; of several batches
+    takes the one that reaches farthest. None in a pipeline whose records name tables: their jobs are never taken over.
+    """
+    if ports.pipeline.template is not None:
+        return None
+    signed = ports.staging.list_signed_attempts(resource_names.name_intermediate_table(ports.pipeline, table))
+    fit = [
+        unfinished
+        for unfinished in signed
+        if not unfinished.is_landed and unfinished.batch > above and unfinished.ranges.continues(ahead)
+    ]
+    fit = [
+        unfinished
+        for unfinished in fit
+        if all(end <= (get_offset(log_end, t, p) or 0) for t, p, _, end in unfinished.ranges)
+    ]
+    best = max(fit, key=lambda unfinished: (unfinished.ranges.span, unfinished.batch), default=None)
+    return None if best is None else (best.batch, best.ranges)
+
+
+def _take_over(ports: Ports, job: StageJob, table: StageTable) -> StageTable | None:
+    request = compute_request_digest(job, table)
+    signed = ports.staging.list_signed_attempts(table.intermediate)
+    attempt = next(
+        (unfinished.attempt for unfinished in signed if (unfinished.batch, unfinished.request) == (job.batch, request)),
+        None,
+    )
+    folder = None if attempt is None else ports.staging.find_landing_folder(table.intermediate, job.batch, attempt)
+    outcome = None if attempt is None else ports.staging.read_job_outcome(table.intermediate, job.batch, attempt)
+    if (
+        attempt is None
+        or folder is None
+        or outcome is None
+        or outcome.count_records(job.ranges.span).explain_imbalance()
+    ):
+        return None
+    return replace(table, attempt=attempt, folder=folder, summary={**table.summary, "tidegate.attempt": attempt})
+
+
+def compute_request_digest(job: StageJob, table: StageTable) -> str:
+    """What is asked of Spark for one table, whichever attempt asks."""
+    summary = {key: value for key, value in table.summary.items() if key != "tidegate.attempt"}
+    normalized_table = replace(table, attempt="", property="", folder="", create=(), summary=summary)
+    text = replace(job, tables=(normalized_table,), finder=None).to_json()
+    return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
+
+
+def _replace_attempts(tables: tuple[StageTable, ...]) -> str:
+    return ",".join(table.attempt for table in tables)
+
+
+@dataclass
+class StageCheckpoint:
+    """What a stage has done so far: attempts that it gave, in order, and jobs that have ended, by their digest."""
+
+    attempts: list[str] = field(default_factory=list)
+    jobs: list[str] = field(default_factory=list)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "StageCheckpoint":
+        """What a deferred task has stored; keys of others are passed over."""
+        return cls(list(data.get("attempts", ())), list(data.get("jobs", ())))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Inverse of `from_dict`."""
+        return {"attempts": list(self.attempts), "jobs": list(self.jobs)}
+
+
+def wrap_with_checkpoint(ports: Ports, checkpoint: StageCheckpoint) -> Ports:
+    """Ports over which a stage repeats what the checkpoint holds, and then adds to it."""
+    earlier_attempts = iter(tuple(checkpoint.attempts))
+
+    def choose_attempt() -> str:
+        earlier = next(earlier_attempts, None)
+        if earlier is None:
+            checkpoint.attempts.append(ports.new_attempt())
+        return earlier or checkpoint.attempts[-1]
+
+    return replace(ports, new_attempt=choose_attempt, engine=_CheckpointedEngine(ports.engine, checkpoint))
+
+
+class _CheckpointedEngine:
+    def __init__(self, engine: Engine, checkpoint: StageCheckpoint) -> None:
+        self._engine = engine
+        self._checkpoint = checkpoint
+        self._earlier_jobs = iter(tuple(checkpoint.jobs))
+
+    def run(self, job: Job) -> None:
+        """Run a stage job unless the checkpoint has it. RetryLater if the checkpoint has another job in its place."""
+        if not isinstance(job, StageJob):
+            self._engine.run(job)
+            return
+        digest = _compute_digest(job)
+        earlier = next(self._earlier_jobs, None)
+        if earlier is None:
+            self._engine.run(job)
+            self._checkpoint.jobs.append(digest)
+        elif earlier != digest:
+            raise RetryLater(
+                f"pipeline={job.pipeline} batch={job.batch}: the pipeline, or this version, was changed while its rows "
+                "were brought in; they are staged again"
+            )
+
+
+def _compute_digest(job: StageJob) -> str:
+    """What is asked of Spark; a table that was missing at first is there now."""
+    finder = job.finder and replace(job.finder, create=())
+    same_job = replace(job, tables=tuple(replace(table, create=()) for table in job.tables), finder=finder)
+    return hashlib.sha256(same_job.to_json().encode()).hexdigest()

@@ -1,0 +1,283 @@
+"""How many rows a published snapshot changed, by what its writer left in its summary."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from tidegate.errors import CommitRefused, GiveUp, RecordRefused
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.merge.scd2_statements import list_change_columns, list_destination_change_columns
+from tidegate.merge.write_mode import TRUNCATED_AT_PROPERTY
+from tidegate.model import resource_names
+from tidegate.model.batch import StagedBatch
+from tidegate.model.offsets import Ranges
+from tidegate.model.ownership import describe_dead_letters, describe_memory
+from tidegate.model.publish_cost import RowChanges
+from tidegate.model.table_state import NO_TOPIC_ID, DeadLetter, WaitingLetter
+from tidegate.ports.context import Head, Message, Ports
+from tidegate.schema.column import Column
+from tidegate.spec.table import Table
+from tidegate.table.columns import list_deletes_columns
+from tidegate.table.compatibility import check_same_fields
+
+LETTER_ADDRESS = ("table", "topic", "partition", "offset")
+MAX_NAMED_RANGES = 100  # of a statement: with more, each letter is compared with too many, and its text grows too long
+MAX_JOINED_RANGES = 1000
+MAX_TRANSACTION_RANGES = 10_000  # whose statements fit into the one script that publishes without branches
+# what tables of older versions lack
+LATER_COLUMNS = (Column("topic_id", "STRING"), Column("replayed_by", "STRING"))
+LETTER_REASON = ("stage", "error_class", "message", "batch")
+
+
+def render_dead_letter_statements(
+    ports: Ports, staged: StagedBatch, published: int, intermediate: str
+) -> tuple[str, ...]:
+    """Statements that bring the dead letters of a staged batch into their table, to be run before its rows are merged.
+
+    They may run again at any time: table, topic id, partition and offset identify a dead letter.
+
+    - Letters of this batch are written.
+    - Letters that unpublished attempts left at the same offsets are deleted. Unpublished are those of batches above
+      `published`, the highest batch that was ever published.
+    - Letters of published batches stay. They are marked as replayed if this batch has read their records again from
+      the same topic; not if the topic was created again, or the letter has no topic id.
+    """
+    name = resource_names.name_dead_letter_table(ports.pipeline)
+    own = describe_dead_letters(ports.pipeline)
+    others = ports.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges)
+    if not others and not staged.counts.dead_lettered:
+        return ()
+    if ports.tables.claim(name, own) is not None:
+        add_later_columns(ports, name)
+    statements = _render_others(ports, name, staged, published, others)
+    if staged.counts.dead_lettered:
+        sql = ports.get_sql(name)
+        statements += [
+            sql.render("create_namespace", parent=name.rsplit(".", 1)[0]),
+            sql.render("create_dead_letters", table=name, own=own),
+            sql.render(
+                "write_dead_letters",
+                snapshot_id=staged.snapshot_id,
+                ranges=_list_named_ranges(staged.ranges),
+                source=intermediate,
+                batch=staged.batch,
+                ids=find_known_topic_ids(staged.topic_ids),
+                **_name_letters(name, staged),
+            ),
+        ]
+    return tuple(statements)
+
+
+def add_later_columns(ports: Ports, name: str) -> bool:
+    """Add what a dead-letter table of an older version lacks; whether it had no topic ids. Idempotent."""
+    changes = [ports.tables.evolve(name, (column,), add=True, widen=False, relax=False) for column in LATER_COLUMNS]
+    return bool(changes[0])
+
+
+def find_known_topic_ids(topic_ids: Mapping[str, str]) -> dict[str, str]:
+    """The topic ids, without the empty ones that stand for an unknown id."""
+    return {topic: topic_id for topic, topic_id in topic_ids.items() if topic_id and topic_id != NO_TOPIC_ID}
+
+
+def _name_letters(name: str, staged: StagedBatch) -> dict[str, Any]:
+    return {"table": name, "target": staged.table, "attempt": staged.attempt}
+
+
+def _render_others(
+    ports: Ports, name: str, staged: StagedBatch, published: int, others: Collection[tuple[str, int]]
+) -> list[str]:
+    """Statements about the letters that other attempts left at the batch's offsets, in these topics and partitions.
+
+    Without branches those about very many partitions are too long for the script that publishes: they are run here.
+    """
+    sql = ports.get_sql(name)
+    ids = find_known_topic_ids(staged.topic_ids)
+    busy = [part for part in staged.ranges if part[3] > part[2] and part[:2] in others]
+    values = {**_name_letters(name, staged), "published": published, "ids": ids}
+    # a destination without branches joins the ranges, and runs all statements in one transaction
+    has_branches = ports.commits.has_branches(name)
+    most = MAX_NAMED_RANGES if has_branches else MAX_JOINED_RANGES
+    of_known_topics = [part for part in busy if part[0] in ids]
+    statements = [
+        sql.render(statement, ranges=ranges, **values)
+        for statement, parts in (("forget_dead_letters", busy), ("reread_dead_letters", of_known_topics))
+        for ranges in cut_into_statements(parts, most)
+    ]
+    if len(busy) > MAX_TRANSACTION_RANGES and not has_branches:
+        ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, tuple(statements), table=name))
+        return []
+    return statements
+
+
+def cut_into_statements(
+    ranges: Iterable[tuple[str, int, int, int]], most: int = MAX_NAMED_RANGES
+) -> list[list[tuple[str, int, int, int]]]:
+    """The ranges in order, as many at once as a statement names."""
+    parts = list(ranges)
+    return [parts[start : start + most] for start in range(0, len(parts), most)]
+
+
+def _list_named_ranges(ranges: Ranges) -> list[tuple[str | None, int | None, int, int]]:
+    """The ranges of a batch by partition; with very many, by topic, from its lowest to its highest offset; with very
+    many topics, one range for all of them.
+    """
+    busy = [part for part in ranges if part[3] > part[2]]
+    if len(busy) <= MAX_NAMED_RANGES:
+        return list(busy)
+    topics = groupby(busy, key=itemgetter(0))
+    spans = ((topic, [(start, end) for _, _, start, end in parts]) for topic, parts in topics)
+    by_topic = [(topic, None, min(start for start, _ in ends), max(end for _, end in ends)) for topic, ends in spans]
+    if len(by_topic) <= MAX_NAMED_RANGES:
+        return [*by_topic]
+    return [(None, None, min(part[2] for part in by_topic), max(part[3] for part in by_topic))]
+
+
+@dataclass(frozen=True)
+class LetterFilter:
+    """Each condition that is given must hold; without any, all letters are meant.
+
+    `reason` is a part of the message, in whatever letters; `since_ms` is the time from which a letter was written.
+    `places` are topics, partitions and offsets, empty for all.
+    """
+
+    table: str | None = None
+    topic: str | None = None
+    reason: str | None = None
+    since_ms: int | None = None
+    places: frozenset[tuple[str, int, int]] = frozenset()
+
+    @property
+    def is_given(self) -> bool:
+        """Whether there is any condition."""
+        return self != ALL_LETTERS
+
+    def matches(self, letter: WaitingLetter) -> bool:
+        """Whether this letter, of the table that is meant, is among those."""
+        place = (letter.topic, letter.partition, letter.offset)
+        return (
+            (self.topic is None or letter.topic == self.topic)
+            and (self.reason is None or self.reason.casefold() in letter.message.casefold())
+            and (self.since_ms is None or _is_since(letter.written_at, self.since_ms))
+            and (not self.places or place in self.places)
+        )
+
+    def matches_letter(self, letter: DeadLetter) -> bool:
+        """The same of a whole letter, whose table counts too."""
+        return self.table in (None, letter.table) and self.matches(letter.place)
+
+
+ALL_LETTERS = LetterFilter()
+
+
+def _is_since(written_at: datetime | None, since_ms: int) -> bool:
+    return written_at is not None and written_at >= datetime.fromtimestamp(since_ms / 1000, UTC)
+
+
+CONNECT_HEADER_PREFIX = "__connect.errors."
+CONNECT_STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
+
+
+def send_dead_letters(ports: Ports, table: Table, up_to_batch: int) -> int:
+    """Send the dead letters of published batches whose staged rows are still there; returns how many.
+
+    0 without `errors.topic`. `RetryLater` if the brokers may not have them, `GiveUp` for one that is too large for the
+    topic. Called before those rows are removed, so that a run that died in between sends them again: at least once.
+    """
+    topic = table.errors.topic
+    if topic is None:
+        return 0
+    letters = []
+    name = resource_names.name_dead_letter_table(ports.pipeline)
+    for staged_batch in ports.staging.list_staged(
+        resource_names.name_intermediate_table(ports.pipeline, table), table.name
+    ):
+        if staged_batch.batch <= up_to_batch and staged_batch.counts.dead_lettered:
+            letters += ports.dead_letters.read_letters_of_attempt(name, table.name, staged_batch.attempt)
+    messages = [_build_message(ports.pipeline.name, table, letter) for letter in letters]
+    try:
+        if messages:
+            ports.broker.send(topic, messages)
+    except RecordRefused as refusal:
+        refused_letter = next(
+            (letter for letter, message in zip(letters, messages, strict=True) if message == refusal.record), None
+        )
+        if refused_letter is None:
+            raise
+        place = f"topic={refused_letter.topic} partition={refused_letter.partition} offset={refused_letter.offset}"
+        raise GiveUp(f"the dead letter of {place} was not sent: errors.{refusal}") from refusal
+    return len(letters)
+
+
+def _build_message(pipeline: str, table: Table, letter: DeadLetter) -> Message:
+    """The record as it was, its own headers first; errors as text under Kafka Connect's names."""
+    part = table.key.format if letter.stage == "key" else table.value.format
+    error = letter.error_class
+    message = letter.message
+    header_values = {
+        "topic": letter.topic,
+        "partition": letter.partition,
+        "offset": letter.offset,
+        "connector.name": pipeline,
+        "task.id": letter.batch,
+        "stage": CONNECT_STAGES.get(letter.stage, "TRANSFORMATION"),
+        "class.name": part,
+        "exception.class.name": error,
+        "exception.message": message,
+        "exception.stacktrace": f"{error}: {message}\n\tat table={table.name} attempt={letter.attempt}",
+    }
+    headers = ((CONNECT_HEADER_PREFIX + word, str(value).encode()) for word, value in header_values.items())
+    return Message(letter.key, letter.value, (*letter.headers, *headers))
+
+
+def evolve_memory(ports: Ports, place: str, table: Table) -> None:
+    """Change the types in the table of remembered deletes as the key's types changed. The merge creates a missing one.
+
+    `GiveUp` where it was made for another key or order, `CommitRefused` where it was dropped meanwhile.
+    """
+    pipeline = ports.pipeline
+    memory = resource_names.name_memory_table(table)
+    if not table.remembers:
+        return
+    has_history = table.history is not None
+    list_columns = list_change_columns if ports.commits.has_branches(table.name) else list_destination_change_columns
+    columns = (list_columns if has_history else list_deletes_columns)(table, pipeline.source.metadata)
+    is_there = ports.tables.claim(memory, describe_memory(table, columns)) is not None
+    state = ports.tables.read_state(memory, pipeline.name) if is_there else None
+    if state is None:
+        return
+    try:
+        if not has_history:
+            check_same_fields(memory, state, columns)
+        ports.tables.evolve(memory, columns, add=has_history, widen=table.widen, relax=True)
+    except GiveUp as error:
+        if ports.tables.read_state(memory, pipeline.name) is None:  # the merge makes it anew
+            raise CommitRefused(f"{place}: table={memory} was dropped meanwhile") from error
+        raise GiveUp(
+            f"{place}: what remembers deletes was made for another key or another sequence_by: {error}; "
+            f"set them back, or drop {memory}, which forgets the deletes"
+        ) from error
+
+
+def count_changes(head: Head | None) -> RowChanges:
+    """Rows inserted, updated and deleted, as the snapshot's summary has them; None is where no snapshot was due."""
+
+    def count(name: str) -> int:
+        return int(head.summary.get(name, "0")) if head else 0
+
+    if head and "tidegate.inserted" in head.summary:
+        return RowChanges(
+            inserted=count("tidegate.inserted"), updated=count("tidegate.updated"), deleted=count("tidegate.deleted")
+        )
+    rows = "spark.merge-into.num-target-rows-"
+    appended = 0 if head and f"{rows}inserted" in head.summary else count("added-records")
+    emptied = 0
+    if head and TRUNCATED_AT_PROPERTY in head.summary:  # Iceberg counts the rows of files, and deletes beside them
+        emptied = count("deleted-records") - count("removed-position-deletes") - count("removed-equality-deletes")
+    return RowChanges(
+        inserted=count(f"{rows}inserted") + appended,
+        updated=count(f"{rows}updated"),
+        deleted=count(f"{rows}deleted") + emptied,
+    )

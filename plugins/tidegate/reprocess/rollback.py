@@ -1,0 +1,211 @@
+"""undo_rollback: make the last snapshot that the pipeline published the table's main again, after showing what changes.
+
+Main alone moves: the position is the one that was published with that snapshot, and nothing is read or written again.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+from tidegate.errors import CommitRefused, GiveUp, OutcomeUnknown, RetryLater
+from tidegate.merge.attempt import retry_commits
+from tidegate.model import resource_names
+from tidegate.model.offsets import Offsets, get_offset, iterate_offsets
+from tidegate.model.position import Position
+from tidegate.model.resource_names import quote_word
+from tidegate.model.table_state import Rollback
+from tidegate.ports.context import Ports, TableState
+from tidegate.reprocess.rebase import PartitionMove, TableMove, find_highest_staged, rebase_positions
+from tidegate.spec.table import Table
+from tidegate.table.history import add_action
+from tidegate.table.log import filter_table_log, read_log
+from tidegate.table.position import check_log, list_rolled_back_tables, name_moved, select_tables
+
+Answer = Literal["rewind", "keep"]
+
+
+@dataclass(frozen=True)
+class ProposedAnswer:
+    """One table that was rolled back: the `move` that answers it. `undone_moves`: the offsets that the table lacks."""
+
+    move: TableMove
+    undone_moves: tuple[PartitionMove, ...]
+
+
+def propose_answers(ports: Ports, answer: Answer, name: str | None) -> list[ProposedAnswer]:
+    """What `answer_rollbacks` would do to each table that was rolled back, or to the one named; changes nothing.
+
+    rewind: the position becomes the one that main carries now, whose records the log must still hold; else
+    `PositionLost`. keep: it stays the recorded one. `NothingToDo` where no table was rolled back.
+    """
+    propose = _propose_rewind if answer == "rewind" else _propose_keep
+    return [propose(ports, table, state) for table, state in list_rolled_back_tables(ports, name)]
+
+
+def _propose_rewind(ports: Ports, table: Table, state: TableState) -> ProposedAnswer:
+    if state.position is None or state.is_untraceable:
+        pipeline = ports.pipeline.name
+        raise GiveUp(
+            f"pipeline={pipeline} table={table.name}: no snapshot of {table.branch} has a position to rewind to; go "
+            f"on after the recorded one with: tidegate answer-rollback {pipeline} --table {quote_word(table.name)} "
+            f"--keep, or say where to read from with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
+        )
+    check_log(ports.pipeline, table, state.position, filter_table_log(read_log(ports), table), rewound=True)
+    after = replace(state.position, batch=max(state.highest_batch, find_highest_staged(ports, table)))
+    return _propose_answer(table, state, after)
+
+
+def _propose_keep(ports: Ports, table: Table, state: TableState) -> ProposedAnswer:
+    return _propose_answer(table, state, _require_recorded(state))
+
+
+def _propose_answer(table: Table, state: TableState, after: Position) -> ProposedAnswer:
+    recorded = _require_recorded(state)
+    current: Offsets = state.position.offsets if state.position else {}
+    undone = tuple(
+        PartitionMove(
+            table=table.name,
+            topic=topic,
+            partition=partition,
+            before=offset,
+            after=get_offset(current, topic, partition) or 0,
+        )
+        for topic, partition, offset in iterate_offsets(recorded.offsets)
+    )
+    return ProposedAnswer(TableMove(table, recorded, after), undone)
+
+
+def _require_recorded(state: TableState) -> Position:
+    assert state.recorded_position is not None  # a rollback is detected by it
+    return state.recorded_position
+
+
+def answer_rollbacks(ports: Ports, proposed: list[ProposedAnswer], answer: Answer, by: str) -> None:
+    """Put the position where the answer says, by the compare-and-swap of a rebase; it notes `by` whom it was done."""
+    rebase_positions(ports, [proposal.move for proposal in proposed], by, answer)
+
+
+ACTION = "undo-rollback"
+
+
+@dataclass(frozen=True)
+class ProposedUndo:
+    """One table that was rolled back, and what undoing that brings and takes."""
+
+    table: Table
+    rollback: Rollback
+
+
+def propose_undos(ports: Ports, name: str | None) -> list[ProposedUndo]:
+    """What `undo_rollbacks` would do to each table that was rolled back, or to the one named; changes nothing.
+
+    `NothingToDo` where none was rolled back, `GiveUp` where a rollback cannot be undone.
+    """
+    for table in select_tables(ports, name):
+        _refuse_without_snapshots(ports, table)
+    return [_propose_undo(ports, table) for table, _ in list_rolled_back_tables(ports, name)]
+
+
+def _refuse_without_snapshots(ports: Ports, table: Table) -> None:
+    if not ports.commits.has_branches(table.name):
+        raise GiveUp(
+            f"{_describe_table(ports, table)}: BigQuery keeps no snapshots by which a rollback is noticed or undone; "
+            "if the table was restored to an earlier time, read the records since then again, e.g. with: "
+            f"tidegate rebase {name_moved(ports.pipeline, table)} --to 2026-01-01T00:00:00Z"
+        )
+
+
+def _propose_undo(ports: Ports, table: Table) -> ProposedUndo:
+    place = _describe_table(ports, table)
+    rollback = ports.commits.find_rollback(table.name, ports.pipeline.name)
+    if rollback is None:
+        state = ports.tables.read_state(table.name, ports.pipeline.name)
+        if state is not None and not state.is_rolled_back:
+            raise RetryLater(f"{place}: another writer was faster, it is rolled back no more; look at the status")
+        raise GiveUp(
+            f"{place}: nothing to go back to: the tag {resource_names.name_tag(ports.pipeline.name)} is gone, or "
+            f"{table.branch} has no snapshot; {_name_other_ways(ports, table)}"
+        )
+    if not rollback.is_traceable:
+        raise GiveUp(
+            f"{place}: the last published snapshot={rollback.tagged_snapshot_id} and {table.branch} at "
+            f"snapshot={rollback.current_snapshot_id} share no snapshot that is still there: the table was replaced, "
+            "or expiry took what lay between them; so nobody can tell what would be lost; "
+            f"{_name_other_ways(ports, table)}"
+        )
+    return ProposedUndo(table, rollback)
+
+
+def _name_other_ways(ports: Ports, table: Table) -> str:
+    pipeline = ports.pipeline.name
+    return (
+        f"go on after the recorded position with: tidegate answer-rollback {pipeline} "
+        f"--table {resource_names.quote_word(table.name)} --keep; "
+        f"or fill the table again with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
+    )
+
+
+def undo_rollbacks(ports: Ports, undos: list[ProposedUndo], by: str, *, discard_foreign: bool = False) -> None:
+    """Undo each rollback as proposed, if table and tag still stand where they stood then.
+
+    `GiveUp`, before anything is changed, where that would lose rows that others wrote since and nobody said they may
+    be lost. Like a publish, each is one compare-and-swap; it notes `by` whom it was done. A repeat call finds it done.
+    """
+    if not discard_foreign:
+        refuse_losses(ports, undos)
+    for undo in undos:
+        place = _describe_table(ports, undo.table)
+        retry_commits(ports, place, partial(_undo_rollback, ports, undo, by))
+
+
+def refuse_losses(ports: Ports, undos: list[ProposedUndo]) -> None:
+    """`GiveUp` if one of these would lose rows that others wrote since the rollback; changes nothing."""
+    for undo in undos:
+        _refuse_loss(ports, undo)
+
+
+def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
+    lost_changes = undo.rollback.discarded_changes
+    if lost_changes:
+        counts = [snapshot.rows for snapshot in lost_changes if snapshot.rows is not None]
+        rows = f"up to rows={sum(counts)}" if len(counts) == len(lost_changes) else "rows that nobody has counted"
+        numbers = ", ".join(str(snapshot.snapshot_id) for snapshot in lost_changes)
+        raise GiveUp(
+            f"{_describe_table(ports, undo.table)}: others wrote to {undo.table.branch} after the rollback, and "
+            f"undoing it would lose snapshots={numbers} with {rows}; "
+            f"nothing was changed; if they may be lost: tidegate undo-rollback {ports.pipeline.name} "
+            f"--table {resource_names.quote_word(undo.table.name)} --discard-foreign"
+        )
+
+
+def _undo_rollback(ports: Ports, undo: ProposedUndo, by: str) -> None:
+    """One try; `CommitRefused` asks for another look at the table."""
+    name = undo.table.name
+    pipeline = ports.pipeline.name
+    previewed = undo.rollback
+    found_rollback = ports.commits.find_rollback(name, pipeline)
+    state = ports.tables.read_state(name, pipeline)
+    if state is not None and state.snapshot_id == previewed.tagged_snapshot_id:
+        return  # also by somebody else, since the look before this one
+    if (
+        state is None
+        or found_rollback is None
+        or (found_rollback.current_snapshot_id, found_rollback.tagged_snapshot_id)
+        != (previewed.current_snapshot_id, previewed.tagged_snapshot_id)
+    ):
+        raise RetryLater(
+            f"{_describe_table(ports, undo.table)}: another writer was faster, nothing was undone: "
+            f"found={found_rollback and found_rollback.current_snapshot_id} shown={previewed.current_snapshot_id}; "
+            "look at the status and undo the rollback again"
+        )
+    details = f"snapshot={previewed.current_snapshot_id} -> snapshot={previewed.tagged_snapshot_id}"
+    if previewed.discarded_changes:
+        details += f" discarded={','.join(str(snapshot.snapshot_id) for snapshot in previewed.discarded_changes)}"
+    try:
+        ports.commits.undo_rollback(name, pipeline, found_rollback, add_action(ports, state, ACTION, by, details))
+    except OutcomeUnknown as error:
+        raise CommitRefused(str(error)) from error  # the next look finds it done, or does it
+
+
+def _describe_table(ports: Ports, table: Table) -> str:
+    return f"pipeline={ports.pipeline.name} table={table.name}"

@@ -1,0 +1,1 @@
+"""What stands where: the columns, position, queue and history of a table, and the log behind them."""

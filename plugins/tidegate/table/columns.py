@@ -1,0 +1,354 @@
+"""Which columns a destination table has, and from which part of a record each one comes."""
+
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from tidegate.errors import ConfigurationError
+from tidegate.formats.registry import get_format
+from tidegate.ports.context import TableState
+from tidegate.schema.column import Column
+from tidegate.schema.data_types import (
+    Array,
+    DataType,
+    Map,
+    Struct,
+    drop_forms,
+    find_full_name_twice,
+    format_type,
+    parse_type,
+)
+from tidegate.schema.evolution import add_old_names, to_struct
+from tidegate.spec.projection import (
+    Field,
+    Projection,
+    Selected,
+    find_derived_columns,
+    list_passed_columns,
+    list_unusable_columns,
+    resolve_projection,
+)
+from tidegate.spec.record_metadata import METADATA_TYPES
+from tidegate.spec.table import DeleteMode, Table
+from tidegate.sql.spark import quote
+
+
+def find_retracting_answers(table: Table) -> tuple[str, ...]:
+    """The answers of `when`, as text, for which a record deletes its key's row; none without `when_false: delete`.
+
+    In partial updates NULL may only say that the record lacks what the condition reads: it is left out.
+    """
+    if table.when is None or table.when_false == "ignore":
+        return ()
+    return ("false",) if table.partial_updates else ("false", "null")
+
+
+def find_grouped(table: Table) -> tuple[str, ...]:
+    """The columns of sequence groups, without case: a record writes them only together with a newer sequence."""
+    return tuple(name.casefold() for sequence, columns in table.sequence_groups for name in (sequence, *columns))
+
+
+def find_sequences(table: Table, columns: Iterable[str]) -> dict[str, str]:
+    """The sequence column of each of the destination's `columns` that is in a group; a sequence is its own.
+
+    `ConfigurationError` for a group whose columns the destination does not have.
+    """
+    find_own_name = table.target_schema.find_name if table.target_schema else lambda _: None
+    own_names = {name.casefold(): name for name in columns}
+
+    def find(name: str) -> str:
+        column = own_names.get((find_own_name(name) or name).casefold())
+        if column is None:
+            raise ConfigurationError(
+                f"table={table.name}: {name} of sequence_groups is no column of the table beside its key; there are "
+                f"{', '.join(own_names.values())}"
+            )
+        return column
+
+    return {find(n): find(sequence) for sequence, members in table.sequence_groups for n in (sequence, *members)}
+
+
+MAY_BE_UNCHANGED = (
+    *("STRING", "BINARY", "MAP<STRING, STRING>"),
+    *(f"ARRAY<{kind}>" for kind in ("STRING", "BINARY", "SMALLINT", "INT", "BIGINT", "DATE")),
+)
+
+
+def resolve_columns(table: Table, metadata: dict[str, str], state: TableState | None) -> Table:
+    """`table` with what the destination holds, and a value schema: its own, else the columns of the destination."""
+    if state is None:
+        return table
+    if table.value.columns is not None or table.select is not None:
+        return replace(table, target_schema=state.struct)
+    product_columns = {*metadata, table.key.into, *([table.deleted_column] if table.deletes == DeleteMode.SOFT else [])}
+    product_columns |= set(table.history.columns) if table.history else set()
+    product_columns |= {state.struct.find_name(name) for name in product_columns if name is not None}
+    own_columns = {c.name: c for c in state.columns}  # one that was renamed may come under its old names too
+    fields = [(name, inner) for name, inner in add_old_names(state.struct).fields if name not in product_columns]
+    columns = tuple(_adopt_found_type(own_columns.get(name), name, inner) for name, inner in fields)
+    return replace(table, value=replace(table.value, columns=columns), target_schema=state.struct)
+
+
+def _adopt_found_type(column: Column | None, name: str, data_type: DataType) -> Column:
+    unchanged = column is not None and parse_type(column.type) == drop_forms(data_type)
+    return column if column is not None and unchanged else Column(name, format_type(data_type))
+
+
+def list_key_columns(table: Table) -> tuple[Column, ...]:
+    """The key as the destination has it: a column for each field, or one struct of them all where `into` names it."""
+    flat = list_flat_key_columns(table)
+    if table.key.into is None or not flat:
+        return flat
+    fields = ", ".join(f"{quote(c.name)}: {c.type}" for c in flat)
+    return (Column(table.key.into, f"STRUCT<{fields}>"),)
+
+
+def list_flat_key_columns(table: Table) -> tuple[Column, ...]:
+    """The key's fields with their prefix; a type that the key does not state is the value field's of that name."""
+    declared_columns = {c.name: c for c in (*(table.value.columns or ()), *(table.key.columns or ()))}
+    missing = [name for name in table.key.fields if name not in declared_columns]
+    if missing:
+        raise ConfigurationError(
+            f"key.fields={missing} of table={table.name} have no type: name them in key.schema or value.schema"
+        )
+    return tuple(Column(table.key.prefix + name, declared_columns[name].type) for name in table.key.fields)
+
+
+def list_record_key_columns(table: Table) -> tuple[Column, ...]:
+    """The key's fields as a record must have them: NOT NULL where `key.schema` says so.
+
+    In the destination a key column may stay nullable, so that its schema need not change for that.
+    """
+    required_names = {c.name for c in table.key.columns or () if not c.nullable}
+    flat = zip(table.key.fields, list_flat_key_columns(table), strict=True)
+    return tuple(replace(column, nullable=name not in required_names) for name, column in flat)
+
+
+def list_key_leaves(table: Table) -> tuple[tuple[str, ...], ...]:
+    """The paths that a key is compared by: key columns, and for structs what lies in them, never the struct itself."""
+    return tuple(
+        path for c in list_key_columns(table) for path in _iterate_leaves((c.name,), parse_type(c.type), table)
+    )
+
+
+def _iterate_leaves(path: tuple[str, ...], data_type: DataType, table: Table) -> tuple[tuple[str, ...], ...]:
+    if isinstance(data_type, Array | Map):
+        raise ConfigurationError(
+            f"key column={'.'.join(path)} of table={table.name} is an array or a map: rows cannot be found by it; "
+            "choose other key.fields"
+        )
+    if isinstance(data_type, Struct):
+        return tuple(leaf for name, inner in data_type.fields for leaf in _iterate_leaves((*path, name), inner, table))
+    return (path,)
+
+
+def list_verified_fields(table: Table) -> tuple[str, ...]:
+    """The fields that key and value both have, and that `verify_integrity` compares."""
+    keys = {c.name: c.type for c in list_flat_key_columns(replace(table, key=replace(table.key, prefix="")))}
+    shared_columns = [c for c in list_value_columns(table) if c.name in keys]
+    for column in shared_columns:
+        if keys[column.name] != column.type:
+            raise ConfigurationError(
+                f"verify_integrity of table={table.name} cannot compare {column.name}: {keys[column.name]} in the key, "
+                f"{column.type} in the value; use one type in key.schema and value.schema"
+            )
+    return tuple(column.name for column in shared_columns)
+
+
+def list_value_columns(table: Table) -> tuple[Column, ...]:
+    """The value's columns as they are staged."""
+    columns = table.value.columns
+    if columns is None:
+        raise ConfigurationError(
+            f"value.schema of table={table.name} is missing and there is no table to take it from: add value.schema"
+        )
+    if table.value.fields_include == "EXCEPT_KEY":
+        key = table.key
+        left_out = find_key_names(key.fields, key.prefix, key.into, [c.name for c in key.columns or ()])
+        return tuple(c for c in columns if c.name not in left_out)
+    return columns
+
+
+def find_key_names(fields: Sequence[str], prefix: str, into: str | None, stated: Collection[str]) -> set[str]:
+    """The columns that EXCEPT_KEY leaves out of the value: the key's, and fields that the value's schema only types.
+
+    Where the key's columns have names of their own, a field that the key's schema has `stated` leaves the value's
+    column of that name alone.
+    """
+    of_key = {into} if into is not None else {prefix + name for name in fields}
+    return of_key | {name for name in fields if name not in stated}
+
+
+def list_unavailable_columns(table: Table) -> tuple[str, ...]:
+    """Columns of the value in which the source may hold the place of a value that did not change, or leave it out.
+
+    Only where there is a row whose value can be kept: tables without upsert take the placeholder as it comes.
+    """
+    leaves_out = get_format(table.value.format).may_leave_out
+    if (table.value.unavailable is None and not leaves_out) or not table.upsert:
+        return ()
+    key_names = {c.name for c in list_key_columns(table)}
+    if leaves_out:
+        return tuple(c.name for c in list_value_columns(table) if c.name not in key_names)
+    return tuple(c.name for c in list_value_columns(table) if c.type in MAY_BE_UNCHANGED and c.name not in key_names)
+
+
+def stages_kept_columns(table: Table) -> bool:
+    """Whether a staged row says which of its columns keep the destination's value. NULL alone says so already in
+    partial updates, and with `sequence_by` or history such a record is bad."""
+    is_ordered = bool(table.sequence_by) or table.history is not None
+    return bool(list_unavailable_columns(table)) and not table.partial_updates and not is_ordered
+
+
+def list_metadata_columns(metadata: dict[str, str]) -> tuple[Column, ...]:
+    """The columns that carry a record's Kafka metadata, in the user's order."""
+    return tuple(Column(name, METADATA_TYPES[key]) for name, key in metadata.items())
+
+
+def compute_shape(table: Table, metadata: dict[str, str]) -> str:
+    """A short name for what a table's staged rows look like: the same for the same columns, formats and conditions."""
+    parts = (list_key_columns(table), list_value_columns(table), metadata, table.key.format, table.value.format)
+    conditions = (table.value.time_rules, str(table.mode), table.when, table.route, table.delete_when)
+    updates = (str(table.deletes), table.partial_updates, list_unavailable_columns(table))
+    template = (table.naming.template,) if table.naming else ()
+    text = repr((*parts, table.key.options, table.value.options, *conditions, *updates, *table.sequence_by, *template))
+    text += repr([(c.name, c.sql, c.type) for c in _list_selected_columns(table, metadata)]) if table.select else ""
+    text += repr([d.on for d in table.select.dimensions]) if table.select else ""
+    text += repr(table.history) if table.history else ""
+    text += " key from value" if table.key.from_value else ""
+    text += repr(table.sequence_groups) if table.sequence_groups else ""
+    text += repr(find_retracting_answers(table)) if table.when_false == "delete" else ""
+    text += " dead letters" if table.errors.max_dead_letters is not None else ""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def list_destination_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """The destination's columns in order: key columns that the value lacks, the value's, metadata, the flag of deletes.
+
+    With `select` those that it makes, and the flag. `ConfigurationError` where two of them are one name to Spark, which
+    does not tell cases apart.
+    """
+    data = list_record_columns(table, metadata) if table.select is None else list_staged_columns(table, metadata)
+    flag = (Column(table.deleted_column, "BOOLEAN"),) if table.deletes == DeleteMode.SOFT else ()
+    columns = (*data, *flag, *list_version_columns(table, metadata))
+    _check_names(table, columns)
+    return columns
+
+
+def list_version_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """From when to when a version holds, and whether it does now; empty without history.
+
+    Versions are laid out by the first column of `sequence_by`, or by the record's timestamp.
+    """
+    if table.history is None:
+        return ()
+    sequence_columns = list_sequence_columns(table, metadata)
+    axis = sequence_columns[0].type if sequence_columns else "TIMESTAMP"
+    begin, end, current = table.history.columns
+    return Column(begin, axis), Column(end, axis), Column(current, "BOOLEAN")
+
+
+def list_record_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """A decoded record: key columns that the value lacks, the value's, metadata."""
+    values = list_value_columns(table)
+    keys = list_key_columns(table)
+    in_value = {c.name for c in values}
+    by_key = {c.name: c for c in keys}
+    ahead = tuple(c for c in keys if c.name not in in_value)
+    return (*ahead, *(by_key.get(c.name, c) for c in values), *list_metadata_columns(metadata))
+
+
+def list_staged_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """The fields of the staged row beside its key."""
+    if table.select is None:
+        return (*list_value_columns(table), *list_metadata_columns(metadata))
+    return tuple(Column(c.name, c.type, c.nullable) for c in _list_selected_columns(table, metadata))
+
+
+def _list_record_fields(table: Table, metadata: dict[str, str]) -> tuple[Field, ...]:
+    return tuple(Field(c.name, c.type, c.nullable) for c in list_record_columns(table, metadata))
+
+
+def _list_selected_columns(table: Table, metadata: dict[str, str]) -> tuple[Selected, ...]:
+    """What `select` makes, for a table that has one; rows are found and ordered by columns that it leaves alone."""
+    assert table.select is not None
+    record = _list_record_fields(table, metadata)
+    place = f"table={table.name}"
+    columns = resolve_projection(table.select, record, place)
+    passed_columns = list_passed_columns(table.select, record)
+    ordered_columns = passed_columns | set(find_derived_columns(table.select))
+    usable_columns = {"key.fields": passed_columns, "sequence_by": ordered_columns}
+    for setting, names in {"key.fields": table.key_columns, "sequence_by": table.sequence_by}.items():
+        changed_columns = [name for name in names if name.casefold() not in usable_columns[setting]]
+        if changed_columns:
+            raise ConfigurationError(
+                f"{place}: select leaves out or changes {', '.join(changed_columns)} of {setting}, by which rows are "
+                "found and ordered; select such columns as they are"
+            )
+    return columns
+
+
+def build_projection(table: Table, metadata: dict[str, str]) -> Projection | None:
+    """What the stage job makes of each record; None without `select`."""
+    if table.select is None:
+        return None
+    parts = tuple((c.name, find_key_field(table, c.name)) for c in list_key_columns(table))
+    unavailable_columns = {name.casefold() for name in list_unavailable_columns(table)}
+    bad = tuple(name for name in list_unusable_columns(table.select) if name.casefold() in unavailable_columns)
+    columns = _list_selected_columns(table, metadata)
+    select = table.select
+    return Projection(select.text, select.alias, columns, parts, dimensions=select.dimensions, unusable_columns=bad)
+
+
+def find_key_field(table: Table, column: str) -> str | None:
+    """The field of the staged key that a key column comes from; None for the one column that is the whole key."""
+    return None if table.key.into is not None else column.removeprefix(table.key.prefix)
+
+
+def _check_names(table: Table, columns: tuple[Column, ...]) -> None:
+    names: dict[str, str] = {}
+    for column in columns:
+        other_name = names.setdefault(column.name.casefold(), column.name)
+        if other_name is not column.name:
+            raise ConfigurationError(
+                f"table={table.name} would have two columns of one name: {other_name} and {column.name}, and names are "
+                "compared without case; write them alike, use key.prefix, or choose another name in metadata"
+            )
+    if twice := find_full_name_twice(to_struct(columns)):
+        raise ConfigurationError(
+            f"table={table.name} would have {twice} twice, as a column and as a part of one, and no table holds both; "
+            "give one of the two another name, e.g. in select"
+        )
+
+
+def list_sequence_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """The columns of `sequence_by` in its order, as the destination has them; empty without it."""
+    columns_by_name = {c.name.casefold(): c for c in (*list_value_columns(table), *list_metadata_columns(metadata))}
+    columns_by_name |= _list_derived_columns(table, metadata)
+    missing = [name for name in table.sequence_by if name.casefold() not in columns_by_name]
+    if missing:
+        raise ConfigurationError(
+            f"sequence_by={missing} of table={table.name} are no columns of the value or of metadata, and select "
+            "makes none of them of the record: add them there"
+        )
+    return tuple(columns_by_name[name.casefold()] for name in table.sequence_by)
+
+
+def _list_derived_columns(table: Table, metadata: dict[str, str]) -> dict[str, Column]:
+    """The columns of `sequence_by` that `select` makes, by names without case."""
+    select = table.select
+    names = {name.casefold() for name in table.sequence_by}
+    items = [] if select is None else [item for name, item in find_derived_columns(select).items() if name in names]
+    if select is None or not items:
+        return {}
+    sequence = replace(select, items=tuple(items))
+    columns = resolve_projection(sequence, _list_record_fields(table, metadata), f"table={table.name}")
+    return {c.name.casefold(): Column(c.name, c.type) for c in columns}
+
+
+def list_deletes_columns(table: Table, metadata: dict[str, str]) -> tuple[Column, ...]:
+    """The columns of the table that remembers deletes: the destination's key, and the deleting record's place."""
+    items = ", ".join(f"{quote(c.name)}: {c.type}" for c in list_sequence_columns(table, metadata))
+    place = (Column("topic", "STRING"), Column("partition", "INT"), Column("offset", "BIGINT"))
+    keys = (Column(c.name, c.type) for c in list_key_columns(table))
+    return (*keys, Column("sequence", f"STRUCT<{items}>"), *place, Column("timestamp", "TIMESTAMP"))

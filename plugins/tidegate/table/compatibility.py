@@ -1,0 +1,436 @@
+"""Column types of a table that Spark has not: UUIDs, which it reads as text, bytes of one length, and texts of a most.
+
+One value that does not fit would fail the merge of its whole batch. So each value is checked while it is staged, and
+one that does not fit makes its record bad, with the column's name.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+
+from tidegate.errors import ConfigurationError, IncompatibleSchema
+from tidegate.model import resource_names
+from tidegate.model.offsets import Ranges
+from tidegate.ports.context import TableState
+from tidegate.schema.column import Column
+from tidegate.schema.data_types import (
+    MAX_PRECISION,
+    PRIMITIVE_NAMES,
+    UUID_FORM,
+    Array,
+    DataType,
+    Map,
+    MaxLength,
+    Primitive,
+    Struct,
+    format_type,
+    has_leaf,
+    parse_type,
+)
+from tidegate.schema.evolution import (
+    ELEMENT,
+    VALUE,
+    ChangeKind,
+    EvolutionRules,
+    Path,
+    find_own_path,
+    find_schema_changes,
+    replace_map_types,
+    to_struct,
+)
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import DeleteMode, Table, TableMode
+from tidegate.sql.spark import quote, render_literal
+from tidegate.table.columns import (
+    find_key_field,
+    list_destination_columns,
+    list_key_columns,
+    list_key_leaves,
+    list_staged_columns,
+)
+
+
+def check_filled(pipeline: Pipeline, table: Table, state: TableState, deciding: Iterable[str]) -> None:
+    """Raise `IncompatibleSchema` for such a column of the key, or of those by which rows are decided.
+
+    Each key of before would get a second row, or an older record would win. `table` changes rows by their key.
+    """
+    for path in (*list_key_leaves(table), *((name,) for name in deciding)) if state.emptied_columns else ():
+        own_path = find_own_path(state.struct, path)
+        if own_path in state.emptied_columns:
+            raise IncompatibleSchema(
+                f"pipeline={pipeline.name} table={table.name} column={'.'.join(own_path)}: somebody has dropped it and "
+                "added it again, so its earlier rows have NULL there: records would not find them, or older records "
+                "would overwrite them; nothing was written; fill it in all rows, e.g. from an older snapshot of the "
+                "table, or write to another table"
+            )
+
+
+KEY_PROPERTY = "key"
+DECIDED_BY_PROPERTY = "decided-by"
+ROW_MARKS_PROPERTY = "row-marks"
+
+
+def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None, ranges: Ranges) -> None:
+    """Raise `IncompatibleSchema`, with the first offset it concerns, before anything of a batch is read or written.
+
+    `table` has its columns resolved.
+    """
+    if state is None:
+        return
+    check_mergeable(pipeline, table, state)
+    rules = EvolutionRules(table.add_columns, table.widen, table.relax)
+    try:
+        columns = list_destination_columns(table, pipeline.source.metadata)
+        find_schema_changes(table.name, state.struct, columns if state.has_maps else replace_map_types(columns), rules)
+    except IncompatibleSchema as error:
+        raise IncompatibleSchema(f"pipeline={pipeline.name} {error}{_find_first_offset(ranges)}") from None
+
+
+def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """Raise `IncompatibleSchema` where a name may be that of another column, where the key finds no rows any more, and
+    where Iceberg fails in each merge.
+
+    It has columns of its own in Spark, and knows no type for a partition without its column.
+    """
+    _check_spelled_alike(pipeline, table, state)
+    check_key_unchanged(pipeline, table, state)
+    if table.mode == TableMode.APPEND:
+        return
+    columns = (*state.columns, *list_destination_columns(table, pipeline.source.metadata))
+    reserved_column = next(
+        (column.name for column in columns if column.name.casefold() in state.reserved_columns), None
+    )
+    if reserved_column is not None:
+        raise IncompatibleSchema(
+            f"pipeline={pipeline.name} table={table.name} column={reserved_column}: Iceberg keeps this name for a "
+            "column of its own in Spark, and cannot merge into a table that has it too; nothing was written; give the "
+            "column another name, by select, in metadata or as deleted_column, or rename it in the table"
+        )
+    if state.dropped_partition and not state.rewrites_files:
+        raise IncompatibleSchema(
+            f"pipeline={pipeline.name} table={table.name} partition={state.dropped_partition}: the column of a "
+            "partition that the table has, or had, was dropped, and Iceberg cannot merge on read there any more; "
+            "nothing was written; set write.merge.mode of the table to copy-on-write, or write to another table"
+        )
+
+
+def _check_spelled_alike(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """A name that we take for the table's, and Spark for another one: it compares `lower()`, where ß is not ss."""
+    declared_struct = to_struct(list_destination_columns(table, pipeline.source.metadata))
+    for path, own_path in _list_own_paths(declared_struct, state.struct):
+        declared_name = path[-1]
+        table_name = own_path[-1]
+        if declared_name.casefold() == table_name.casefold() and declared_name.lower() != table_name.lower():
+            raise IncompatibleSchema(
+                f"pipeline={pipeline.name} table={table.name} column={'.'.join(path)}: the table has "
+                f"{'.'.join(own_path)}, which differs in more than case, and nobody can tell whether one column is "
+                "meant; nothing was written; write the name alike in the pipeline file, or rename one of the two"
+            )
+
+
+def _find_first_offset(ranges: Ranges) -> str:
+    for topic, partition, start, end in ranges:
+        if end > start:
+            return f"; the first record that it concerns: topic={topic} partition={partition} offset={start}"
+    return ""
+
+
+def build_row_properties(pipeline: Pipeline, table: Table) -> dict[str, str]:
+    """The properties that keep by which columns rows were found, and decided, when a batch was published."""
+    if not table.key.fields:
+        return {}
+    columns = [[c.name, c.type, c.nullable] for c in _list_declared_key(table)]
+    key_properties = {
+        KEY_PROPERTY: columns,
+        DECIDED_BY_PROPERTY: _list_deciding(table),
+        ROW_MARKS_PROPERTY: _list_marks(table),
+    }
+    named_properties = {
+        resource_names.name_pipeline_property(pipeline.name, name): of for name, of in key_properties.items() if of
+    }
+    return {name: json.dumps(of) for name, of in named_properties.items()}
+
+
+def _list_deciding(table: Table) -> list[str]:
+    """The columns that say of a row whether a record may change it, or whether it counts."""
+    return [*table.sequence_by, *(sequence for sequence, _ in table.sequence_groups), *_list_marks(table)]
+
+
+def _list_marks(table: Table) -> list[str]:
+    """Those of them that are no record's: the flag of soft deletes, and from when to when a version holds."""
+    flag = (table.deleted_column,) if table.deletes == DeleteMode.SOFT else ()
+    return [*flag, *(table.history.columns if table.history else ())]
+
+
+def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """Raise `IncompatibleSchema` where rows that are there could no longer be found by the key.
+
+    A key may gain nullable columns, relax required ones and widen; rows of before have NULL in a new column. Columns
+    that rows are decided by stay in the table.
+    The columns of `sequence_by`, and then the key's too, keep their names: remembered deletes are found by them. With
+    history all do.
+    """
+    _check_names_kept(pipeline, table, state)
+    _check_marks_kept(pipeline, table, state)
+    _check_history_is_begun(pipeline, table, state)
+    mark = state.marks.get(resource_names.name_pipeline_property(pipeline.name, KEY_PROPERTY))
+    if mark is None or table.mode == TableMode.APPEND:
+        return
+    before = [Column(*column) for column in json.loads(mark)]
+    now = _list_declared_key(table)
+    if state.snapshot_id is not None and state.total_records != 0:
+        _check_key_there(pipeline, table, before, state)
+        _check_deciding_there(pipeline, table, state)
+        check_filled(pipeline, table, state, _list_deciding(table))
+    previous_columns = {column.name.casefold(): column for column in before}
+    for column in now:
+        old = previous_columns.pop(column.name.casefold(), None)
+        if old is None and not column.nullable:
+            raise _describe_key_change(
+                pipeline, table, f"column={column.name} is new and required: earlier rows have none"
+            )
+        if old is not None:
+            _check_column(pipeline, table, old, column)
+    if previous_columns:
+        dropped_names = ", ".join(column.name for column in previous_columns.values())
+        raise _describe_key_change(pipeline, table, f"column={dropped_names} is no longer part of it")
+
+
+def _check_names_kept(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """What is remembered goes by the pipeline's names: `IncompatibleSchema` where the table's are others."""
+    declared_fields = to_struct(list_destination_columns(table, pipeline.source.metadata)).fields
+    keys = {name.casefold() for name in table.key_columns} if table.remembers else set[str]()
+    named_columns = {
+        name: kind for name, kind in declared_fields if table.history is not None or name.casefold() in keys
+    }
+    ordered_fields = {name: Primitive("") for name in table.sequence_by if name not in named_columns}
+    for path, own_path in _list_own_paths(Struct(tuple((ordered_fields | named_columns).items())), state.struct):
+        if own_path[-1].casefold() != path[-1].casefold():
+            raise IncompatibleSchema(
+                f"pipeline={pipeline.name} table={table.name} column={'.'.join(own_path)}: it was called "
+                f"{'.'.join(path)}, and with sequence_by or history such a column keeps its name; nothing was written; "
+                "rename it back, or name it so in the pipeline file and in the records"
+            )
+
+
+def _list_own_paths(
+    declared_type: DataType, own_type: DataType, above: Path = (), at: Path = ()
+) -> Iterator[tuple[Path, Path]]:
+    """The fields of a type at any depth, by the pipeline's names and by the table's, as far as it has them."""
+    match declared_type, own_type:
+        case Struct(), Struct():
+            types = dict(own_type.fields)
+            for name, inner in declared_type.fields:
+                own_name = own_type.find_name(name)
+                if own_name is not None:
+                    yield (*above, name), (*at, own_name)
+                    yield from _list_own_paths(inner, types[own_name], (*above, name), (*at, own_name))
+        case Array(), Array():
+            yield from _list_own_paths(declared_type.element, own_type.element, (*above, ELEMENT), (*at, ELEMENT))
+        case Map(), Map():
+            yield from _list_own_paths(declared_type.value, own_type.value, (*above, VALUE), (*at, VALUE))
+
+
+def _check_key_there(pipeline: Pipeline, table: Table, before: list[Column], state: TableState) -> None:
+    """Rows that are there have no key any more where somebody dropped a part of it, or renamed it beyond knowledge."""
+    key = to_struct(before)
+    existing_paths = {path for path, _ in _list_own_paths(key, state.struct)}
+    missing = [path for path, _ in _list_own_paths(key, key) if path not in existing_paths]
+    if missing:
+        raise IncompatibleSchema(
+            f"pipeline={pipeline.name} table={table.name} column={'.'.join(missing[0])}: its rows were written by this "
+            "part of the key, and the table has it no more: it was dropped, or renamed in a table without a name "
+            "mapping; nothing was written; rename it back, or add it and fill it, or write to another table"
+        )
+
+
+def _check_deciding_there(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """So do rows that lack what they are decided by: it would be added as NULL, to which any record is newer."""
+    written_with = _read_names(pipeline, state, DECIDED_BY_PROPERTY)
+    for name in _list_deciding(table):
+        if name.casefold() in written_with and state.struct.find_name(name) is None:
+            raise IncompatibleSchema(
+                f"pipeline={pipeline.name} table={table.name} column={name}: existing rows were written with it, "
+                "and the table has it no more: NULL in its place would let older records overwrite them, or deleted "
+                "rows come back; nothing was written; add it and fill it, or write to another table"
+            )
+
+
+def _read_names(pipeline: Pipeline, state: TableState, mark: str) -> dict[str, str]:
+    """The names in a property that a publish left, by their small letters, in its order."""
+    names = json.loads(state.marks.get(resource_names.name_pipeline_property(pipeline.name, mark), "[]"))
+    return {name.casefold(): name for name in names}
+
+
+def _check_marks_kept(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """A row that is marked as deleted would stay so when it comes back, and all versions of a key become its last."""
+    if table.mode == TableMode.APPEND or state.snapshot_id is None or state.total_records == 0:
+        return
+    mark_columns = {state.struct.find_name(name) for name in _list_marks(table)}
+    for name in _read_names(pipeline, state, ROW_MARKS_PROPERTY).values():
+        if (own_name := state.struct.find_name(name)) is not None and own_name not in mark_columns:
+            raise IncompatibleSchema(
+                f"pipeline={pipeline.name} table={table.name} column={own_name}: existing rows were written with "
+                "it, and this file sets it no more: rows that are marked as deleted would stay so when they come back, "
+                "or lose their mark, and versions of a key be overwritten; nothing was written; set deletes, "
+                "deleted_column and history back, or rename it in the table to the name that the file has now, or "
+                "delete the rows that are not current and drop it, or write to another table"
+            )
+
+
+def _check_history_is_begun(pipeline: Pipeline, table: Table, state: TableState) -> None:
+    """A row that does not say since when it holds is no version: each change of its key would add it once more."""
+    has_rows = state.recorded_position is not None if state.total_records is None else state.total_records != 0
+    if table.history is None or state.snapshot_id is None or not has_rows:
+        return
+    written_with = _read_names(pipeline, state, DECIDED_BY_PROPERTY)
+    missing = [name for name in table.history.columns if state.struct.find_name(name) is None]
+    if missing and not any(name.casefold() in written_with for name in missing):
+        raise IncompatibleSchema(
+            f"pipeline={pipeline.name} table={table.name} column={missing[0]}: the table has rows, and none says since "
+            "when it holds, as rows of history do; nothing was written; add the columns "
+            f"{', '.join(missing)} and fill them, or write to another table"
+        )
+
+
+def check_same_fields(table: str, state: TableState, columns: tuple[Column, ...]) -> None:
+    """Raise `IncompatibleSchema` where a column's struct has other fields than the table's."""
+    current_types = dict(state.struct.fields)
+    for name, expected_type in to_struct(columns).fields:
+        current = current_types.get(state.struct.find_name(name) or name)
+        if (
+            isinstance(expected_type, Struct)
+            and isinstance(current, Struct)
+            and _list_field_names(expected_type) != _list_field_names(current)
+        ):
+            raise IncompatibleSchema(
+                f"table={table} column={name}: incompatible change from type={format_type(current)} to "
+                f"type={format_type(expected_type)}"
+            )
+
+
+def _list_field_names(struct: Struct) -> list[str]:
+    return [name.casefold() for name, _ in struct.fields]
+
+
+def _check_column(pipeline: Pipeline, table: Table, old: Column, new: Column) -> None:
+    change = f"column={new.name} from type={_describe_column(old)} to type={_describe_column(new)}"
+    if old.nullable and not new.nullable:
+        raise _describe_key_change(pipeline, table, change)
+    try:
+        changes = find_schema_changes(
+            table.name, to_struct([Column(old.name, old.type)]), [Column(new.name, new.type)], EvolutionRules()
+        )
+    except IncompatibleSchema:
+        raise _describe_key_change(pipeline, table, change) from None
+    if any(change.kind is ChangeKind.ADD for change in changes):
+        raise _describe_key_change(pipeline, table, change)
+
+
+def _describe_column(column: Column) -> str:
+    return column.type if column.nullable else f"{column.type} NOT NULL"
+
+
+def _describe_key_change(pipeline: Pipeline, table: Table, change: str) -> IncompatibleSchema:
+    return IncompatibleSchema(
+        f"pipeline={pipeline.name} table={table.name}: incompatible change of the key: {change}; nothing was written; "
+        "a key may gain nullable columns, relax and widen; set it back, or write to another table"
+    )
+
+
+def _list_declared_key(table: Table) -> list[Column]:
+    """The key's columns, required where the schema that declares them says so."""
+    declared_columns = (*(table.value.columns or ()), *(table.key.columns or ()))
+    required_names = {table.key.prefix + c.name for c in declared_columns if not c.nullable}
+    return [Column(c.name, c.type, c.name not in required_names) for c in list_key_columns(table)]
+
+
+UUID_PATTERN = r"\A[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\z"
+Limit = tuple[str, str]  # a reason that begins with the column's name, and SQL that is true where it holds
+
+
+def check_adopted_types(declared_table: Table, table: Table) -> None:
+    """`ConfigurationError` where the columns are the destination's, and Spark cannot hold the values of one of them.
+
+    `table` is `declared_table` with its columns resolved.
+    """
+    adopted = table.value.columns if declared_table.value.columns is None else None
+    for column in adopted or ():
+        if has_leaf(parse_type(column.type), _is_unknown):
+            raise ConfigurationError(
+                f"table={table.name} column={column.name}: records cannot be read as its type={column.type}, and "
+                "value.schema is left out; nothing was read; write value.schema, with the columns that records fill, "
+                "and give this one a type that goes into the table's, or leave it out"
+            )
+
+
+def _is_unknown(leaf: Primitive) -> bool:
+    precision, _ = leaf.decimal or (0, 0)
+    return precision > MAX_PRECISION or (leaf.decimal is None and leaf.name not in PRIMITIVE_NAMES)
+
+
+def list_key_limits(table: Table) -> tuple[Limit, ...]:
+    """The limits of the staged `key_struct`. `table` has its columns resolved."""
+    target = table.target_schema
+    limits = list[Limit]()
+    if target is None or not table.key.fields:
+        return ()
+    for column in list_key_columns(table):
+        field = find_key_field(table, column.name)
+        own_name = target.find_name(column.name)
+        expr = "key_struct" if field is None else f"key_struct.{quote(field)}"
+        if own_name is not None:
+            limits += _list_limits(expr, parse_type(column.type), dict(target.fields)[own_name], column.name)
+    return tuple(limits)
+
+
+def list_value_limits(table: Table, metadata: dict[str, str]) -> tuple[Limit, ...]:
+    """The limits of the staged `value_struct`."""
+    if table.target_schema is None:
+        return ()
+    staged_schema = to_struct(list_staged_columns(table, metadata))
+    return tuple(_list_field_limits("value_struct", staged_schema, table.target_schema, ""))
+
+
+def _list_field_limits(expr: str, staged_struct: Struct, target: Struct, above: str, depth: int = 0) -> Iterator[Limit]:
+    types = dict(target.fields)
+    for name, kind in staged_struct.fields:
+        own_name = target.find_name(name)
+        if own_name is not None:
+            yield from _list_limits(f"{expr}.{quote(name)}", kind, types[own_name], f"{above}{name}", depth)
+
+
+def _list_limits(expr: str, staged_type: DataType, target: DataType, name: str, depth: int = 0) -> Iterator[Limit]:
+    each = f"e{depth}"
+    match staged_type, target:
+        case Struct(), Struct():
+            yield from _list_field_limits(expr, staged_type, target, f"{name}.", depth)
+        case Array(), Array():
+            yield from _list_each(expr, each, _list_limits(each, staged_type.element, target.element, name, depth + 1))
+        case Map(), Map():
+            inner = _list_limits(each, staged_type.value, target.value, name, depth + 1)
+            yield from _list_each(f"map_values({expr})", each, inner)
+        case Map(), Array(Struct() as entry):
+            types = dict(entry.fields)
+            for part, item in (("key", staged_type.key), ("value", staged_type.value)):
+                if (own_name := entry.find_name(part)) is not None:
+                    inner = _list_limits(each, item, types[own_name], name, depth + 1)
+                    yield from _list_each(f"map_{part}s({expr})", each, inner)
+        case Primitive("STRING" | "BINARY" as kind), Primitive(form=MaxLength(limit)):
+            function, unit = ("char_length", "characters") if kind == "STRING" else ("octet_length", "bytes")
+            yield (
+                f"{name}: longer than {limit} {unit}, which the table's column allows",
+                f"{function}({expr}) > {limit}",
+            )
+        case Primitive("STRING"), Primitive() if target.form == UUID_FORM:
+            yield (
+                f"{name}: not a UUID, which the table's column holds",
+                f"NOT {expr} RLIKE {render_literal(UUID_PATTERN)}",
+            )
+        case Primitive("BINARY"), Primitive() if isinstance(target.form, int):
+            reason = f"{name}: not {target.form} bytes, which the table's column holds"
+            yield reason, f"octet_length({expr}) <> {target.form}"
+
+
+def _list_each(values: str, each: str, limits: Iterable[Limit]) -> Iterator[Limit]:
+    return ((reason, f"exists({values}, {each} -> coalesce({sql}, false))") for reason, sql in limits)

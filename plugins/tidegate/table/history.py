@@ -1,0 +1,273 @@
+"""Dead letters whose replay a rollback has undone: they count as replayed, and their rows are gone from the table."""
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tidegate.jobs.merge_job import MergeJob
+from tidegate.model import resource_names
+from tidegate.model.backfill import AppliedSlice
+from tidegate.model.batch import RECORD_COUNTS, PublishedBatch, StagedBatch
+from tidegate.model.offsets import Offsets, Ranges, get_offset
+from tidegate.model.ownership import describe_dead_letters
+from tidegate.model.publish_cost import COST_COUNTS, NOTHING_PUBLISHED, PublishOutcome
+from tidegate.model.table_state import WaitingLetter
+from tidegate.ports.batch_history import HistoryRow
+from tidegate.ports.context import Ports, TableState
+from tidegate.spec.time_text import format_utc, to_utc_datetime
+
+log = logging.getLogger(__name__)
+# The columns of the control table by type, the same in every destination; each may be NULL.
+INTEGER_FIELDS = (
+    "batch", "published_at_ms", "span", *RECORD_COUNTS, "inserted", "updated", "deleted", "staged_snapshot_id",
+    "snapshot_id", "valid_through_ms", "staged_bytes", *COST_COUNTS,
+)  # fmt: skip
+TEXT_FIELDS = ("table", "attempt", "ranges", "backfill", "written_as")
+FRACTION_FIELDS = ("seconds", "stage_seconds")
+
+
+def record_batch(ports: Ports, staged_batch: StagedBatch, published_batch: PublishedBatch) -> None:
+    """Append one batch to the pipeline's control table; a failure is logged, the rows are published all the same.
+
+    Nothing is written for a result that says that another attempt has published: so a retried merge appends no second
+    row, and a crash right behind the publish leaves the row out.
+    """
+    if published_batch.outcome == PublishOutcome.PUBLISHED:
+        row = _build_row(ports, staged_batch, published_batch, staged_batch.batch)
+        with _log_failure(ports, staged_batch.batch, published_batch.table):
+            _append_row(ports, {**row, "valid_through_ms": published_batch.valid_through_ms})
+
+
+def record_slice(ports: Ports, staged_batch: StagedBatch, applied_slice: AppliedSlice) -> None:
+    """Append one slice of a backfill, under the number of the batch that the table stood at; a failure is logged."""
+    if applied_slice.outcome == PublishOutcome.PUBLISHED:
+        with _log_failure(ports, staged_batch.batch, applied_slice.table):
+            state = ports.tables.read_state(applied_slice.table, ports.pipeline.name)
+            row = _build_row(ports, staged_batch, applied_slice, state.highest_batch if state else 0)
+            _append_row(
+                ports, {**row, "backfill": f"{applied_slice.backfill} {applied_slice.slice}/{applied_slice.slices}"}
+            )
+
+
+def find_last_advances(rows: Iterable[HistoryRow]) -> dict[tuple[str, int], int]:
+    """By topic and partition: when a batch last moved it, in milliseconds, as far as these rows of history tell.
+
+    The rows come newest first. Once all partitions of a table's newest batch are known, no older row of the table is
+    looked into: each names all of them, and the page asks for hundreds of rows every few seconds.
+    """
+    last_advances = dict[tuple[str, int], int]()
+    partitions = dict[str, set[tuple[str, int]]]()
+    for row in rows:
+        unknown = partitions.get(row["table"], set()) - last_advances.keys()
+        if row["backfill"] is not None or (row["table"] in partitions and not unknown):
+            continue
+        ranges = list(Ranges.from_dict(json.loads(row["ranges"])))
+        partitions.setdefault(row["table"], {(topic, partition) for topic, partition, _, _ in ranges})
+        for topic, partition, start, end in ranges:
+            if end > start:
+                last_advances.setdefault((topic, partition), row["published_at_ms"])
+    return last_advances
+
+
+def _build_row(
+    ports: Ports, staged_batch: StagedBatch, published_batch: PublishedBatch | AppliedSlice, batch: int
+) -> HistoryRow:
+    # batches without rows that went along changed none
+    is_last = isinstance(published_batch, AppliedSlice) or staged_batch.batch == published_batch.batch
+    cost = published_batch if is_last else NOTHING_PUBLISHED
+    counts = staged_batch.counts
+    return {
+        "batch": batch,
+        "table": published_batch.table,
+        "attempt": staged_batch.attempt,
+        "ranges": json.dumps(staged_batch.ranges.to_dict()),
+        "span": counts.span,
+        "read": counts.read,
+        "staged": counts.staged,
+        "superseded": counts.superseded,
+        "filtered": counts.filtered,
+        "ignored": counts.ignored,
+        "dead_lettered": counts.dead_lettered,
+        "inserted": published_batch.inserted if is_last else 0,
+        "updated": published_batch.updated if is_last else 0,
+        "deleted": published_batch.deleted if is_last else 0,
+        **cost.to_counts(),
+        "seconds": published_batch.seconds,
+        "stage_seconds": staged_batch.stage_seconds,
+        "staged_bytes": staged_batch.bytes,
+        "written_as": getattr(published_batch, "written_as", ""),
+        "staged_snapshot_id": staged_batch.snapshot_id,
+        "snapshot_id": published_batch.snapshot_id,
+        "published_at_ms": ports.now_ms(),
+        "valid_through_ms": None,
+        "backfill": None,
+    }
+
+
+def _append_row(ports: Ports, row: HistoryRow) -> None:
+    ports.history.append_history(resource_names.name_control_table(ports.pipeline), row)
+
+
+@contextmanager
+def _log_failure(ports: Ports, batch: int, table: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # history must not fail a flush or a slice whose rows are published
+        place = f"pipeline={ports.pipeline.name} batch={batch} table={table}"
+        log.warning("no history: %s: the batch is published, its row of history is lost: %s", place, error)
+        log.info("no history: %s", place, exc_info=error)
+
+
+ACTIONS_PROPERTY = "actions"
+# some kilobytes: each write of the table's metadata carries them
+MAX_KEPT_ACTIONS = 20
+MAX_CHARACTERS = 1000
+
+
+@dataclass(frozen=True)
+class Action:
+    """One action: `action` is the command's word, `by` the user, `details` what it changed."""
+
+    at_ms: int
+    by: str
+    action: str
+    details: str
+
+
+def add_action(ports: Ports, state: TableState, action: str, by: str, details: str) -> dict[str, str]:
+    """The property that tells of this action and of those before it, for the commit that does it."""
+    new_action = Action(ports.now_ms(), by, action, details)
+    last_actions = [*list_actions(ports.pipeline.name, state), new_action][-MAX_KEPT_ACTIONS:]
+    short = [replace(action, by=_shorten(action.by), details=_shorten(action.details)) for action in last_actions]
+    text = json.dumps([asdict(action) for action in short], separators=(",", ":"))
+    return {resource_names.name_pipeline_property(ports.pipeline.name, ACTIONS_PROPERTY): text}
+
+
+def _shorten(text: str) -> str:
+    """The text; of a very long one, whoever wrote it, the beginning."""
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 30]}... ({len(text)} characters)"
+
+
+def list_actions(pipeline: str, state: TableState | None) -> list[Action]:
+    """The last actions, oldest first; none where the table or its properties are gone."""
+    marks = state.marks if state else {}
+    text = marks.get(resource_names.name_pipeline_property(pipeline, ACTIONS_PROPERTY), "[]")
+    return [Action(**entry) for entry in json.loads(text)]
+
+
+@dataclass(frozen=True)
+class UndoneBackfill:
+    """Of one backfill the numbers of slices that are gone from a table; `command` applies all of it again."""
+
+    id: str
+    slices: frozenset[int]
+    command: str
+
+
+def build_slice_note(pipeline: str, request: str, facts: Mapping[str, Any]) -> str:
+    """What a slice's snapshot tells of it: `facts`, whose backfill it is, and the words that ask for it again."""
+    return json.dumps({**facts, "pipeline": pipeline, "asked": request})
+
+
+def find_undone_backfills(ports: Ports, table: str) -> list[UndoneBackfill]:
+    """The backfills of `table` that nobody goes on with, and of which a rollback has taken slices.
+
+    Not those whose records the flush has yet to read again, as far as snapshots tell. A slice that is about to be
+    published looks like one that is gone, until its backfill ends: so the table is looked at once more behind that.
+    """
+    name = ports.pipeline.name
+    rolled_back_slices = ports.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY)
+    state = ports.tables.read_state(table, name) if rolled_back_slices else None
+    if state is None or state.position is None:
+        return []
+    open_ids = {json.loads(note)["id"] for note in ports.history.list_backfills(table, name)}
+    slices = dict[str, set[int]]()
+    commands = dict[str, str]()
+    for note in _read_notes(ports, table):
+        backfill = note["id"]
+        number = note["slice"]
+        is_lost = (
+            f"{backfill}/{number}" in rolled_back_slices
+            and note.get("pipeline", name) == name
+            and backfill not in open_ids
+        )
+        if is_lost and _is_passed(Ranges.from_dict(note["ranges"]), state.position.offsets):
+            slices.setdefault(backfill, set()).add(number)
+            commands[backfill] = _build_command(name, note.get("asked"))
+    still_gone = ports.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY) if slices else frozenset()
+    undone = {
+        backfill_id: frozenset(n for n in numbers if f"{backfill_id}/{n}" in still_gone)
+        for backfill_id, numbers in slices.items()
+    }
+    return [
+        UndoneBackfill(backfill_id, numbers, commands[backfill_id])
+        for backfill_id, numbers in sorted(undone.items())
+        if numbers
+    ]
+
+
+def _read_notes(ports: Ports, table: str) -> list[dict[str, Any]]:
+    """What the snapshots of slices tell; those of a replay tell a word."""
+    texts = ports.commits.list_rolled_back(table, resource_names.BACKFILL_PROPERTY)
+    return [json.loads(text) for text in sorted(texts) if text.startswith("{")]
+
+
+def _is_passed(ranges: Ranges, position: Offsets) -> bool:
+    """Whether the position lies behind all of the ranges, so that the flush does not read them."""
+    return all((get_offset(position, topic, partition) or 0) >= end for topic, partition, _, end in ranges)
+
+
+def _build_command(pipeline: str, request: str | None) -> str:
+    """The words of then; a snapshot of an earlier version does not tell them."""
+    if request is None:
+        return f"tidegate backfill {pipeline}, with the range of then"
+    words, tables = json.loads(request)
+    times = [words.get(name) for name in ("from_ms", "to_ms")]
+    if all(isinstance(ms, int) for ms in times):
+        begin, end = (format_utc(to_utc_datetime(ms)) for ms in times)
+        range_words = f"--from {begin} --to {end}"
+    else:
+        range_words = f"--range '{json.dumps(words)}'"
+    return " ".join(
+        [
+            f"tidegate backfill {pipeline} {range_words}",
+            *(f"--table {resource_names.quote_word(table)}" for table in tables),
+        ]
+    )
+
+
+def find_undone_replays(ports: Ports, table: str) -> frozenset[str]:
+    """The staged attempts whose rows a replay has published and a rollback has taken, as far as snapshots tell."""
+    return ports.commits.list_rolled_back(table, resource_names.REPLAY_PROPERTY)
+
+
+def list_undone_letters(ports: Ports, table: str) -> list[WaitingLetter]:
+    """Where the dead letters of `table` lie that such an attempt has brought in.
+
+    A replay that is about to publish looks like an undone one, and marks its letters a moment later. So the table is
+    looked at once more behind the marks: an attempt that has marked letters has been published before.
+    """
+    attempts = find_undone_replays(ports, table)
+    name = resource_names.name_dead_letter_table(ports.pipeline)
+    letters = ports.dead_letters.list_replayed_letters(name, table, attempts) if attempts else []
+    still_undone = find_undone_replays(ports, table) if letters else frozenset()
+    return [letter for letter in letters if letter.replayed_by in still_undone]
+
+
+def reopen_letters(ports: Ports, table: str) -> int:
+    """Let these letters wait again; returns how many there are. A repeat call finds none."""
+    letters = list_undone_letters(ports, table)
+    if letters:
+        attempts = sorted({letter.replayed_by for letter in letters if letter.replayed_by})
+        name = resource_names.name_dead_letter_table(ports.pipeline)
+        ports.tables.claim(name, describe_dead_letters(ports.pipeline))
+        statement = ports.get_sql(name).render("reopen_dead_letters", table=name, target=table, attempts=attempts)
+        ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=name))
+        where = f"pipeline={ports.pipeline.name} table={table}"
+        log.info(
+            "%s: dead letters=%s wait again: the table was rolled back to before their replay", where, len(letters)
+        )
+    return len(letters)

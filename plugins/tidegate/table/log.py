@@ -1,0 +1,210 @@
+"""Offsets as a person writes them, on a command line or into a form: whole numbers, each place once."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tidegate.errors import GiveUp, PositionLost, TopicsUnavailable
+from tidegate.model.batch import Plan
+from tidegate.model.offsets import (
+    MAX_NAMED_PARTITIONS,
+    MAX_OFFSET,
+    MAX_PARTITION,
+    Ranges,
+    group_by_topic,
+    iterate_offsets,
+)
+from tidegate.model.position import Position
+from tidegate.model.table_state import is_recreated
+from tidegate.ports.context import Log, Ports
+from tidegate.spec.table import Table
+
+Unreadable = GiveUp | TopicsUnavailable  # why a topic cannot be read, for good or for now
+
+
+def read_log(ports: Ports) -> Log:
+    """Ids, begin and end offsets of all topics that carry rows; ignored topics are left out.
+
+    Half-open: `end` is behind the last record, or the last stable offset under read_committed. Raises PositionLost
+    where a topic is missing, another GiveUp where it may not be read, and TopicsUnavailable where its brokers are away.
+    """
+    return ports.broker.read_log(list_row_topics(ports), ports.pipeline.source.isolation)
+
+
+def read_known_log(ports: Ports) -> tuple[Log, dict[str, Unreadable]]:
+    """The log of the topics that can be read, and by topic why the others cannot; raises in a pipeline of one table.
+
+    One call to the brokers where all can be read. For each topic that cannot, about as many more as it takes to halve
+    the list of all topics down to that one.
+    """
+    try:
+        return read_log(ports), {}
+    except (GiveUp, TopicsUnavailable) as error:
+        if not ports.pipeline.has_several:
+            raise
+        return _read_readable(ports, list_row_topics(ports), error)
+
+
+def _read_readable(ports: Ports, topics: tuple[str, ...], error: Unreadable) -> tuple[Log, dict[str, Unreadable]]:
+    """The log of those of `topics` that can be read, and why the others cannot; `error` is that of all together."""
+    if len(topics) <= 1:
+        return Log("", {}, {}, {}), dict.fromkeys(topics, error)
+    unavailable_topics = error.topics if isinstance(error, TopicsUnavailable) else ()
+    # asked for again, each that is named would be waited for as long
+    missing = dict[str, Unreadable].fromkeys((topic for topic in topics if topic in unavailable_topics), error)
+    middle = 0 if missing else len(topics) // 2
+    log = Log("", {}, {}, {})
+    for half in (topics[:middle], topics[middle:]):
+        part = tuple(topic for topic in half if topic not in missing)
+        if not part:
+            continue
+        try:
+            part_log = ports.broker.read_log(part, ports.pipeline.source.isolation)
+        except (GiveUp, TopicsUnavailable) as failure:
+            part_log, more = _read_readable(ports, part, failure)
+            missing |= more
+        log = log.add_topics(part_log) if part_log.end else log
+    return log, missing
+
+
+def find_missing_topic(table: Table, missing_topics: Mapping[str, Unreadable]) -> Unreadable | None:
+    """Why the table cannot be read: one of its topics is not there; None where all are. A table without topics of its
+    own reads all of the pipeline's.
+    """
+    return next((error for topic, error in missing_topics.items() if not table.topics or topic in table.topics), None)
+
+
+def check_same_log(ports: Ports, place: str, ranges: Ranges, planned: Plan | Position) -> None:
+    """`PositionLost` where the offsets of `ranges` mean other records than in the log that `planned` names.
+
+    So it is where a topic that they read was created again, where the brokers are another cluster, and where a newer
+    leader has cut the log below their end. Asked behind a read it tells of that read: neither
+    an id nor an epoch comes back. `place` begins the message.
+    """
+    topics = tuple(sorted({topic for topic, _, start, end in ranges if end > start} & planned.topic_ids.keys()))
+    planned_topic_ids = {topic: planned.topic_ids[topic] for topic in topics}
+    log = ports.broker.read_log(topics, ports.pipeline.source.isolation)
+    cluster = log.cluster_id
+    ids = log.topic_ids
+    changed_topics = [topic for topic in topics if is_recreated(planned_topic_ids[topic], ids[topic])]
+    if changed_topics or (topics and planned.cluster_id and cluster and cluster != planned.cluster_id):
+        now, was = (
+            {t: known[t] for t in (changed_topics or topics)[:MAX_NAMED_PARTITIONS]}
+            for known in (ids, planned_topic_ids)
+        )
+        raise PositionLost(
+            f"{place}: a topic was created again, or the brokers are another cluster's, since the batch was planned: "
+            f"topic_ids={now} planned={was}; nothing was merged; the next flush plans anew and says what to do"
+        )
+    ends = group_by_topic({(topic, partition): end for topic, partition, start, end in ranges if end > start})
+    epochs = log.find_older_epochs(planned.epochs, ends)
+    cuts = ports.broker.find_log_cuts(ends, epochs) if epochs else {}
+    for topic, partition, cut_offset in iterate_offsets(cuts):
+        raise PositionLost(
+            f"{place}: topic={topic} partition={partition}: the log was cut at offset={cut_offset} by a leader that "
+            "lacked the records after it (an unclean election) since the batch was planned: "
+            f"leader_epoch={log.epochs[topic][partition]} planned={epochs[topic][partition]}; nothing was merged; the "
+            "next flush reads what stands there now"
+        )
+
+
+def list_row_topics(ports: Ports) -> tuple[str, ...]:
+    """The pipeline's topics without those that `heartbeat.ignore_topics` names."""
+    return tuple(t for t in _list_topics(ports) if not _is_ignored(ports, t))
+
+
+def explain_no_row_topics(ports: Ports, log: Log) -> str:
+    """Why no topic of the pipeline carries rows, and the way out; empty if one does. `log` is what could be read."""
+    if log.end or list_row_topics(ports):
+        return ""
+    name = ports.pipeline.name
+    pattern = ports.pipeline.source.topic_pattern
+    if pattern is None or list_ignored_topics(ports):
+        return f"pipeline={name}: heartbeat.ignore_topics matches all of its topics, so none makes rows; correct it"
+    return (
+        f"pipeline={name}: source.topic_pattern={pattern} matches no topic that the brokers show; correct it, create "
+        "a topic, or give the connection's user DESCRIBE on the topics"
+    )
+
+
+def list_ignored_topics(ports: Ports) -> tuple[str, ...]:
+    """Topics of the pipeline whose offsets advance without a row."""
+    return tuple(t for t in _list_topics(ports) if _is_ignored(ports, t))
+
+
+def _list_topics(ports: Ports) -> tuple[str, ...]:
+    source = ports.pipeline.source
+    return source.topics if source.topic_pattern is None else ports.broker.list_topics(source.topic_pattern)
+
+
+def _is_ignored(ports: Ports, topic: str) -> bool:
+    heartbeat = ports.pipeline.heartbeat
+    return (heartbeat.produce and topic == heartbeat.topic) or any(
+        re.fullmatch(pattern, topic) for pattern in heartbeat.ignore_topics
+    )
+
+
+def filter_table_log(log: Log, table: Table) -> Log:
+    """The part of the log that feeds `table`: all of it where the table names no topics. Topic ids stay the log's."""
+    if not table.topics:
+        return log
+    begin = {t: parts for t, parts in log.begin.items() if t in table.topics}
+    return Log(log.cluster_id, log.topic_ids, begin, {t: log.end[t] for t in begin}, epochs=log.epochs)
+
+
+NAMED_TWICE = "is named twice; keep one"
+
+
+def parse_written_offsets(words: Any) -> dict[str, dict[int, int]]:
+    """``{"topic": {"0": 42}}`` as JSON text or as the object; ValueError for anything else."""
+    return {topic: {p: _check_offset(o) for p, o in parts.items()} for topic, parts in _parse_places(words).items()}
+
+
+def parse_written_ranges(words: Any) -> dict[str, dict[int, tuple[int, int]]]:
+    """``{"topic": {"0": [100, 900]}}`` in the same way."""
+    return {topic: {p: _parse_range(r) for p, r in parts.items()} for topic, parts in _parse_places(words).items()}
+
+
+def _parse_places(words: Any) -> dict[str, dict[int, Any]]:
+    data = json.loads(words, object_pairs_hook=_build_object) if isinstance(words, str) else words
+    if not isinstance(data, dict) or not all(isinstance(parts, dict) for parts in data.values()):
+        raise ValueError("a topic holds partitions, and a partition what is asked for")
+    return {topic: _parse_partitions(parts) for topic, parts in data.items()}
+
+
+def _parse_partitions(parts: dict[Any, Any]) -> dict[int, Any]:
+    partitions = dict[int, Any]()
+    for name, value in parts.items():
+        if isinstance(name, bool) or not str(name).isdecimal():
+            raise ValueError(f"partition {name} is no whole number")
+        if int(name) > MAX_PARTITION:
+            raise ValueError(f"partition {name} is none that a topic can have")
+        if int(name) in partitions:
+            raise ValueError(f"partition {int(name)} {NAMED_TWICE}")
+        partitions[int(name)] = value
+    return partitions
+
+
+def _parse_range(value: Any) -> tuple[int, int]:
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(f"{json.dumps(value)} is no range of two offsets")
+    return _check_offset(value[0]), _check_offset(value[1])
+
+
+def _check_offset(value: Any) -> int:
+    """42, or its digits in quotes; 42.9 is another value, and true is none."""
+    offset = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if isinstance(offset, bool) or not isinstance(offset, int):
+        raise ValueError(f"offset {json.dumps(value)} is no whole number")
+    if not 0 <= offset <= MAX_OFFSET:
+        raise ValueError(f"offset {json.dumps(value)} is none that a log can have")
+    return offset
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
+    if twice:
+        raise ValueError(f"{twice[0]} {NAMED_TWICE}")
+    return dict(pairs)

@@ -1,0 +1,191 @@
+"""How far a pipeline has come: every table beside the log with its next offsets; the ground of all reports."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from tidegate.errors import GiveUp, PositionLost, RetryLater
+from tidegate.model.offsets import Offsets, find_lowest, get_offset, iterate_offsets, merge_offsets
+from tidegate.ports.context import Log, Ports
+from tidegate.table.log import Unreadable, list_ignored_topics, read_known_log
+from tidegate.table.lookup import expand_template
+from tidegate.table.progress import (
+    ObservedTable,
+    TableWithLog,
+    attach_log,
+    observe_tables,
+    refuse_table,
+)
+from tidegate.table.queue import find_rowless_end
+from tidegate.table.start_offsets import resolve_batch_start, resolve_first_start
+
+
+def read_connector_heartbeat_ms(ports: Ports) -> int | None:
+    """The time of the newest heartbeat of each change-data connector, the oldest of them; None while one has sent none.
+
+    A connector sends its heartbeat after all changes that it has seen, so what is at the end of the log that is read
+    afterwards has everything up to that time.
+    """
+    topics = tuple(t for t in list_ignored_topics(ports) if t != ports.pipeline.heartbeat.topic)
+    isolation = ports.pipeline.source.isolation
+    newest: Offsets = (
+        ports.broker.read_newest_timestamps(ports.broker.read_end_offsets(topics, isolation)) if topics else {}
+    )
+    times = [max(newest[topic].values(), default=None) if topic in newest else None for topic in topics]
+    known_times = [time for time in times if time is not None]
+    return min(known_times) if known_times and len(known_times) == len(times) else None
+
+
+class PartitionProgress(NamedTuple):
+    """One partition: everything before `offset` is done, of a log that ends at `end`."""
+
+    topic: str
+    partition: int
+    offset: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        """How many offsets wait; 0 if the log has become shorter."""
+        return max(0, self.end - self.offset)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableProgress(TableWithLog):
+    """How far one table has read the log.
+
+    - `next_offsets`: for each partition, the first offset that the table does not hold. If the table could not be read,
+      the offsets of the consumer group.
+    - `valid_through_ms`: the table holds all records up to this time.
+    """
+
+    next_offsets: Offsets
+    valid_through_ms: int | None
+
+    @property
+    def lag(self) -> int:
+        """How many offsets of the log wait for this table."""
+        return sum(partition.lag for partition in self.iterate_next())
+
+    def iterate_next(self) -> Iterator[PartitionProgress]:
+        """Each partition of the log with the table's next offset, at most its end."""
+        for topic, partition, end in iterate_offsets(self.log.end):
+            next_offset = min(get_offset(self.next_offsets, topic, partition) or 0, end)
+            yield PartitionProgress(topic, partition, next_offset, end)
+
+
+@dataclass(frozen=True)
+class PipelineProgress:
+    """One look at a pipeline: the log of all its topics, and every table that rows are published into.
+
+    `ports` know the tables that records have named.
+    """
+
+    ports: Ports
+    log: Log
+    tables: tuple[TableProgress, ...]
+
+    def iterate_published(self) -> Iterator[PartitionProgress]:
+        """Each partition of the log with the smallest of the tables' next offsets."""
+        published_offsets = merge_offsets(self.log.begin, find_lowest(*(table.next_offsets for table in self.tables)))
+        for topic, partition, end in iterate_offsets(self.log.end):
+            yield PartitionProgress(topic, partition, get_offset(published_offsets, topic, partition) or 0, end)
+
+    @property
+    def published_offsets(self) -> Offsets:
+        """The smallest offset of each partition that all tables have come to."""
+        offsets: Offsets = {}
+        for topic, partition, offset, _ in self.iterate_published():
+            offsets.setdefault(topic, {})[partition] = offset
+        return offsets
+
+
+def read_pipeline_progress(ports: Ports) -> PipelineProgress:
+    """Read tables, connectors' heartbeats and the log, each once; changes nothing."""
+    ports = expand_template(ports)
+    return measure_progress(ports, observe_tables(ports))
+
+
+def measure_progress(ports: Ports, tables: Sequence[ObservedTable]) -> PipelineProgress:
+    """Put tables that were read already beside the log.
+
+    Reads connectors' heartbeats before the log: a table that is at the log's end then has all that they vouch for.
+    """
+    tables = check_schemas(ports, tables)
+    connector_ms = read_connector_heartbeat_ms(ports)
+    log, missing = read_known_log(ports)
+    return compare_with_log(ports, tables, log, missing, connector_ms)
+
+
+def check_schemas(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[ObservedTable, ...]:
+    """The tables that rows are published into, refused where their schema is missing or wrong."""
+    return tuple(
+        _check_schema(ports, observed_table) for observed_table in tables if not observed_table.table.discovers_names
+    )
+
+
+def _check_schema(ports: Ports, observed: ObservedTable) -> ObservedTable:
+    if observed.error is None:
+        try:
+            with suppress(RetryLater):  # a registry that is away must not hide the rest
+                ports.schemas.describe_table(observed.table)
+        except GiveUp as error:
+            return refuse_table(observed, error)
+    return observed
+
+
+def compare_with_log(
+    ports: Ports,
+    tables: Sequence[ObservedTable],
+    log: Log,
+    missing: Mapping[str, Unreadable],
+    connector_ms: int | None,
+) -> PipelineProgress:
+    """Each table's next offsets, with the reason and way out where it cannot go on; `missing` are missing topics.
+
+    `connector_ms` is the time that change-data connectors have vouched for.
+    """
+    logged_tables = attach_log(ports, tables, log, missing)
+    return PipelineProgress(
+        ports, log, tuple(_measure_table(ports, logged_table, connector_ms) for logged_table in logged_tables)
+    )
+
+
+def _measure_table(ports: Ports, observed: TableWithLog, connector_ms: int | None) -> TableProgress:
+    if observed.error is None:
+        observed = _check_start(ports, observed)
+    following = _find_next_offsets(ports, observed)
+    table = TableProgress(**vars(observed), next_offsets=following, valid_through_ms=None)
+    return replace(table, valid_through_ms=_compute_valid_through_ms(table, connector_ms))
+
+
+def _check_start(ports: Ports, observed: TableWithLog) -> TableWithLog:
+    """Refuse a table whose next batch could not start."""
+    try:
+        resolve_batch_start(ports, observed)
+    except PositionLost as error:
+        return replace(observed, error=error)
+    return observed
+
+
+def _find_next_offsets(ports: Ports, observed: TableWithLog) -> Offsets:
+    """Batches without rows at the head of the queue count as published, as in the group's offsets."""
+    begin = observed.log.begin
+    if not observed.is_read:
+        return merge_offsets(begin, ports.broker.read_committed(ports.pipeline.source.group, tuple(observed.log.end)))
+    if observed.position is None:
+        following = resolve_first_start(ports, observed.log)
+    else:
+        following = merge_offsets(begin, observed.position.offsets)
+    return merge_offsets(following, find_rowless_end(observed.queue) if observed.error is None else {})
+
+
+def _compute_valid_through_ms(observed: TableProgress, connector_ms: int | None) -> int | None:
+    """By the table's own records, or by a connector's heartbeat if nothing waits."""
+    if observed.position is None:
+        return None
+    times = [observed.position.valid_through_ms]
+    if observed.error is None and not observed.lag:
+        times.append(connector_ms)
+    return max((time for time in times if time is not None), default=None)

@@ -1,0 +1,141 @@
+"""One state per step: where each table stands, what waits in its queue, the log that feeds it, or why it cannot go on.
+
+The order is the same for everyone: the tables are read first, each once, and the log afterwards. What another run
+publishes in between must not look like a log that lost its end.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tidegate.errors import GiveUp, RetryLater, TopicsUnavailable
+from tidegate.model import resource_names
+from tidegate.model.batch import StagedBatch
+from tidegate.model.position import Position, WatermarkSide
+from tidegate.ports.context import Log, Ports, TableState
+from tidegate.spec.table import Table
+from tidegate.table.log import Unreadable, filter_table_log, find_missing_topic
+from tidegate.table.position import check_log, check_not_cut, resolve_position
+from tidegate.table.queue import select_queue
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservedTable:
+    """One table as the catalog shows it.
+
+    - `staged_batches`: all batches in its intermediate table; None if its position was refused before they were read.
+    - `queue`: those of them that continue from `position`, oldest first.
+    - `error`: why the table cannot go on. Then `position` is the last recorded one, and `queue` is empty.
+    - `is_read`: False if the table could not be read, and only `error` is known.
+    """
+
+    table: Table
+    state: TableState | None = None
+    position: Position | None = None
+    staged_batches: tuple[StagedBatch, ...] | None = None
+    queue: tuple[StagedBatch, ...] = ()
+    error: GiveUp | RetryLater | None = None
+    is_read: bool = True
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot go on, and the way out."""
+        return None if self.error is None else str(self.error)
+
+    @property
+    def end(self) -> Position | None:
+        """The position that the table has when its queue is published; where it cannot go on, the one recorded last."""
+        if self.error is not None:
+            return _get_recorded(self.state)
+        if not self.queue:
+            return self.position
+        last = self.queue[-1]
+        return Position(
+            last.ranges.end,
+            cluster_id=last.cluster_id,
+            topic_ids=last.topic_ids,
+            epochs=last.epochs,
+            outside=last.watermark == WatermarkSide.OUTSIDE,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableWithLog(ObservedTable):
+    """The same, beside the part of the log that feeds the table; `error` says also where the two do not fit."""
+
+    log: Log
+
+
+def observe_tables(ports: Ports) -> tuple[ObservedTable, ...]:
+    """Read each table of the pipeline once, in the file's order: its state, and what is staged for it.
+
+    A failure is that table's `error`, and is not raised. Reads the catalog only, and changes nothing.
+    """
+    return tuple(_observe_table(ports, table) for table in ports.pipeline.tables)
+
+
+def _observe_table(ports: Ports, table: Table) -> ObservedTable:
+    try:
+        state = ports.tables.read_state(table.name, ports.pipeline.name)
+    except (GiveUp, RetryLater) as error:
+        return ObservedTable(table=table, error=error, is_read=False)
+    observed = ObservedTable(table=table, state=state)
+    try:
+        position = resolve_position(ports.pipeline, table, state)
+        observed = replace(observed, staged_batches=read_staged(ports, observed))
+        queue = select_queue(ports, table, state, position, observed.staged_batches or ())
+    except (GiveUp, RetryLater) as error:
+        return refuse_table(observed, error)
+    return replace(observed, position=position, queue=queue)
+
+
+def read_staged(ports: Ports, observed: ObservedTable) -> tuple[StagedBatch, ...]:
+    """All batches in the table's intermediate table; read now where nobody has needed them yet."""
+    if observed.staged_batches is not None:
+        return observed.staged_batches
+    intermediate = resource_names.name_intermediate_table(ports.pipeline, observed.table)
+    return tuple(ports.staging.list_staged(intermediate, observed.table.name))
+
+
+def refuse_table(observed: ObservedTable, error: GiveUp | RetryLater) -> ObservedTable:
+    """The table where it was last known to stand; what is staged for it does not count while it cannot go on."""
+    return replace(observed, position=_get_recorded(observed.state), queue=(), error=error)
+
+
+def _get_recorded(state: TableState | None) -> Position | None:
+    return state.recorded_position if state else None
+
+
+def attach_log(
+    ports: Ports, tables: Sequence[ObservedTable], log: Log, missing: Mapping[str, Unreadable]
+) -> tuple[TableWithLog, ...]:
+    """Each table beside its part of the log, refused where the two do not fit; `missing` are topics that are not there.
+
+    What is staged is safe, also when the log has forgotten it: the log must hold what comes behind the queue.
+    """
+    return tuple(
+        _attach_table_log(
+            ports,
+            observed_table,
+            filter_table_log(log, observed_table.table),
+            find_missing_topic(observed_table.table, missing),
+        )
+        for observed_table in tables
+    )
+
+
+def _attach_table_log(ports: Ports, observed: ObservedTable, log: Log, missing: Unreadable | None) -> TableWithLog:
+    logged_table = TableWithLog(**vars(observed), log=log)
+    if logged_table.error is not None:
+        return logged_table
+    if missing is not None:
+        return replace(logged_table, error=missing)
+    rewound = observed.state is not None and observed.state.is_rolled_back
+    try:
+        if observed.position is not None:
+            check_log(ports.pipeline, observed.table, replace(observed.position, offsets={}), log, rewound=rewound)
+        if (end := observed.end) is not None:
+            check_not_cut(ports, observed.table, end, log)
+            check_log(ports.pipeline, observed.table, end, log, rewound=rewound)
+    except (GiveUp, TopicsUnavailable) as error:
+        return replace(logged_table, error=error)
+    return logged_table

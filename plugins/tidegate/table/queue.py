@@ -1,0 +1,154 @@
+"""The queue of a table: batches that are staged and wait to be published, in order, from the table's position on."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tidegate.errors import GiveUp
+from tidegate.model.batch import Counts, StagedBatch
+from tidegate.model.offsets import Offsets, find_highest
+from tidegate.model.position import Position, WatermarkSide
+from tidegate.ports.context import Ports, TableState
+from tidegate.schema.column import Column
+from tidegate.spec.table import Table
+from tidegate.table.columns import compute_shape, resolve_columns
+from tidegate.table.lookup import describe_table
+
+
+def select_queue(
+    ports: Ports,
+    table: Table,
+    state: TableState | None,
+    position: Position | None,
+    staged_batches: Sequence[StagedBatch],
+) -> tuple[StagedBatch, ...]:
+    """Those of `staged_batches` that continue from `position` without a gap, oldest first.
+
+    The first starts exactly at the position, each other one at the end of the one before it. In a table without a
+    position the first is a batch that was planned as the first: one from the middle of the log must not become it.
+    """
+    if not staged_batches:
+        return ()
+    metadata = ports.pipeline.source.metadata
+    shape = compute_shape(resolve_columns(describe_table(ports, table), metadata, state), metadata)
+    queue: list[StagedBatch] = []
+    for batch in staged_batches:
+        if _is_current(batch, state, shape) and _is_next(batch, queue, position):
+            queue.append(batch)
+    return tuple(queue)
+
+
+def _is_current(staged_batch: StagedBatch, state: TableState | None, shape: str) -> bool:
+    """Whether a staged batch was made for this table and this pipeline file. Others are staged again."""
+    if staged_batch.counts.explain_imbalance() or staged_batch.row_shape != shape or not staged_batch.ranges.span:
+        return False
+    if state is not None and staged_batch.batch <= state.highest_batch:  # published once, and then rolled back
+        return False
+    return staged_batch.table_uuid in (None, state.uuid if state else None)
+
+
+def check_shape(ports: Ports, table: Table, state: TableState, staged_batch: StagedBatch) -> None:
+    """`GiveUp` if the pipeline file, or a schema, says another shape of rows than when the batch was staged.
+
+    The merge would take its rows for what they are not: a delete that was staged for a table that deletes is a row of
+    NULLs to one that only upserts. Without a value schema a row has the destination's columns, which the merge itself
+    may just have changed: then only what the file says is compared.
+    """
+    metadata = ports.pipeline.source.metadata
+    if staged_batch.row_shape == compute_shape(resolve_columns(table, metadata, state), metadata):
+        return
+    file_shape = staged_batch.shape.partition(".")[2]  # a batch of an older version has none
+    if not file_shape or file_shape != _compute_file_shape(table, metadata):
+        raise GiveUp(
+            f"pipeline={ports.pipeline.name} table={table.name} batch={staged_batch.batch}: the pipeline file, or a "
+            "schema that it names, has changed the rows' shape since the batch was staged; nothing was merged; the "
+            "next flush stages it again"
+        )
+
+
+def describe_shape(table: Table, metadata: dict[str, str], state: TableState | None) -> str:
+    """The `shape` of a batch that is staged now. `table` as the file and its schemas describe it."""
+    file_shape = _compute_file_shape(table, metadata)
+    return compute_shape(resolve_columns(table, metadata, state), metadata) + (f".{file_shape}" if file_shape else "")
+
+
+def _compute_file_shape(table: Table, metadata: dict[str, str]) -> str:
+    """The shape of a table without a value schema, whatever columns the destination has; empty for other tables."""
+    if table.value.columns is not None or table.select is not None:
+        return ""
+    key_alone = tuple(Column(name, "STRING") for name in table.key.fields)
+    return compute_shape(replace(table, value=replace(table.value, columns=key_alone)), metadata)
+
+
+def _is_next(staged_batch: StagedBatch, queue: Sequence[StagedBatch], position: Position | None) -> bool:
+    if queue:
+        return staged_batch.ranges.continues(queue[-1].ranges.end)
+    return staged_batch.ranges.continues(position.offsets) if position else not staged_batch.follows
+
+
+def count_mergeable(queue: Sequence[StagedBatch]) -> int:
+    """How many batches wait for a merge. Batches without rows at the head of the queue do not."""
+    first = next((n for n, batch in enumerate(queue) if batch.counts.to_write), len(queue))
+    return len(queue) - first
+
+
+def find_rowless_end(queue: Sequence[StagedBatch]) -> Offsets:
+    """Where the batches without rows at the head of the queue end. They count as published; the position follows."""
+    ahead = queue[: len(queue) - count_mergeable(queue)]
+    return ahead[-1].ranges.end if ahead else {}
+
+
+def publishes_without_rows(ports: Ports, table: Table, state: TableState | None, staged_batch: StagedBatch) -> bool:
+    """Whether a batch without rows makes a snapshot, which moves the position.
+
+    It does once per heartbeat interval, after a batch of `merge.max_records` (a long read, which a loss would repeat),
+    and when `max_pending` such batches wait.
+    """
+    interval_ms = ports.pipeline.heartbeat.interval_seconds * 1000
+    if staged_batch.ranges.span >= ports.pipeline.merge.max_records or staged_batch.together >= table.max_pending:
+        return True
+    return 0 < interval_ms <= ports.now_ms() - (state.snapshot_ms if state else 0)
+
+
+def iterate_merge_groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
+    """Cut a queue into groups that are merged together: a batch with rows, and those without rows just ahead of it."""
+    group: list[StagedBatch] = []
+    for batch in queue:
+        group.append(batch)
+        if batch.counts.to_write:
+            yield tuple(group)
+            group = []
+    if group:
+        yield tuple(group)
+
+
+def combine_batches(group: Sequence[StagedBatch]) -> StagedBatch:
+    """The group as one batch: the last one, with the ranges and the counts of all."""
+    first = group[0]
+    last = group[-1]
+    if first is last:
+        return last
+    joins = first.watermark != WatermarkSide.INSIDE and last.watermark == WatermarkSide.INSIDE
+    totals = (sum(numbers) for numbers in zip(*(_list_counts(batch.counts) for batch in group), strict=True))
+    return replace(
+        last,
+        ranges=first.ranges.extend_to(last.ranges),
+        counts=Counts(*totals),
+        timestamps=find_highest(*(batch.timestamps for batch in group)),
+        follows=first.follows,
+        watermark=WatermarkSide.JOINS if joins else last.watermark,
+        together=len(group),
+    )
+
+
+def _list_counts(counts: Counts) -> tuple[int, ...]:
+    return tuple(vars(counts).values())
+
+
+def describe_full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
+    """A sentence for a queue that holds `max_pending` batches: the pipeline reads on when the table takes them."""
+    first = next(batch for batch in queue if batch.counts.to_write)
+    return (
+        f"pipeline={ports.pipeline.name} table={table.name}: its queue is full: waiting={count_mergeable(queue)} "
+        f"max_pending={table.max_pending}, so no table gets a new batch; merge of batch={first.batch} is what fails "
+        "first: correct what its message says, and the next flush publishes the queue and reads on"
+    )

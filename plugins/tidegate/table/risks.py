@@ -1,0 +1,181 @@
+"""What may go wrong soon on a record's way: transactions that never end, and records that wait until they expire."""
+
+from tidegate.errors import TidegateError
+from tidegate.formats.registry import get_format
+from tidegate.model import resource_names
+from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, get_offset, iterate_offsets
+from tidegate.model.ownership import KIND_PROPERTY
+from tidegate.ports.context import Log, Ports, Retention
+from tidegate.spec.time_text import format_utc, to_utc_datetime
+from tidegate.table.distant import find_distant_batches, find_distant_history, find_distant_letters
+from tidegate.table.history import find_undone_backfills, list_undone_letters
+from tidegate.table.log import explain_no_row_topics
+from tidegate.table.lookup import expand_template
+
+# The brokers end a transaction after transaction.max.timeout.ms at the latest, 15 minutes by default.
+HANGING_TRANSACTION_MS = 15 * 60_000
+RETENTION_WARNING_SHARE = 0.5  # of the time that records, or tombstones, are kept
+
+
+def find_risks(ports: Ports, log: Log, following: Offsets) -> list[str]:
+    """One sentence for each danger; `following` are the pipeline's next offsets. Asks the brokers; changes nothing.
+
+    What the pipeline's file says and probably does not mean comes first. What the brokers will not tell, for want of
+    rights, is a sentence of its own.
+    """
+    risks: list[str] = [*ports.pipeline.warnings]
+    try:
+        risks += find_lost_rows(ports)
+    except TidegateError as reason:
+        risks.append(f"pipeline={ports.pipeline.name}: not all dead letters and backfills can be read: {reason}")
+    for look in (_find_no_topics, _find_hanging_transactions, _find_expiring_records, _find_lone_tombstones):
+        try:
+            risks += look(ports, log, following)
+        except TidegateError as reason:
+            risks.append(f"pipeline={ports.pipeline.name}: risks cannot be checked: {reason}")
+    return risks
+
+
+def _find_no_topics(ports: Ports, log: Log, _: Offsets) -> list[str]:
+    """A pipeline without a topic does nothing, and nothing of it fails."""
+    reason = explain_no_row_topics(ports, log)
+    return [reason] if reason else []
+
+
+def find_lost_rows(ports: Ports) -> list[str]:
+    """One sentence for whatever nobody brings in or looks at: dead letters, staged batches, history, and backfills that
+    were rolled back once done.
+    """
+    ports = expand_template(ports)
+    distant = (*find_distant_batches(ports), *find_distant_history(ports))
+    return [*find_letter_risks(ports), *distant, *_find_undone_backfills(ports)]
+
+
+def find_letter_risks(ports: Ports) -> list[str]:
+    """One sentence for each table or namespace with dead letters that count for nothing, and are nowhere."""
+    return [*find_distant_letters(ports), *_find_undone_letters(ports)]
+
+
+def _find_undone_letters(ports: Ports) -> list[str]:
+    """Of letters that were replayed, and whose rows a rollback has taken since."""
+    name = ports.pipeline.name
+    if ports.tables.read_property(resource_names.name_dead_letter_table(ports.pipeline), KIND_PROPERTY) is None:
+        return []
+    letters_by_table = [
+        (t.name, list_undone_letters(ports, t.name)) for t in ports.pipeline.tables if not t.discovers_names
+    ]
+    return [
+        f"pipeline={name} table={table}: dead letters={len(letters)} count as replayed, and their rows are gone: the "
+        f"table was rolled back to before the replay; bring them in again with: tidegate dead-letters {name} --table "
+        f"{resource_names.quote_word(table)} --replay; those that may stay away can be discarded as if they waited"
+        for table, letters in letters_by_table
+        if letters
+    ]
+
+
+def _find_undone_backfills(ports: Ports) -> list[str]:
+    """Of backfills that are done, and whose rows a rollback has taken since."""
+    name = ports.pipeline.name
+    slices_by_table = [
+        (table.name, undone)
+        for table in ports.pipeline.tables
+        if not table.discovers_names
+        for undone in find_undone_backfills(ports, table.name)
+    ]
+    return [
+        f"pipeline={name} table={table}: slices={len(undone.slices)} of backfill={undone.id} were rolled back with the "
+        "table, and the backfill is over, so nothing applies them again; if they are not meant to be gone: "
+        f"{undone.command}; else this is told until the snapshots of the backfill expire"
+        for table, undone in slices_by_table
+    ]
+
+
+def _find_hanging_transactions(ports: Ports, log: Log, _: Offsets) -> list[str]:
+    """Open transactions hold back everything behind them from readers of committed records."""
+    if ports.pipeline.source.isolation != "read_committed":
+        return []
+    risks = list[tuple[float, str]]()
+    high = ports.broker.read_end_offsets(tuple(log.end), "read_uncommitted")
+    hidden_records = {place: (get_offset(high, *place[:2]) or 0) - place[2] for place in iterate_offsets(log.end)}
+    open_ones = [place for place, records in hidden_records.items() if records > 0]
+    times = ports.broker.read_timestamps(open_ones, "read_uncommitted") if open_ones else {}
+    for topic, partition, stable in open_ones:
+        behind = hidden_records[topic, partition, stable]
+        began = times.get((topic, partition, stable))
+        if began is not None and ports.now_ms() - began >= HANGING_TRANSACTION_MS:
+            danger = (
+                f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: a transaction has been open at "
+                f"offset={stable} since {_format_time(began)}, and hides records={behind} behind it; find "
+                f"its producer with "
+                "kafka-transactions.sh find-hanging, and end it with kafka-transactions.sh abort"
+            )
+            risks.append((ports.now_ms() - began, danger))
+    return _name_most_urgent(ports, risks)
+
+
+def _find_expiring_records(ports: Ports, log: Log, following: Offsets) -> list[str]:
+    """Records that wait for more than half of the time that their topic keeps them, or its tombstones."""
+    starts = [(t, p, get_offset(following, t, p) or 0, end) for t, p, end in iterate_offsets(log.end)]
+    late = [(topic, partition, start) for topic, partition, start, end in starts if start < end]
+    retentions = ports.broker.read_retention(tuple(sorted({topic for topic, _, _ in late}))) if late else {}
+    times = ports.broker.read_timestamps([place for place in late if retentions.get(place[0])]) if late else {}
+    risks = list[tuple[float, str]]()
+    for topic, partition, start in late:
+        retention = retentions.get(topic)
+        oldest = times.get((topic, partition, start))
+        if retention is not None and oldest is not None:
+            waits = ports.now_ms() - oldest
+            risks += [
+                (
+                    waits / limit if limit else waits,
+                    f"pipeline={ports.pipeline.name} topic={topic} partition={partition}: records wait since "
+                    f"{_format_time(oldest)}, more than half of {name}={limit}: {danger}; let the pipeline "
+                    f"catch up, or raise it",
+                )
+                for name, limit, danger in _list_retention_limits(retention)
+                if waits >= RETENTION_WARNING_SHARE * limit
+            ]
+    return _name_most_urgent(ports, risks)
+
+
+def _name_most_urgent(ports: Ports, risks: list[tuple[float, str]]) -> list[str]:
+    """The sentences, each with how urgent it is, the most urgent first; of very many the first, and how many more.
+
+    A producer that hangs, or a pipeline that is far behind, is a danger in each of a topic's thousands of partitions:
+    every other warning would be hidden among them.
+    """
+    sentences = [sentence for _, sentence in sorted(risks, key=lambda risk: -risk[0])]
+    more = len(sentences) - MAX_NAMED_PARTITIONS
+    if more <= 0:
+        return sentences
+    remainder = (
+        f"pipeline={ports.pipeline.name}: {more} more warnings say the same of other partitions, which are less "
+        f"urgent; the {MAX_NAMED_PARTITIONS} before this one say what helps"
+    )
+    return [*sentences[:MAX_NAMED_PARTITIONS], remainder]
+
+
+def _find_lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:
+    """Compaction may leave a tombstone and take the delete event before it, the only one with the key of the value."""
+    by_value = [t for t in ports.pipeline.tables if t.key.from_value and t.delete]
+    blind = [t for t in by_value if get_format(t.value.format).shows_deleted_row]
+    topics = tuple(sorted(topic for topic in log.end if any(topic in t.topics or not t.topics for t in blind)))
+    return [
+        f"pipeline={ports.pipeline.name} topic={topic}: the topic is compacted and key.from is value: where only the "
+        "tombstone of a deleted row is left, it deletes nothing; set cleanup.policy=delete, or take the key from the "
+        "record"
+        for topic in (ports.broker.filter_compacted(topics) if topics else ())
+    ]
+
+
+def _list_retention_limits(retention: Retention) -> list[tuple[str, int, str]]:
+    limits = []
+    if retention.records_ms is not None:
+        limits.append(("retention.ms", retention.records_ms, "then they are gone before they are read"))
+    if retention.tombstones_ms is not None:
+        limits.append(("delete.retention.ms", retention.tombstones_ms, "then deletes are gone before they are read"))
+    return limits
+
+
+def _format_time(milliseconds: int) -> str:
+    return format_utc(to_utc_datetime(milliseconds), "seconds")

@@ -1,0 +1,275 @@
+"""Where `rebase` leads a position: a word, a time, or offsets that a person has written, against the log as it is."""
+
+import json
+from dataclasses import dataclass, field, replace
+
+from tidegate.errors import ConfigurationError, PositionLost
+from tidegate.model.offsets import (
+    Offsets,
+    find_lowest,
+    format_names,
+    format_partitions,
+    get_offset,
+    group_by_topic,
+    iterate_offsets,
+    keep_partitions,
+    merge_offsets,
+)
+from tidegate.model.position import Position
+from tidegate.ports.context import Log, Ports
+from tidegate.spec.pipeline import Pipeline, RiskPolicy
+from tidegate.spec.source import StartKind
+from tidegate.spec.table import Table
+from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
+from tidegate.table.log import parse_written_offsets
+from tidegate.table.position import REMAINING, find_position_cuts, name_moved, resolve_next_start
+from tidegate.table.progress import TableWithLog
+
+
+def resolve_batch_start(ports: Ports, observed: TableWithLog) -> Offsets:
+    """Where the next batch of a table starts: the end of its queue. `PositionLost` if records before it are lost."""
+    if observed.end is None:
+        return resolve_complete_start(ports, observed.table, observed.log, exists=observed.state is not None)
+    start = resolve_next_start(ports.pipeline, observed.table, observed.end, observed.log)
+    _check_new_partitions(ports.pipeline, observed, observed.end.offsets)
+    return start
+
+
+def _check_new_partitions(pipeline: Pipeline, observed: TableWithLog, position: Offsets) -> None:
+    """`PositionLost` if a new partition has lost its first records to retention before they were read."""
+    new = {(t, p): o for t, p, o in iterate_offsets(observed.log.begin) if t in position and p not in position[t] and o}
+    if new and pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        table, ((topic, partition), begin) = observed.table, next(iter(new.items()))
+        is_rewound = (
+            observed.state is not None and observed.state.is_rolled_back
+        )  # a move begins at the recorded position
+        to = "earliest" if is_rewound else f"'{json.dumps(group_by_topic(new))}'"
+        raise PositionLost(
+            f"pipeline={pipeline.name} table={table.name}: topic={topic} partition={partition} is new, and its log "
+            f"starts at offset={begin}, so {begin} offsets are gone before they were read; lengthen the topic's "
+            f"retention, and move the position, e.g. with: tidegate rebase {name_moved(pipeline, table)} --to {to}"
+        )
+
+
+def resolve_complete_start(ports: Ports, table: Table, log: Log, *, exists: bool = False) -> Offsets:
+    """Where a table without a position begins; `PositionLost` if that leaves out records that it needs.
+
+    It needs the records from `source.start` on, and, with upserts, every key of a compacted topic. A table that
+    `exists` with rows of another writer, whose offsets the pipeline continues, has the earlier keys.
+    """
+    configured_start = _read_configured_start(ports, log)
+    start = _clamp_to_log(configured_start, log)
+    if ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        check_start(ports.pipeline, table, configured_start, log, _find_last_ends(ports, configured_start, log))
+    if table.upsert and ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        behind = tuple(sorted({t for t, p, offset in iterate_offsets(start) if offset > log.begin[t][p]}))
+        compacted = ports.broker.filter_compacted(behind) if behind else ()
+        if compacted and not (exists and _holds_rows_of_others(ports, table)):
+            check_complete(ports.pipeline, table, compacted, start, log)
+    return start
+
+
+def _holds_rows_of_others(ports: Ports, table: Table) -> bool:
+    """Whether another writer has filled the table, and the pipeline continues at its offsets."""
+    is_continued = ports.pipeline.source.start.kind in (StartKind.OFFSETS, StartKind.GROUP)
+    return is_continued and ports.tables.count_rows(table.name) != 0
+
+
+def _find_last_ends(ports: Ports, configured_start: Offsets, log: Log) -> Offsets:
+    """The ends of the log. Topics in which a start lies behind the end are read again, open transactions included."""
+    behind = {t for t, p, offset in iterate_offsets(configured_start) if offset > (get_offset(log.end, t, p) or 0)}
+    if not behind:
+        return log.end
+    return merge_offsets(log.end, ports.broker.read_end_offsets(tuple(sorted(behind)), "read_uncommitted"))
+
+
+def resolve_latest_start(ports: Ports, log: Log) -> Offsets:
+    """The offsets that the heartbeat commits for `start: latest`, of topics that no table has read from.
+
+    A committed offset outside the log stays: a start there is refused, and moving it into the log would hide that, and
+    lose the records between the two.
+    """
+    if ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        return _read_configured_start(ports, log)
+    return resolve_first_start(ports, log)
+
+
+def resolve_first_start(ports: Ports, log: Log) -> Offsets:
+    """Where a table without a position begins, by `source.start`; a start outside the log is moved into it.
+
+    `latest` is what the group has committed, or else the end of the log. The heartbeat commits the first end that it
+    sees; without that the start would move with every record, and nothing would ever be read. Partitions and topics
+    that are added after that are read from their begin, unlike Kafka's own consumers, which lose the first records.
+    """
+    return _clamp_to_log(_read_configured_start(ports, log), log)
+
+
+def _read_configured_start(ports: Ports, log: Log) -> Offsets:
+    source = ports.pipeline.source
+    topics = tuple(log.begin)
+    configured_start: Offsets = {}
+    match source.start.kind:
+        case StartKind.LATEST:
+            configured_start = ports.broker.read_committed(source.group, topics) or log.end
+        case StartKind.GROUP:
+            configured_start = ports.broker.read_committed(source.group, topics)
+        case StartKind.TIMESTAMP:
+            configured_start = ports.broker.find_offsets_at(topics, source.start.timestamp_ms or 0)
+        case StartKind.OFFSETS:
+            configured_start = source.start.offsets
+    return merge_offsets(log.begin, {t: parts for t, parts in configured_start.items() if t in log.begin})
+
+
+def _clamp_to_log(configured_start: Offsets, log: Log) -> Offsets:
+    return {
+        t: {p: min(max(configured_start[t][p], begin), log.end[t][p]) for p, begin in parts.items()}
+        for t, parts in log.begin.items()
+    }
+
+
+def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log: Log, ends: Offsets) -> None:
+    """PositionLost if the log begins behind the configured start, or ends before it.
+
+    `ends` count the records of open transactions too.
+    """
+    for topic, partition, offset in iterate_offsets(configured_start):
+        begin = get_offset(log.begin, topic, partition)
+        end = get_offset(ends, topic, partition)
+        request = (
+            f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} asks for "
+            f"offset={offset} of topic={topic} partition={partition}, and"
+        )
+        if begin is not None and offset < begin:
+            raise PositionLost(
+                f"{request} the log starts at offset={begin}, so "
+                f"{begin - offset} offsets are gone before they were read; set source.start to what the log still "
+                "holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
+            )
+        if begin is None and pipeline.source.start.kind == StartKind.OFFSETS:
+            raise PositionLost(f"{request} the topic has no such partition; name one that it has in source.start")
+        if end is not None and offset > end:
+            raise PositionLost(
+                f"{request} the log ends at offset={end}: the offset is mistyped, or of another log than this one, "
+                "whose records before it would be left out; set source.start to what the log holds, e.g. earliest, or "
+                "on_incomplete_start: accept to begin at its end"
+            )
+
+
+def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
+    """PositionLost if a start in the middle of a compacted topic leaves out keys that no later record has."""
+    for topic, partition, offset in iterate_offsets(start):
+        left_out = offset - log.begin[topic][partition]
+        if topic in compacted and left_out > 0:
+            raise PositionLost(
+                f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} leaves out "
+                f"{left_out} offsets of a compacted topic={topic} partition={partition}, and every key that only "
+                "these hold; set source.start: earliest, or on_incomplete_start: accept if the table may lack them"
+            )
+
+
+TARGET_FORMS = f"write earliest, latest, group, a time like {EXAMPLE}, or offsets as JSON, or {REMAINING}"
+
+
+@dataclass(frozen=True)
+class RebaseTarget:
+    """The position after a move. `unchanged_offsets`: the partitions that the target does not name, which stay."""
+
+    offsets: Offsets
+    unchanged_offsets: Offsets = field(default_factory=dict)
+
+    def choose_epochs(self, before: Position, log: Log) -> Offsets:
+        """The leaders' epochs of the new position: the newest, and of partitions that stay the recorded ones.
+
+        Nobody has looked whether a newer leader has cut the log of these: the next batch must still ask. The epochs of
+        another cluster say nothing.
+        """
+        if _is_another_cluster(before, log):
+            return log.epochs
+        moved_epochs = {
+            topic: {p: epoch for p, epoch in parts.items() if p not in self.unchanged_offsets.get(topic, {})}
+            for topic, parts in log.epochs.items()
+        }
+        return merge_offsets(moved_epochs, keep_partitions(before.epochs, self.unchanged_offsets))
+
+
+def resolve_target(ports: Ports, before: Position, lasting: Offsets, to: str, log: Log) -> RebaseTarget:
+    """The target of one table; `lasting` are the offsets at which partitions stay that it does not name.
+
+    ConfigurationError for an offset that the log does not hold, and for what is no target.
+    """
+    topics = tuple(log.begin)
+    if to in ("earliest", "latest"):
+        return RebaseTarget(log.begin if to == "earliest" else log.end)
+    if to == "group":
+        return RebaseTarget(
+            _check_target(
+                log, merge_offsets(log.begin, ports.broker.read_committed(ports.pipeline.source.group, topics))
+            )
+        )
+    if to == REMAINING:
+        return _name_partitions(log, lasting, _find_remaining(ports, replace(before, offsets=lasting), log))
+    if is_json(to):
+        return _name_partitions(log, lasting, parse_offsets_target(to))
+    # a time may lie behind a transaction that is still open, whose records nobody may skip
+    times = ports.broker.find_offsets_at(topics, parse_timestamp_ms("--to", to, TARGET_FORMS))
+    return RebaseTarget(find_lowest(log.end, merge_offsets(log.begin, times)))
+
+
+def _find_remaining(ports: Ports, position: Position, log: Log) -> Offsets:
+    """What is left of the records behind the position, of partitions that have lost some: by expiry, or by a cut."""
+    cuts = {} if _is_another_cluster(position, log) else find_position_cuts(ports, position, log)
+    return merge_offsets(cuts, log.find_begins_behind(position.offsets))
+
+
+def _is_another_cluster(position: Position, log: Log) -> bool:
+    return bool(position.cluster_id and log.cluster_id) and position.cluster_id != log.cluster_id
+
+
+def _name_partitions(log: Log, lasting: Offsets, named_offsets: Offsets) -> RebaseTarget:
+    staying = {
+        topic: {p: offset for p, offset in parts.items() if p not in named_offsets.get(topic, {})}
+        for topic, parts in lasting.items()
+    }
+    return RebaseTarget(_check_target(log, merge_offsets(log.begin, lasting, named_offsets)), staying)
+
+
+def is_json(to: str) -> bool:
+    """Whether a target is offsets, and no word or time."""
+    return to.lstrip().startswith("{")
+
+
+def check_target_topics(log: Log, target: Offsets) -> None:
+    """ConfigurationError for a topic that the pipeline does not read."""
+    for topic in target:
+        if topic not in log.begin:
+            known = format_names(sorted(log.begin))
+            raise ConfigurationError(
+                f"topic={topic}: the pipeline reads no such topic; its topics are {known}; name one of them with --to"
+            )
+
+
+def parse_offsets_target(to: str) -> Offsets:
+    """The offsets of a target in JSON; ConfigurationError for anything else."""
+    try:
+        return parse_written_offsets(to)
+    except ValueError as error:
+        raise ConfigurationError(f'--to={to}: not offsets: {error}; write e.g. {{"topic": {{"0": 42}}}}') from error
+
+
+def _check_target(part: Log, target: Offsets) -> Offsets:
+    """The target without topics of other tables; ConfigurationError for an offset that the log does not hold."""
+    part_offsets = {topic: parts for topic, parts in target.items() if topic in part.begin}
+    for topic, partition, offset in iterate_offsets(part_offsets):
+        begin = get_offset(part.begin, topic, partition)
+        end = get_offset(part.end, topic, partition)
+        if begin is None or end is None:
+            raise ConfigurationError(
+                f"topic={topic} partition={partition}: the topic has no such partition; it has "
+                f"{format_partitions(part.begin[topic])}; name one of these with --to"
+            )
+        if not begin <= offset <= end:
+            raise ConfigurationError(
+                f"topic={topic} partition={partition} offset={offset}: outside the log [{begin}, {end}]; "
+                "name an offset inside it with --to"
+            )
+    return part_offsets

@@ -1,0 +1,192 @@
+"""How far all tables of a pipeline have come: the low watermark that the consumer group reports."""
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegate.errors import GiveUp, NothingToDo, PositionLost, RetryLater
+from tidegate.model.offsets import Offsets, find_lowest, format_names, merge_offsets
+from tidegate.model.position import Position, WatermarkSide
+from tidegate.model.table_state import is_recreated
+from tidegate.ports.context import Ports
+from tidegate.spec.source import StartKind
+from tidegate.spec.table import Table
+from tidegate.table.log import list_row_topics
+from tidegate.table.progress import ObservedTable, read_staged
+from tidegate.table.queue import find_rowless_end
+
+log = logging.getLogger(__name__)
+
+
+def compute_low_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> Offsets:
+    """Per partition the smallest of all tables' next offsets.
+
+    Reads the tables, so a caller with old values cannot report too much. The group stays where it is for two kinds of
+    tables: those that will begin at the group's offsets and have not begun, and those that cannot be read. Of a topic
+    that was created again nothing is published: its begin is returned. Topics of a table whose position is of another
+    cluster are left out. If no table can be read, raises the error of the first.
+    """
+    marks = list[tuple[Table, Offsets]]()
+    absent = list[Table]()
+    failures = list[RetryLater | GiveUp]()
+    by_group = ports.pipeline.source.start.kind in (StartKind.GROUP, StartKind.LATEST)
+    for observed in tables:
+        try:
+            mark = _compute_table_watermark(ports, observed)
+        except (RetryLater, GiveUp) as failure:
+            log.warning("pipeline=%s: the group stays where it is for a table: %s", ports.pipeline.name, failure)
+            failures.append(failure)
+            absent.append(observed.table)
+            continue
+        if mark is not None:
+            marks.append((observed.table, mark))
+        elif by_group:
+            absent.append(observed.table)
+    if failures and len(failures) == len(tables):
+        raise failures[0]
+    held_offsets = _hold_absent_tables(ports, _find_lowest_marks(marks), absent)
+    return _restart_replaced_topics(ports, tables, held_offsets)
+
+
+def _find_lowest_marks(marks: Sequence[tuple[Table, Offsets]]) -> Offsets:
+    """Per partition the smallest. Without partitions that a table has yet to begin; their topics stay, maybe empty.
+
+    The mark of a table that does not count is empty.
+    """
+    lowest = find_lowest(*(mark for _, mark in marks))
+    for table, mark in marks:
+        for topic in [topic for topic in lowest if mark and (not table.topics or topic in table.topics)]:
+            known_partitions = mark.get(topic, {})
+            lowest[topic] = {p: offset for p, offset in lowest[topic].items() if p in known_partitions}
+    return lowest
+
+
+def _restart_replaced_topics(ports: Ports, tables: Sequence[ObservedTable], offsets: Offsets) -> Offsets:
+    """The offsets, without those that mean other records now; of a topic that was created again its log's begin.
+
+    The brokers forget what groups have committed for a topic that is deleted. If the old offset was committed for the
+    new topic, a table that begins at the group's offsets would leave out the records before it.
+    """
+    positions = [table.end for table in tables if table.end is not None and not table.end.outside]
+    recorded_ids = [(topic, topic_id) for position in positions for topic, topic_id in position.topic_ids.items()]
+    if not any(topic in offsets for topic, _ in recorded_ids):
+        return offsets
+    cluster_id, ids = _read_topic_ids(ports, tuple(offsets))
+    foreign_topics = find_topics_of_other_clusters(tables, cluster_id)
+    known_ids = [(topic, topic_id) for topic, topic_id in recorded_ids if topic in ids and topic not in foreign_topics]
+    replaced = {topic for topic, recorded in known_ids if is_recreated(recorded, ids[topic])}
+    lasting = {t: parts for t, parts in offsets.items() if t not in replaced and t not in foreign_topics}
+    topics = tuple(topic for topic in offsets if topic in replaced)
+    return lasting | ports.broker.read_log(topics, ports.pipeline.source.isolation).begin if topics else lasting
+
+
+def explain_empty_watermark(ports: Ports, tables: Sequence[ObservedTable]) -> NothingToDo:
+    """Why no offset can be committed, of a pipeline whose low watermark is empty."""
+    place = f"pipeline={ports.pipeline.name}"
+    topics = {topic for table in tables if table.end is not None for topic in table.end.offsets}
+    if not topics:
+        return NothingToDo(f"{place}: no table has a position yet, so there is none to commit")
+    cluster_id, _ = _read_topic_ids(ports, tuple(sorted(topics)))
+    recorded_ids = {position.cluster_id for position in find_foreign_positions(tables, cluster_id)}
+    if not recorded_ids:
+        return NothingToDo(
+            f"{place}: no table that counts for the group has a position yet, so there is none to commit"
+        )
+    return NothingToDo(
+        f"{place}: the positions of its tables are of another cluster: cluster_id={cluster_id} "
+        f"recorded={format_names(sorted(recorded_ids))}; nothing was committed, and the next plan says what to do"
+    )
+
+
+def find_foreign_positions(tables: Sequence[ObservedTable], cluster_id: str) -> list[Position]:
+    """The positions that are of another cluster than the one of this id; none if the id is not known."""
+    positions = (table.end for table in tables if table.end is not None)
+    return [position for position in positions if cluster_id and position.cluster_id not in ("", cluster_id)]
+
+
+def find_topics_of_other_clusters(tables: Sequence[ObservedTable], cluster_id: str) -> set[str]:
+    """Topics of those tables whose position is of another cluster than the one of this id."""
+    return {topic for position in find_foreign_positions(tables, cluster_id) for topic in position.offsets}
+
+
+def _read_topic_ids(ports: Ports, topics: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+    """The cluster's id, and the ids of those topics that exist."""
+    try:
+        return ports.broker.read_topic_ids(topics)
+    except PositionLost:
+        return ports.broker.read_topic_ids(_find_existing_topics(ports, topics))
+
+
+def _compute_table_watermark(ports: Ports, observed: ObservedTable) -> Offsets | None:
+    """One table's next offsets. Empty if it was added later and has not caught up. None if it has not begun.
+
+    - Batches without rows at the head of the queue count as published; the position follows later.
+    - A table without a position is at the start of its first staged batch.
+    - A table that cannot go on, for example after a rollback, is at the position that was recorded last.
+    - A table that cannot be read raises its error.
+    """
+    position = observed.position
+    queue = observed.queue
+    if observed.error is not None:
+        if not observed.is_read or isinstance(observed.error, RetryLater):
+            raise observed.error
+        if position is None:
+            return _find_staged_start(ports, observed)
+    if position is None and not queue:
+        return None
+    if position.outside if position else queue[0].watermark != WatermarkSide.INSIDE:
+        return {}
+    start = position.offsets if position else queue[0].ranges.start
+    return merge_offsets(start, find_rowless_end(queue))
+
+
+def _find_staged_start(ports: Ports, observed: ObservedTable) -> Offsets | None:
+    """Where the first staged batch begins, of a table without a position whose queue is not known."""
+    starts = [batch.ranges.start for batch in read_staged(ports, observed) if batch.watermark == WatermarkSide.INSIDE]
+    return find_lowest(*starts) if starts else None
+
+
+def _hold_absent_tables(ports: Ports, reached_offsets: Offsets, absent: list[Table]) -> Offsets:
+    """The watermark, which stays at the group's offsets for the topics of tables that have not begun."""
+    absent_topics = {topic for table in absent for topic in table.topics}
+    of_absent = absent_topics if all(table.topics for table in absent) else {*absent_topics, *list_row_topics(ports)}
+    topics = tuple(topic for topic in reached_offsets if topic in of_absent)
+    if not topics:
+        return reached_offsets
+    committed_offsets = ports.broker.read_committed(ports.pipeline.source.group, _find_existing_topics(ports, topics))
+    capped_offsets = {
+        t: {
+            p: min(o, committed_offsets[t][p])
+            for p, o in reached_offsets[t].items()
+            if p in committed_offsets.get(t, {})
+        }
+        for t in topics
+    }
+    return {**reached_offsets, **capped_offsets}
+
+
+@dataclass(frozen=True)
+class CommittedOffsets:
+    """The offsets committed to the consumer group, and the time of the heartbeat before, as the group had noted it."""
+
+    offsets: Offsets
+    beat_ms: int | None = None
+
+
+def commit_to_group(ports: Ports, offsets: Offsets, beat_ms: int | None = None) -> CommittedOffsets:
+    """Commit to the consumer group. Leaves out topics that no longer exist. `beat_ms` notes the time of a heartbeat."""
+    before = None
+    group = ports.pipeline.source.group
+    if any(offsets.values()):
+        try:
+            before = ports.broker.commit(group, offsets, beat_ms)
+        except PositionLost:
+            existing_topics = _find_existing_topics(ports, tuple(offsets))
+            offsets = {topic: parts for topic, parts in offsets.items() if topic in existing_topics}
+            before = ports.broker.commit(group, offsets, beat_ms) if offsets else None
+    return CommittedOffsets(offsets, before)
+
+
+def _find_existing_topics(ports: Ports, topics: tuple[str, ...]) -> tuple[str, ...]:
+    return ports.broker.list_topics("|".join(re.escape(topic) for topic in topics))

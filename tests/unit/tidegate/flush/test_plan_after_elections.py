@@ -1,0 +1,205 @@
+"""plan: a leader that lacks what was read has cut the log, and other records stand there now: told, never skipped."""
+
+import json
+
+import pytest
+from fakes import World, build_pipeline, build_table
+from fakes.faults import _Delegating
+from tidegate.errors import NothingToDo, PositionLost, SomeTablesDelayed, SomeTablesFailed, TopicsUnavailable
+from tidegate.flush.flush import flush
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
+from tidegate.jobs.job import Job
+from tidegate.jobs.stage_job import StageJob
+from tidegate.monitoring.status import read_status
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+
+PIPELINE = build_pipeline()
+OTHER = "payments"
+APART = build_pipeline(build_table(), build_table("lake.shop.copy", topics=(OTHER,)))
+
+
+@pytest.fixture
+def world() -> World:
+    """Three records in each of two partitions, all published."""
+    world = World()
+    for topic in ("orders", OTHER):
+        world.broker.create(topic, 2)
+    produce(world, 6)
+    flush(world.build_ports(PIPELINE))
+    return world
+
+
+def produce(world: World, count: int, partition: int | None = None, topic: str = "orders", name: str = "x") -> None:
+    for n in range(count):
+        key = {"id": f"k{n}"}
+        world.broker.produce(topic, key, {**key, "name": name}, partition=n % 2 if partition is None else partition)
+
+
+def read_epochs(world: World) -> dict[int, int]:
+    state = world.build_ports(PIPELINE).tables.read_state("lake.shop.orders", PIPELINE.name)
+    assert state is not None
+    assert state.position is not None
+    return state.position.epochs["orders"]
+
+
+def test_rebase_of_another_partition_hides_no_cut(world: World) -> None:
+    """Nobody has said where the partition that was cut is read from: its leader is still to be asked."""
+    world.broker.elect("orders", partition=0, has=1)
+    produce(world, 4, partition=0)  # behind the position again
+    ports = world.build_ports(PIPELINE)
+    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"1": 1}})))
+    assert read_epochs(world) == {0: 0, 1: 0}
+    with pytest.raises(PositionLost, match=r"partition=0 position=3: the log was cut at offset=1"):
+        plan(ports)
+    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 1}})))
+    assert read_epochs(world) == {0: 1, 1: 0}
+    assert [batch.ranges.to_dict() for batch in plan(ports).tables] == [{"orders": {"0": [1, 5], "1": [1, 3]}}]
+
+
+@pytest.mark.parametrize("record_count", [0, 1, 3])
+def test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown_again_or_not(
+    world: World, record_count: int
+) -> None:
+    world.broker.elect("orders", partition=0, has=1)
+    produce(world, record_count, partition=0)
+    produce(world, 1, partition=1)
+    with pytest.raises(PositionLost) as error_info:
+        plan(world.build_ports(PIPELINE))
+    for part in (
+        "pipeline=shop table=lake.shop.orders: topic=orders partition=0 position=3: the log was cut at offset=1",
+        "leader_epoch=1 recorded=0; the 2 offsets from there on",
+        """tidegate rebase shop --to '{"orders": {"0": 1}}'""",
+    ):
+        assert part in str(error_info.value)
+    assert read_status(world.build_ports(PIPELINE))["tables"][0]["problem"] == str(error_info.value)
+
+
+def test_printed_way_out_reads_what_stands_behind_the_cut_and_the_next_election_is_no_other_cut(world: World) -> None:
+    world.broker.elect("orders", partition=0, has=1)
+    produce(world, 4, partition=0, name="new")
+    ports = world.build_ports(PIPELINE)
+    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 1}})))
+    flush(world.build_ports(PIPELINE))
+    assert {row["id"]: row["name"] for row in world.read_rows("lake.shop.orders")} | {"k5": "x"} == {
+        "k0": "new", "k1": "new", "k2": "new", "k3": "new", "k4": "x", "k5": "x"
+    }  # fmt: skip
+    world.broker.elect("orders", partition=0)
+    produce(world, 1, partition=0)
+    flush(world.build_ports(PIPELINE))
+    assert read_epochs(world) == {0: 2, 1: 0}
+
+
+def test_leader_that_has_everything_is_asked_once_and_read_on_from(world: World) -> None:
+    world.broker.elect("orders", partition=0)
+    with pytest.raises(NothingToDo):
+        plan(world.build_ports(PIPELINE))
+    assert world.broker.log_cut_reads == 0, "nothing is to be read: nobody is asked, however often it is looked at"
+    for _ in range(2):
+        produce(world, 2)
+        flush(world.build_ports(PIPELINE))
+    assert (world.broker.log_cut_reads, read_epochs(world)) == (1, {0: 1, 1: 0})
+
+
+def test_partition_that_has_grown_to_the_position_exactly_is_told_before_another_one_records_its_leader(
+    world: World,
+) -> None:
+    world.broker.elect("orders", partition=0, has=1)
+    produce(world, 2, partition=0)
+    with pytest.raises(NothingToDo):
+        plan(world.build_ports(PIPELINE))
+    produce(world, 1, partition=1)
+    with pytest.raises(PositionLost, match="partition=0 position=3: the log was cut at offset=1"):
+        plan(world.build_ports(PIPELINE))
+
+
+def test_leader_of_a_staged_batch_is_the_one_that_it_was_planned_under(world: World) -> None:
+    world.broker.elect("orders", partition=0)
+    produce(world, 4)
+    ports = world.build_ports(PIPELINE)
+    stage(ports, plan(ports))
+    world.broker.elect("orders", partition=0, has=4)
+    produce(world, 3, partition=0)
+    flush(world.build_ports(PIPELINE))
+    with pytest.raises(PositionLost, match=r"position=5: the log was cut at offset=4 .* leader_epoch=2 recorded=1"):
+        plan(world.build_ports(PIPELINE))
+
+
+TWICE = build_pipeline(build_table("lake.shop.Journal", "append"), build_table("lake.shop.copy"))
+
+
+class _ElectsUncleanly(_Delegating):
+    """Spark in front of whose first reads a leader takes over that lacks the last records; others take their places."""
+
+    def __init__(self, world: World, *cuts: int) -> None:
+        super().__init__(world.engine)
+        self.world, self.cuts = world, list(cuts)
+
+    def run(self, job: Job) -> None:
+        if isinstance(job, StageJob) and self.cuts:
+            self.world.broker.elect("orders", partition=0, has=self.cuts.pop(0))
+            produce(self.world, 4, partition=0, name="new")
+        self._port.run(job)
+
+
+def read_log_and_tables(world: World) -> tuple[list[str], list[str], set[str]]:
+    """The records' names that the log holds, those of the table that is appended to, and the keys of the other."""
+    in_log = [record.value["name"] for log in world.broker.partitions["orders"] for record in log.records]
+    journal = [row["name"] for row in world.read_rows("lake.shop.Journal")]
+    return sorted(in_log), sorted(journal), {row["id"] for row in world.read_rows("lake.shop.copy")}
+
+
+def test_log_that_is_cut_between_plan_and_read_leaves_no_batch_and_the_next_flush_doubles_no_row(world: World) -> None:
+    """The position would keep the plan's leader, and the way out from that would append the new records once more."""
+    flush(world.build_ports(TWICE))
+    engine = _ElectsUncleanly(world, 4, 5)
+    for cut in (4, 5):
+        produce(world, 3, partition=0, name=f"lost at {cut}")
+        produce(world, 1, partition=1, name=f"stays {cut}")
+        with pytest.raises(PositionLost, match=f"partition=0: the log was cut at offset={cut} .* since the batch was"):
+            flush(world.build_ports(TWICE, engine=engine))
+    assert engine.cuts == []
+    flush(world.build_ports(TWICE, engine=engine))
+    in_log, journal, keys = read_log_and_tables(world)
+    assert journal == in_log
+    assert keys == {"k0", "k1", "k2", "k3", "k4", "k5"}
+    with pytest.raises(NothingToDo):
+        flush(world.build_ports(TWICE))
+
+
+def test_leader_that_has_everything_costs_no_second_read(world: World) -> None:
+    flush(world.build_ports(TWICE))
+    produce(world, 3, partition=0, name="kept")
+    jobs = len(world.engine.stages)
+    flush(world.build_ports(TWICE, engine=_ElectsUncleanly(world, 6)))
+    flush(world.build_ports(TWICE))
+    in_log, journal, _ = read_log_and_tables(world)
+    assert journal == in_log
+    assert len(world.engine.stages) == jobs + 2
+
+
+def test_cut_topic_stops_its_own_table_alone(world: World) -> None:
+    produce(world, 2, topic=OTHER)
+    flush(world.build_ports(APART))
+    world.broker.elect("orders", partition=0, has=0)
+    for topic in ("orders", OTHER):
+        produce(world, 8, topic=topic)
+    with pytest.raises(SomeTablesFailed, match="the log was cut at offset=0"):
+        flush(world.build_ports(APART))
+    assert len(world.read_rows("lake.shop.copy")) == 8
+
+
+def test_topic_without_a_leader_delays_its_own_table_alone_and_loses_nothing(world: World) -> None:
+    produce(world, 2, topic=OTHER)
+    flush(world.build_ports(APART))
+    for topic in ("orders", OTHER):
+        produce(world, 8, topic=topic)
+    world.broker.leaderless_topics.add("orders")
+    with pytest.raises(SomeTablesDelayed, match=r"no offset is known now of topics=\['orders'\]"):
+        flush(world.build_ports(APART))
+    assert (len(world.read_rows("lake.shop.orders")), len(world.read_rows("lake.shop.copy"))) == (6, 8)
+    with pytest.raises(TopicsUnavailable):
+        plan(world.build_ports(PIPELINE))
+    world.broker.leaderless_topics.clear()
+    flush(world.build_ports(APART))
+    assert len(world.read_rows("lake.shop.orders")) == 8

@@ -1,0 +1,117 @@
+"""plan: what is staged is published before its table is refused for a log that does not lead on from there."""
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+from fakes import FailsToMerge, World, build_pipeline, build_table
+from tidegate.errors import PositionLost, SomeTablesFailed, TidegateError
+from tidegate.flush.flush import flush
+from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.spec.pipeline import Pipeline
+
+ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
+ONE, TWO = build_pipeline(), build_pipeline(build_table(ORDERS), build_table(COPY))
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.broker.create("orders", 1)
+    return world
+
+
+def produce(world: World, *keys: str) -> None:
+    for key in keys:
+        world.broker.produce("orders", {"id": key}, {"id": key, "name": "x"})
+
+
+def leave_staged(world: World, pipeline: Pipeline, table: str) -> None:
+    """Two records are published; two more are staged, and their merge into that table failed."""
+    produce(world, "a", "b")
+    flush(world.build_ports(pipeline))
+    produce(world, "c", "d")
+    with pytest.raises(TidegateError):
+        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, table)))
+
+
+def read_keys(world: World, table: str) -> str:
+    return "".join(sorted(row["id"] for row in world.read_rows(table)))
+
+
+def retain(world: World) -> None:
+    produce(world, "e", "f", "g")
+    world.broker.retain_from("orders", 5)
+
+
+def recreate(world: World) -> None:
+    world.broker.create("orders", 1)
+    produce(world, "f", "g")
+
+
+def cut(world: World) -> None:
+    world.broker.elect("orders", has=3)
+    produce(world, "f", "g")
+
+
+DAMAGES = [
+    (retain, "position=4: the log starts at offset=5, so 1 offsets are gone"),
+    (recreate, "was deleted and created again"),
+    (cut, "position=4: the log was cut at offset=3"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGES)
+def test_staged_rows_of_the_only_table_are_published_before_a_damage_to_the_log_is_told(
+    world: World, damage: Callable[[World], None], message: str
+) -> None:
+    leave_staged(world, ONE, ORDERS)
+    damage(world)
+    flushed = flush(world.build_ports(ONE))
+    assert ([batch.batch for batch in flushed.published], read_keys(world, ORDERS)) == ([2], "abcd")
+    with pytest.raises(TidegateError, match=message):
+        flush(world.build_ports(ONE))
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGES)
+def test_of_several_tables_each_is_refused_behind_its_own_queue(
+    world: World, damage: Callable[[World], None], message: str
+) -> None:
+    leave_staged(world, TWO, COPY)
+    damage(world)
+    with pytest.raises(SomeTablesFailed, match=f"table={ORDERS}.*{message}") as error_info:
+        flush(world.build_ports(TWO))
+    assert f"table={COPY}" not in str(error_info.value)
+    assert (read_keys(world, ORDERS), read_keys(world, COPY)) == ("abcd", "abcd")
+    with pytest.raises(PositionLost, match=message):
+        flush(world.build_ports(TWO))
+
+
+def test_way_out_that_is_told_behind_the_queue_loses_no_record_that_was_staged_or_is_in_the_log(world: World) -> None:
+    leave_staged(world, ONE, ORDERS)
+    cut(world)
+    flush(world.build_ports(ONE))
+    ports = world.build_ports(ONE)
+    rebase_positions(ports, propose_moves(ports, json.dumps({"orders": {"0": 3}})))
+    flush(world.build_ports(ONE))
+    assert read_keys(world, ORDERS) == "abcdfg"
+
+
+@pytest.mark.parametrize("damage", [retain, recreate, cut])
+def test_way_out_that_a_table_is_told_leaves_what_another_one_has_staged(
+    world: World, damage: Callable[[World], None]
+) -> None:
+    leave_staged(world, TWO, COPY)
+    damage(world)
+    engine = FailsToMerge(world.engine, COPY)
+    with pytest.raises(TidegateError) as error_info:
+        flush(world.build_ports(TWO, engine=engine))
+    match = re.search(
+        rf"table={ORDERS}: .*tidegate rebase shop --table ({ORDERS}) --to '?([^'\n;]*)", str(error_info.value)
+    )
+    assert match, str(error_info.value)
+    rebase_positions(world.build_ports(TWO), propose_moves(world.build_ports(TWO), match[2], match[1]))
+    flush(world.build_ports(TWO))
+    assert (read_keys(world, ORDERS)[:4], read_keys(world, COPY)) == ("abcd", "abcd")
+    assert read_keys(world, ORDERS).endswith("fg")

@@ -1,0 +1,398 @@
+"""A table that fails keeps its staged batches in order while the others go on; recovered, it takes them all at once."""
+
+from contextlib import suppress
+
+import pytest
+from examples import choose_calls
+from fakes import Crash, CrashAt, FailsOneMerge, FailsToMerge, PauseAt, World, build_pipeline, build_table
+from tidegate.errors import NothingToDo, PositionLost, RetryLater, SomeTablesDelayed, TidegateError
+from tidegate.flush.flush import flush
+from tidegate.flush.merge import DeferredJob, MergeCheckpoint, group_by_table, merge, merge_queue
+from tidegate.flush.plan import plan
+from tidegate.flush.stage import stage
+from tidegate.jobs.job import Job
+from tidegate.jobs.stage_job import StageJob
+from tidegate.model.batch import Counts, PublishedBatch, StagedBatch
+from tidegate.model.offsets import Ranges
+from tidegate.monitoring.status import read_status
+from tidegate.spec.pipeline import Heartbeat
+from tidegate.table.progress import observe_tables
+from tidegate.table.queue import combine_batches, iterate_merge_groups
+
+ORDERS, COPY = "lake.shop.orders", "lake.shop.copy"
+TWO = build_pipeline(build_table(ORDERS), build_table(COPY))
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.broker.create("orders")
+    return world
+
+
+def produce(world: World, key: str, name: str | None) -> None:
+    world.broker.produce("orders", {"id": key}, None if name is None else {"id": key, "name": name})
+
+
+def abort_transaction(world: World) -> None:
+    world.broker.transaction("orders", [({"id": "t"}, {"id": "t", "name": "z"})], ending="abort")
+
+
+def fail_merges(world: World, runs: int, pipeline=TWO) -> FailsToMerge:
+    """One run for each record while merges into `copy` fail; the engine that fails."""
+    engine = FailsToMerge(world.engine, COPY)
+    for n in range(runs):
+        produce(world, "a", f"{n}")
+        with pytest.raises(SomeTablesDelayed):
+            flush(world.build_ports(pipeline, engine=engine))
+    return engine
+
+
+def read_committed_offset(world: World) -> int | None:
+    return world.broker.groups.get("tidegate-shop", {}).get("orders", {}).get(0)
+
+
+def list_waiting_batches(world: World, pipeline=TWO) -> list[tuple[int, tuple[int, int]]]:
+    queue = observe_tables(world.build_ports(pipeline))[1].queue
+    return [(staged.batch, staged.ranges.by_topic["orders"][0]) for staged in queue]
+
+
+def test_failing_table_queues_its_batches_while_the_other_takes_each(world: World) -> None:
+    fail_merges(world, 3)
+    assert world.read_rows(ORDERS) == [{"id": "a", "name": "2"}]
+    assert world.read_rows(COPY) == []
+    assert list_waiting_batches(world) == [(1, (0, 1)), (2, (1, 2)), (3, (2, 3))]
+
+
+def test_all_tables_share_one_read_of_each_batch_also_while_one_fails(world: World) -> None:
+    fail_merges(world, 3)
+    assert [(job.ranges.by_topic["orders"][0], len(job.tables)) for job in world.engine.stages] == [
+        ((0, 1), 2),
+        ((1, 2), 2),
+        ((2, 3), 2),
+    ]
+
+
+def test_recovered_table_drains_its_queue_in_one_run_without_reading_kafka_again(world: World) -> None:
+    fail_merges(world, 3)
+    stages = len(world.engine.stages)
+    flushed = flush(world.build_ports(TWO))
+    assert [(b.table, b.batch) for b in flushed.published] == [(COPY, 1), (COPY, 2), (COPY, 3)]
+    assert world.read_rows(COPY) == world.read_rows(ORDERS)
+    assert (len(world.engine.stages), read_committed_offset(world)) == (stages, 3)
+    with pytest.raises(NothingToDo):
+        flush(world.build_ports(TWO))
+
+
+def test_queue_stops_at_its_first_failure_and_keeps_what_was_published_before(world: World) -> None:
+    fail_merges(world, 3)
+    ports = world.build_ports(TWO, engine=FailsOneMerge(world.engine, 2))
+    (queue,) = group_by_table(stage(ports, plan(ports)))
+    outcome = merge_queue(ports, queue)
+    assert [b.batch for b in outcome.published] == [1]
+    assert "Spark failed in one merge" in str(outcome.failure)
+    assert [batch for batch, _ in list_waiting_batches(world)] == [2, 3]
+
+
+def test_retried_merge_of_a_queue_goes_on_where_the_first_attempt_ended(world: World) -> None:
+    fail_merges(world, 3)
+    ports = world.build_ports(TWO)
+    (queue,) = group_by_table(stage(ports, plan(ports)))
+    for batch_number in (1, 2):
+        assert merge(ports, queue[batch_number - 1]).outcome == "published"
+    outcome = merge_queue(ports, queue)
+    assert [(b.batch, b.outcome) for b in outcome.published] == [(3, "published")]
+    second_result = merge_queue(ports, queue)
+    assert [(b.batch, b.outcome) for b in second_result.published] == [(3, "already published")]
+    assert world.read_rows(COPY) == [{"id": "a", "name": "2"}]
+
+
+class Away(BaseException):
+    """The caller went to wait elsewhere."""
+
+
+@pytest.mark.parametrize("calls", [1, 2, 3])
+def test_caller_that_was_called_away_counts_each_batch_once_and_has_its_history(world: World, calls: int) -> None:
+    fail_merges(world, 3)
+    staged = stage(world.build_ports(TWO), plan(world.build_ports(TWO)))
+    (queue,) = (batches for batches in group_by_table(staged) if batches[0].table == COPY)
+    remaining_calls, published = iter(range(calls - 1, -1, -1)), list[PublishedBatch]()
+
+    def leave(call: str, moment: str) -> None:
+        if call == "commits.publish" and moment == "after" and next(remaining_calls) == 0:
+            raise Away
+
+    with pytest.raises(Away):
+        merge_queue(world.build_ports(TWO, leave), queue, MergeCheckpoint(published))
+    drained = merge_queue(world.build_ports(TWO), queue, MergeCheckpoint(published, DeferredJob("", 5.0)))
+    numbers = [batch.batch for batch in queue]
+    assert [(batch.batch, batch.outcome) for batch in published] == [(number, "published") for number in numbers]
+    assert drained.total.batches == len(numbers) == 3
+    rows = world.destination.read_history("lake.shop.tidegate_shop_batches", 100)
+    assert sorted(row["batch"] for row in rows if row["table"] == COPY) == numbers
+
+
+def test_result_of_a_queue_is_its_total(world: World) -> None:
+    fail_merges(world, 2)
+    ports = world.build_ports(TWO)
+    (queue,) = group_by_table(stage(ports, plan(ports)))
+    total = merge_queue(ports, queue).total
+    assert (total.batches, total.staged, total.inserted, total.updated) == (2, 2, 1, 1)
+    assert total.ranges.to_dict() == {"orders": {"0": [0, 2], "1": [0, 0]}}
+
+
+def test_group_reports_the_failing_tables_position(world: World) -> None:
+    flush_one(world, "x")
+    fail_merges(world, 2)
+    assert read_committed_offset(world) == 1
+
+
+def test_clean_up_keeps_the_queue_of_the_failing_table(world: World) -> None:
+    fail_merges(world, 3)
+    assert world.destination.tables["lake.shop.orders_shop_tmp"].read_rows() == []
+    assert len(world.destination.tables["lake.shop.copy_shop_tmp"].read_rows()) == 3
+
+
+def test_full_queue_stops_the_pipeline_and_says_so(world: World) -> None:
+    pipeline = build_pipeline(build_table(ORDERS), build_table(COPY, max_pending=2))
+    engine = fail_merges(world, 2, pipeline)
+    produce(world, "b", "later")
+    stages = len(world.engine.stages)
+    with pytest.raises(SomeTablesDelayed) as error_info:
+        flush(world.build_ports(pipeline, engine=engine))
+    for words in ("Spark failed in merge", f"table={COPY}: its queue is full", "max_pending=2", "merge of batch=1"):
+        assert words in str(error_info.value)
+    assert len(world.engine.stages) == stages
+    assert world.read_rows(ORDERS) == [{"id": "a", "name": "1"}]
+
+
+def test_full_queue_that_is_taken_lets_the_next_run_read_on(world: World) -> None:
+    pipeline = build_pipeline(build_table(ORDERS), build_table(COPY, max_pending=2))
+    fail_merges(world, 2, pipeline)
+    produce(world, "b", "later")
+    flush(world.build_ports(pipeline))
+    assert world.read_rows(COPY) == [{"id": "a", "name": "1"}]
+    flush(world.build_ports(pipeline))
+    assert world.read_rows(COPY) == world.read_rows(ORDERS) == [{"id": "a", "name": "1"}, {"id": "b", "name": "later"}]
+
+
+def test_only_table_of_a_pipeline_finishes_what_is_staged_before_it_reads_on(world: World) -> None:
+    pipeline = build_pipeline(build_table(COPY))
+    produce(world, "a", "x")
+    with pytest.raises(RetryLater):
+        flush(world.build_ports(pipeline, engine=FailsToMerge(world.engine, COPY)))
+    produce(world, "b", "y")
+    assert [batch.is_resumed for batch in plan(world.build_ports(pipeline)).tables] == [True]
+
+
+def test_empty_batches_in_the_middle_of_a_queue_travel_with_the_next_rows(world: World) -> None:
+    flush_one(world, "x")
+    engine = fail_merges(world, 1)
+    for _ in range(2):
+        abort_transaction(world)
+        with pytest.raises(SomeTablesDelayed):
+            flush(world.build_ports(TWO, engine=engine))
+    produce(world, "b", "y")
+    before = len(world.destination.tables[COPY].snapshots)
+    flush(world.build_ports(TWO))
+    assert world.read_rows(COPY) == world.read_rows(ORDERS)
+    assert len(world.destination.tables[COPY].snapshots) == before + 2
+    assert read_committed_offset(world) == world.broker.partitions["orders"][0].end
+    rows = [
+        row for row in world.destination.read_history("lake.shop.tidegate_shop_batches", 99) if row["table"] == COPY
+    ]
+    assert sorted((r["batch"], r["staged"], r["span"]) for r in rows) == [
+        (1, 1, 1),
+        (2, 1, 1),
+        (3, 0, 2),
+        (4, 0, 2),
+        (5, 1, 1),
+    ]
+
+
+def flush_one(world: World, name: str, pipeline=TWO) -> None:
+    produce(world, "a", name)
+    flush(world.build_ports(pipeline))
+
+
+def test_empty_batches_never_pile_up_beyond_max_pending(world: World) -> None:
+    pipeline = build_pipeline(build_table(COPY, max_pending=3), heartbeat=Heartbeat(interval_seconds=0))
+    flush_one(world, "x", pipeline)
+    for _ in range(7):
+        abort_transaction(world)
+        with suppress(NothingToDo):
+            flush(world.build_ports(pipeline))
+        assert len(world.destination.list_staged("lake.shop.copy_shop_tmp", COPY)) < 3
+
+
+def test_table_in_step_without_rows_shares_the_read_of_the_others(world: World) -> None:
+    """`when` leaves nothing for one table; its next batch still starts where everyone's does."""
+    world.engine.conditions["never"] = lambda row: False
+    pipeline = build_pipeline(build_table(ORDERS), build_table(COPY, when="never"))
+    for name in ("1", "2", "3"):
+        flush_one(world, name, pipeline)
+    assert [len(job.tables) for job in world.engine.stages] == [2, 2, 2]
+    assert read_committed_offset(world) == 3
+
+
+def test_batch_behind_an_unpublished_one_is_refused_by_a_table_without_a_position(world: World) -> None:
+    """The queue was staged before the table existed; the table came, took the first batch, and was dropped by hand."""
+    fail_merges(world, 2)
+    ports = world.build_ports(TWO)
+    (queue,) = group_by_table(stage(ports, plan(ports)))
+    merge(ports, queue[0])
+    del world.destination.tables[COPY]
+    with pytest.raises(PositionLost, match=r"table=lake.shop.copy .*was dropped|has no position"):
+        merge(ports, queue[1])
+    flush(world.build_ports(TWO))
+    flush_rest(world)
+    assert world.read_rows(COPY) == world.read_rows(ORDERS)
+
+
+def test_queue_starts_at_the_position_and_has_no_hole(world: World) -> None:
+    fail_merges(world, 3)
+    intermediate = world.destination.tables["lake.shop.copy_shop_tmp"]
+    second = next(s for s in intermediate.snapshots.values() if s.summary.get("tidegate.batch") == "2")
+    del intermediate.snapshots[second.id]
+    assert [batch for batch, _ in list_waiting_batches(world)] == [1]
+    flush_rest(world)
+    assert world.read_rows(COPY) == world.read_rows(ORDERS)
+
+
+def test_status_shows_the_queue(world: World) -> None:
+    fail_merges(world, 2)
+    table = next(t for t in read_status(world.build_ports(TWO))["tables"] if t["table"] == COPY)
+    assert table["open_batches"] == [1, 2]
+
+
+class StopsInStage(FailsToMerge):
+    """Spark that stops in every stage job, too."""
+
+    def run(self, job: Job) -> None:
+        if isinstance(job, StageJob):
+            raise RetryLater("Spark stopped in stage")
+        super().run(job)
+
+
+def test_stage_that_stops_behind_a_queue_is_a_passing_fault_and_no_lost_race(world: World) -> None:
+    """The new batch starts where the queue ends, and the table's position is still where it begins."""
+    produce(world, "a", "0")
+    flush(world.build_ports(TWO))
+    fail_merges(world, 1)
+    produce(world, "a", "2")
+    with pytest.raises(RetryLater, match="Spark stopped in stage"):
+        flush(world.build_ports(TWO, engine=StopsInStage(world.engine, COPY)))
+    assert list_waiting_batches(world) == [(2, (1, 2))]
+    flush(world.build_ports(TWO))
+    assert world.read_rows(COPY) == world.read_rows(ORDERS) == [{"id": "a", "name": "2"}]
+
+
+def test_batches_that_stand_for_one_keep_the_latest_time_of_each_partition() -> None:
+    first, second, last = (
+        StagedBatch(
+            COPY, number, f"a{number}", number, Ranges({"orders": {0: (number, number + 1), 1: (0, 0)}}), Counts(1, 1),
+            timestamps={"orders": times},
+        )
+        for number, times in enumerate(({0: 900, 1: 100}, {1: 700}, {0: 300, 1: 200}))
+    )  # fmt: skip
+    assert combine_batches((first, second, last)).timestamps == {"orders": {0: 900, 1: 700}}
+
+
+@pytest.mark.parametrize(
+    ("watermarks", "together"),
+    [
+        (("inside", "inside"), "inside"),
+        (("outside", "joins"), "joins"),
+        (("joins", "inside"), "joins"),
+        (("outside", "inside"), "joins"),
+        (("outside", "outside"), "outside"),
+    ],
+)
+def test_batches_that_stand_for_one_begin_where_the_first_does_and_bring_the_table_inside_if_one_of_them_does(
+    watermarks: tuple[str, str], together: str
+) -> None:
+    first, last = (
+        StagedBatch(
+            COPY, number, f"a{number}", number, Ranges({"orders": {0: (number, number + 1), 1: (0, 0)}}), Counts(1, 1),
+            follows=f"before a{number}", watermark=watermark,
+        )
+        for number, watermark in enumerate(watermarks)
+    )  # fmt: skip
+    combined_batch = combine_batches((first, last))
+    assert (combined_batch.follows, combined_batch.watermark, combined_batch.attempt) == ("before a0", together, "a1")
+
+
+def test_groups_cut_a_queue_behind_each_batch_with_rows(world: World) -> None:
+    engine = FailsToMerge(world.engine, COPY)
+    for kind in "raar":
+        abort_transaction(world) if kind == "a" else produce(world, "a", "x")
+        with pytest.raises(SomeTablesDelayed):
+            flush(world.build_ports(TWO, engine=engine))
+    abort_transaction(world)
+    ports = world.build_ports(TWO)
+    queue = group_by_table(stage(ports, plan(ports)))[1]
+    cut = list(iterate_merge_groups(queue))
+    assert [[staged.batch for staged in group] for group in cut] == [[1], [2, 3, 4], [5]]
+    combined_batch = combine_batches(cut[1])
+    assert (
+        combined_batch.batch,
+        combined_batch.together,
+        combined_batch.counts.span,
+        combined_batch.counts.staged,
+    ) == (4, 3, 5, 1)
+    assert combined_batch.ranges.to_dict() == {"orders": {"0": [1, 6], "1": [0, 0]}}
+
+
+def flush_rest(world: World, pipeline=TWO) -> None:
+    for _ in range(6):
+        with suppress(TidegateError):
+            flush(world.build_ports(pipeline))
+
+
+def build_queued_world() -> World:
+    """`copy` has three batches waiting, one of them without rows, and there are new records."""
+    world = World()
+    world.broker.create("orders")
+    flush_one(world, "x")
+    engine = fail_merges(world, 1)
+    abort_transaction(world)
+    with suppress(SomeTablesDelayed):
+        flush(world.build_ports(TWO, engine=engine))
+    fail_merges(world, 1)
+    produce(world, "b", "new")
+    return world
+
+
+@pytest.mark.parametrize("still_fails", [False, True])
+def test_killed_at_any_call_while_a_queue_drains_or_grows_the_next_runs_give_the_same_tables(still_fails: bool) -> None:
+    for number in choose_calls(500, 2 if still_fails else 1):
+        world = build_queued_world()
+        crash = CrashAt(number)
+        engine = FailsToMerge(world.engine, COPY)
+        engine.is_broken = still_fails
+        with suppress(Crash, SomeTablesDelayed):
+            flush(world.build_ports(TWO, crash, engine=engine))
+        if crash.calls < number:
+            break
+        flush_rest(world)
+        assert (
+            world.read_rows(COPY) == world.read_rows(ORDERS) == [{"id": "a", "name": "0"}, {"id": "b", "name": "new"}]
+        ), crash.at
+        assert read_committed_offset(world) == world.broker.partitions["orders"][0].end, crash.at
+    assert number > 60
+
+
+def test_two_runners_that_drain_one_queue_at_any_interleaving_publish_each_batch_once() -> None:
+    appending = build_pipeline(build_table(ORDERS), build_table(COPY, mode="append"))
+    for number in choose_calls(500):
+        world = World()
+        world.broker.create("orders")
+        fail_merges(world, 3, appending)
+        pause = PauseAt(number, lambda world=world: flush_rest(world, appending))
+        with suppress(TidegateError):
+            flush(world.build_ports(appending, pause))
+        flush_rest(world, appending)
+        assert [row["name"] for row in world.read_rows(COPY)] == ["0", "1", "2"], f"paused at call {number}"
+        if pause.calls < number:
+            break
+    assert number > 40
