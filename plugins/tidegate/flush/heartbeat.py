@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from tidegate.errors import GiveUp, RetryLater, TidegateError
+from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
 from tidegate.merge.attempt import Swap, publish_head, retry_commits, write_on_branch
 from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets, merge_offsets
@@ -185,6 +185,16 @@ def heartbeat(ports: Ports) -> HeartbeatResult:
     if refusal is not None:
         raise refusal
     return beat
+
+
+def require_begun(ports: Ports) -> Ports:
+    """The ports, of a pipeline whose runs have committed an offset; `NothingToDo` before that.
+
+    For heartbeats that belong to no run: one before the first run would settle where `start: latest` begins.
+    """
+    if not any(ports.broker.read_committed(ports.pipeline.source.group, list_row_topics(ports)).values()):
+        raise NothingToDo(f"pipeline={ports.pipeline.name}: no run has committed an offset yet")
+    return ports
 
 
 def _is_due(ports: Ports, before_ms: int | None) -> bool:

@@ -12,7 +12,7 @@ from tidegate.connections import Resolve
 from tidegate.errors import NothingToDo
 from tidegate.flush.clean_up import compact
 from tidegate.flush.flush import flush_planned, plan_flush
-from tidegate.flush.heartbeat import heartbeat
+from tidegate.flush.heartbeat import heartbeat, require_begun
 from tidegate.flush.maintain import MaintenanceReport, list_maintained_tables, maintain_all
 from tidegate.model.batch import PublishedBatch
 from tidegate.monitoring.backlog import MonitoredPipeline
@@ -161,12 +161,13 @@ class Beat:
         return build_heartbeat_schedule(self._place.files.load(self._pipeline))
 
     def run(self, at_least: int) -> RunOutcome:
-        """See the protocol. `NothingToDo` beside a flush, which ends with a heartbeat."""
+        """See the protocol. `NothingToDo` beside a flush, which ends with a heartbeat, and before the first one."""
         lock = self._place.get_group_lock(self._pipeline)
         if not lock.acquire(blocking=False):
             raise NothingToDo(f"{self.name}: a flush is under way, and ends with a heartbeat")
         try:
-            heartbeat(assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, engine=NoEngine()))
+            ports = assemble_pipeline(self._place.include, self._pipeline, self._place.resolve, engine=NoEngine())
+            heartbeat(require_begun(ports))
         finally:
             lock.release()
         return RunOutcome()

@@ -10,7 +10,6 @@ from airflow.sdk import DAG, Context, get_current_context, task
 from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowSkipException
 from tidegate.fleet.timing import compute_shortest_beat, list_seldom_flushed
-from tidegate.ports.context import Ports
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
@@ -54,6 +53,7 @@ def send_heartbeats() -> Data:
     from tidegate.config.pipeline_file import load_all_pipelines
     from tidegate.fleet.attend import attend_members
     from tidegate.fleet.members import open_members
+    from tidegate.flush.heartbeat import require_begun
 
     from tidegate_airflow.dags.fleet.attend_members import describe_failure, raise_joined
     from tidegate_airflow.dags.fleet.finish_members import beat
@@ -68,7 +68,7 @@ def send_heartbeats() -> Data:
     }
     with raise_airflow_errors():
         opened = open_members(include, pipelines.values(), resolve_connection)
-        beats = attend_members(opened, lambda ports: beat(_require_begun(ports)), pipelines)
+        beats = attend_members(opened, lambda ports: beat(require_begun(ports)), pipelines)
     results = {name: result["beat"] for name, result in beats.results.items()}
     if beats.failures:
         context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, results)
@@ -97,13 +97,3 @@ def _may_beat(context: Context, pipeline: Pipeline) -> bool:
     except Exception as fault:  # a DAG that Airflow has not read yet
         log.info("pipeline=%s has no heartbeat now: dag_id=%s: %s", pipeline.name, dag_id, type(fault).__name__)
         return False
-
-
-def _require_begun(ports: Ports) -> Ports:
-    """NothingToDo before the first run: a heartbeat would settle where `start: latest` begins."""
-    from tidegate.errors import NothingToDo
-    from tidegate.table.log import list_row_topics
-
-    if not any(ports.broker.read_committed(ports.pipeline.source.group, list_row_topics(ports)).values()):
-        raise NothingToDo(f"pipeline={ports.pipeline.name}: no run has committed an offset yet")
-    return ports

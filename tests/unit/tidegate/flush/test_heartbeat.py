@@ -1,5 +1,6 @@
 """heartbeat: what it tells, how often, what a hook may change, and which dangers it sees coming."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -7,13 +8,13 @@ import pytest
 from fakes import World, build_pipeline, build_table
 from tidegate.errors import GiveUp, NothingToDo, RetryLater
 from tidegate.flush.flush import flush
-from tidegate.flush.heartbeat import HeartbeatResult, commit_offsets, heartbeat
+from tidegate.flush.heartbeat import HeartbeatResult, commit_offsets, heartbeat, require_begun
 from tidegate.model.offsets import Offsets
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Retention
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.spec.pipeline import Heartbeat, Pipeline
-from tidegate.spec.source import Start
+from tidegate.spec.source import Start, StartKind
 from tidegate.table.log import list_row_topics
 
 MINUTE = 60_000
@@ -455,3 +456,17 @@ def test_tombstones_that_compaction_may_leave_alone_are_warned_of_where_the_valu
         warnings = beat(world, replace(pipeline, tables=(table,))).warnings
         assert len(warnings) == count, warnings
     assert "topic=orders: the topic is compacted and key.from is value" in warnings[0]
+
+
+def test_heartbeat_of_no_run_settles_no_start_before_the_first_one() -> None:
+    """Records that come between would not be left out any more: `start: latest` begins at the first flush."""
+    world = World()
+    world.broker.create("orders", 2)
+    ports = world.build_ports(build_pipeline(source={"start": Start(StartKind.LATEST)}))
+    with pytest.raises(NothingToDo, match="no run has committed an offset yet"):
+        require_begun(ports)
+    world.broker.produce("orders", {"id": "a"}, {"id": "a", "name": "before"})
+    with suppress(NothingToDo):
+        flush(ports)
+    assert require_begun(ports) is ports
+    assert world.read_rows("lake.shop.orders") == []
