@@ -49,60 +49,51 @@ MISTAKES = {
     ),
     # brokers
     "kafka-without-servers": Mistake(
-        "kafka.settings", ERROR, "bootstrap.servers is missing", "add it to the connection's extra"
+        "kafka.reachable", ERROR, "bootstrap.servers is missing", "add it to the connection's extra"
     ),
-    "kafka-setting-unknown": Mistake("kafka.settings", ERROR, "refuses the settings", "correct the extra"),
+    "kafka-setting-unknown": Mistake(
+        "kafka.reachable", ERROR, "refuses the connection's settings", "correct the extra"
+    ),
     "kafka-java-refuses": Mistake(
-        "kafka.settings", ERROR, "enable.ssl.certificate.verification=false", "ssl.ca.location"
+        "kafka.reachable", ERROR, "enable.ssl.certificate.verification=false", "ssl.ca.location"
     ),
     "kafka-down": Mistake(
-        "kafka.reachable", ERROR, "took no connection: Connection refused", "check that the brokers run"
+        "kafka.reachable", ERROR, "took no connection: Connection refused", "check that the server runs"
     ),
-    "kafka-silent": Mistake("kafka.reachable", ERROR, "said nothing for 3 s", "check that the brokers run"),
-    "kafka-password-wrong": Mistake("kafka.login", ERROR, "refuse the log-in", "check user, password and mechanism"),
-    "kafka-without-tls": Mistake("kafka.login", ERROR, "let no client in", "security.protocol"),
-    "kafka-authority-wrong": Mistake("kafka.login", ERROR, "refuse the log-in", "certificate's authority"),
-    "broker-advertises-nowhere": Mistake("kafka.brokers", ERROR, "broker=2 of", "advertised.listeners"),
+    "kafka-silent": Mistake("kafka.reachable", ERROR, "gave no answer within", "its address"),
+    "kafka-password-wrong": Mistake(
+        "kafka.reachable", ERROR, "refuse the log-in", "check user, password and mechanism"
+    ),
+    "kafka-without-tls": Mistake("kafka.reachable", ERROR, "their addresses", "security.protocol"),
+    "kafka-authority-wrong": Mistake("kafka.reachable", ERROR, "refuse the log-in", "certificate's authority"),
+    "broker-advertises-nowhere": Mistake("kafka.reachable", ERROR, "broker=2 of", "advertised.listeners"),
     "topic-missing": Mistake(
         "kafka.topics", ERROR, "topic=nowhere does not exist", "create it, or correct source.topics"
     ),
     "pattern-matches-nothing": Mistake(
-        "kafka.topics", ERROR, "topic_pattern=none\\..* matches no topic", "source.topic_pattern"
+        "kafka.topics", ERROR, "topic_pattern=none\\..* matches no topic", "create a topic"
     ),
     "topic-without-right": Mistake("kafka.topics", ERROR, "topic=salaries", "READ"),
-    "topic-describe-only": Mistake("kafka.topics", ERROR, "and not READ", "--operation Read --topic orders"),
-    "topic-describe-only-real": Mistake("kafka.topics", ERROR, "topic=seen", "--operation Read --topic seen"),
-    "topic-without-leader": Mistake("kafka.topics", ERROR, "partitions=1 have no leader", "start the brokers"),
+    "topic-without-leader": Mistake("kafka.topics", ERROR, "it has no leader", "start one of them"),
     "group-without-right": Mistake("kafka.group", ERROR, "group=elsewhere", "READ on the group"),
-    "group-describe-only": Mistake("kafka.group", ERROR, "and not READ", "--operation Read --group g"),
-    "group-describe-only-real": Mistake("kafka.group", ERROR, "group=described", "--operation Read --group described"),
-    "group-in-use": Mistake("kafka.group", ERROR, "has members=2", "another source.group"),
-    "retention-below-pause": Mistake("kafka.retention", ERROR, "two flushes lie 3600 s apart", "raise retention.ms"),
-    "retention-short": Mistake("kafka.retention", WARNING, "retention.ms=7200000", "seven days"),
-    "settings-not-readable": Mistake("kafka.retention", WARNING, "may not be read", "DESCRIBE_CONFIGS"),
-    "messages-too-large": Mistake(
-        "kafka.message_size", ERROR, "max.message.bytes=200000000", "receive.message.max.bytes="
-    ),
-    "topic-not-compacted": Mistake("kafka.publications", ERROR, "cleanup.policy=delete", "allow_uncompacted"),
-    "publication-without-write": Mistake("kafka.publications", ERROR, "and not WRITE", "--operation Write"),
+    "topic-not-compacted": Mistake("pipeline.position", ERROR, "cleanup.policy=delete", "allow_uncompacted"),
     "records-of-tomorrow": Mistake("kafka.clock", WARNING, "ahead_seconds=86400", "NTP"),
     # schema registry
-    "registry-silent": Mistake("registry.reachable", ERROR, "said nothing for 3 s", "check that the registry runs"),
-    "registry-down": Mistake("registry.reachable", ERROR, "took no connection", "check that the registry runs"),
-    "registry-password-wrong": Mistake("registry.login", ERROR, "status=401", "password"),
-    "subject-missing": Mistake("registry.subjects", ERROR, "subject=t.one-value", "register a schema"),
+    "registry-silent": Mistake("catalog.tables", ERROR, "gave no answer within", "its address"),
+    "registry-down": Mistake("registry.schema", ERROR, "took no connection", "check that the server runs"),
+    "registry-password-wrong": Mistake("registry.schema", ERROR, "status=401", "check the connection's login"),
+    "subject-missing": Mistake("registry.schema", ERROR, "subject=t.one-value", "register a schema"),
     "schema-of-other-kind": Mistake("registry.schema", ERROR, "is of type JSON", "correct value.format"),
     "schema-without-column": Mistake(
         "registry.schema", ERROR, "value.schema has name STRING", "leave value.schema out"
     ),
     # catalogs
-    "catalog-silent": Mistake("catalog.reachable", ERROR, "said nothing for 3 s", "its address"),
+    "catalog-silent": Mistake("catalog.reachable", ERROR, "gave no answer within", "its address"),
     "catalog-folder-missing": Mistake("catalog.reachable", ERROR, "of its SQLite file does not exist", "mount it"),
     "catalog-down": Mistake("catalog.reachable", ERROR, "took no connection", "check that the server runs"),
-    "catalog-password-wrong": Mistake("catalog.login", ERROR, "the log-in was refused", "correct the login"),
-    "warehouse-not-writable": Mistake("catalog.store", ERROR, "cannot create a table", "correct warehouse"),
-    "catalog-read-only": Mistake("catalog.commit", ERROR, "cannot create a table", "the rights of a writer"),
-    "namespace-missing": Mistake("catalog.namespace", ERROR, "namespace=shop does not exist", "create.enabled: true"),
+    "catalog-password-wrong": Mistake("catalog.reachable", ERROR, "the log-in or its rights were refused", "the login"),
+    "warehouse-not-writable": Mistake("catalog.commit", ERROR, "did not answer during a trial commit", "its warehouse"),
+    "catalog-read-only": Mistake("catalog.commit", ERROR, "a trial commit failed: ", "the rights of a writer"),
     "table-missing": Mistake("catalog.tables", ERROR, "table=lake.shop.one does not exist", "create it"),
     "table-of-other-type": Mistake(
         "catalog.tables",
@@ -110,50 +101,33 @@ MISTAKES = {
         "column=id: incompatible change from type=STRING",
         "correct the schema in the pipeline file",
     ),
-    "scratch-left": Mistake("catalog.namespace", WARNING, "tidegate_doctor_0 are left", "drop them"),
     # positions
     "topic-recreated": Mistake("pipeline.position", ERROR, "topic", "rebase"),
     # Spark
-    "spark-nowhere": Mistake("spark.settings", ERROR, "SPARK_REMOTE is not set", "make up"),
-    "spark-conf-overrides": Mistake("spark.settings", ERROR, "spark.sql.session.timeZone=Europe/Berlin", "remove it"),
+    "spark-nowhere": Mistake("files.connections", ERROR, "SPARK_REMOTE is not set", "make up"),
     "spark-connection-type": Mistake(
-        "spark.settings", ERROR, "mode connect needs the type spark_connect", "spark.mode: submit"
+        "spark.reachable", ERROR, "mode connect needs the type spark_connect", "spark.mode: submit"
     ),
-    "spark-event-log": Mistake("spark.settings", ERROR, "writes an event log", "spark.redaction.regex"),
-    "spark-down": Mistake("spark.reachable", ERROR, "took no connection", "check that Spark runs"),
-    "spark-silent": Mistake("spark.reachable", ERROR, "said nothing for 3 s", "check that Spark runs"),
+    "spark-down": Mistake("spark.reachable", ERROR, "took no connection", "check that the server runs"),
+    "spark-silent": Mistake("spark.reachable", ERROR, "gave no answer within", "see its log"),
     "spark-stuck": Mistake("spark.reachable", ERROR, "gave no answer within", "see its log"),
-    "spark-token-wrong": Mistake("spark.login", ERROR, "refuses the log-in", "check the token"),
+    "spark-token-wrong": Mistake("spark.reachable", ERROR, "refuses the log-in", "check the token"),
     "spark-of-other-version": Mistake("spark.version", ERROR, "version=3.5.6", "run Spark 4.1.1"),
-    "iceberg-jar-missing": Mistake("spark.jars", ERROR, "no class of Iceberg's runtime", "tidegate jars"),
-    "kafka-jar-missing": Mistake("spark.jars", ERROR, "no data source format=kafka", "tidegate jars"),
+    "iceberg-jar-missing": Mistake("spark.jars", ERROR, "Spark has no iceberg-spark-runtime", "tidegate jars"),
+    "kafka-jar-missing": Mistake("spark.jars", ERROR, "Spark has no spark-sql-kafka-0-10", "tidegate jars"),
     "iceberg-jar-twice": Mistake("spark.jars", ERROR, "iceberg-spark-runtime twice", "no others of these"),
     "kafka-jar-of-other-spark": Mistake(
         "spark.jars", ERROR, "jar=spark-sql-kafka-0-10_2.13-4.0.0.jar is made for", "tidegate jars"
     ),
     "scala-mixed": Mistake("spark.jars", ERROR, "two Scala versions", "tidegate jars"),
-    "extensions-missing": Mistake(
-        "spark.extensions", ERROR, "spark.sql.extensions=none", "IcebergSparkSessionExtensions"
-    ),
+    "extensions-missing": Mistake("spark.jars", ERROR, "spark.sql.extensions=none", "IcebergSparkSessionExtensions"),
     "catalog-not-seen-by-spark": Mistake("spark.catalogs", ERROR, "cannot read catalog=lake", "driver"),
-    "spark-in-berlin": Mistake("spark.limits", WARNING, "timeZone=Europe/Berlin", "timeZone=UTC"),
-    "spark-without-memory": Mistake("spark.limits", WARNING, "spark.driver.memory=512m", "2g"),
-    "avro-without-limits": Mistake("spark.limits", WARNING, "no limits for Avro's decoder", "-Dorg.apache.avro"),
-    "spark-clock": Mistake("spark.clock", WARNING, "skew_seconds=90", "NTP"),
-    "java-missing": Mistake("spark.settings", ERROR, "there is no java", "install a JDK"),
+    "java-missing": Mistake("spark.reachable", ERROR, "spark-submit does not start", "install a JDK"),
     # Airflow
-    "airflow-old": Mistake("airflow.environment", ERROR, "airflow=2.10.3 is too old", "install Airflow 3.3"),
+    "airflow-old": Mistake("airflow.environment", ERROR, "airflow=3.2.1 is too old", "install Airflow 3.3"),
     "airflow-database-down": Mistake("airflow.environment", ERROR, "database does not answer", "airflow db migrate"),
-    "plugin-not-found": Mistake("airflow.plugin", ERROR, "has no plugin of Tidegate", "plugins_folder"),
+    "plugin-not-found": Mistake("airflow.plugin", ERROR, "has not loaded Tidegate's plugin", "plugins_folder"),
     "dags-not-found": Mistake("airflow.plugin", ERROR, "has no DAG file of Tidegate", "dags_folder"),
-    "dag-file-broken": Mistake(
-        "airflow.plugin", ERROR, "Airflow cannot read file=/dags/pipelines.py", "correct the file"
-    ),
-    "airflow-connection-missing": Mistake(
-        "airflow.connections", ERROR, "does not know connection=kafka_default", "airflow connections add"
-    ),
-    "pool-missing": Mistake("airflow.pools", ERROR, "pool=tidegate_lake slots=none", "restart"),
-    "pools-beyond-parallelism": Mistake("airflow.pools", WARNING, "parallelism=4", "raise parallelism"),
     "scheduler-dead": Mistake("airflow.services", ERROR, "SchedulerJob", "airflow scheduler"),
     "triggerer-missing": Mistake("airflow.services", ERROR, "TriggererJob", "airflow triggerer"),
 }

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
-from tidegate.diagnosis.checks import ADVICE
 from tidegate.monitoring.runbook import find_page
 
 from docs.site.message_index import GAP, ROOT, Message, collect_messages
@@ -69,9 +68,9 @@ def list_unused_words() -> list[str]:
 
 
 def split_message(message: Message, remedies: dict[str, str], default: str) -> tuple[str, str]:
-    """First words and way out: what was written for it, its own, that of the doctor's check, or that of its section."""
+    """First words and way out: what was written for it, its own, or that of its section."""
     head, own_advice = _find_head(message.text)
-    return head, remedies.get(head) or message.advice or own_advice or ADVICE.get(message.check, "") or default
+    return head, remedies.get(head) or message.advice or own_advice or default
 
 
 def _find_head(text: str) -> tuple[str, str]:

@@ -95,3 +95,28 @@ def mask_addresses(text: str) -> str:
 def mask_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of `settings` for people, with every secret replaced by ``***``."""
     return {name: SECRET_MASK if is_secret_name(name) or has_secret(v) else v for name, v in settings.items()}
+
+
+TOKEN_PATTERN = re.compile(r"(;\s*token=)[^;\s]+", re.IGNORECASE)
+MIN_SECRET_CHARACTERS = 4  # a shorter value stands in many harmless words
+
+
+class SecretMask:
+    """Takes known secrets, and what looks like one, out of texts for people."""
+
+    def __init__(self) -> None:
+        self._values: set[str] = set()
+
+    def add_settings(self, settings: Mapping[str, Any]) -> None:
+        """Remember the values of settings whose names are those of secrets, nested ones included."""
+        for name, value in settings.items():
+            if isinstance(value, Mapping):
+                self.add_settings(value)
+            elif is_secret_name(name) and len(str(value or "")) >= MIN_SECRET_CHARACTERS:
+                self._values.add(str(value))
+
+    def mask(self, text: str) -> str:
+        """The text without secrets."""
+        for value in sorted(self._values, key=len, reverse=True):
+            text = text.replace(value, SECRET_MASK)
+        return TOKEN_PATTERN.sub(rf"\1{SECRET_MASK}", mask_addresses(text))

@@ -5,13 +5,13 @@ from typing import Any
 
 from airflow.sdk import get_parsing_context
 from airflow.sdk.exceptions import AirflowException
-from tidegate.diagnosis.airflow import MIN_VERSION_TEXT, is_too_old
 from tidegate.errors import ConfigurationError
 from tidegate.fleet.timing import list_seldom_flushed
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow.dag_ids import HEARTBEATS_DAG_ID, format_fleet_dag_id
+from tidegate_airflow.doctor_facts import MIN_VERSION_TEXT, is_too_old
 from tidegate_airflow.pipeline_files import find_needed_fleet, find_needed_publication, load_needed_pipelines
 
 Dags = dict[str, Any]

@@ -1,58 +1,83 @@
-"""What Airflow tells of itself, for ``tidegate doctor``: one line of JSON, the last of standard output.
+"""What Airflow lacks for the DAGs, for ``tidegate doctor``: findings as a line of JSON, the last of standard output.
 
-A process of its own, because Airflow takes seconds to import. Its argument is a list of connections' ids as JSON.
+A process of its own, because Airflow takes seconds to import. Its argument is a list of pipelines that a trigger waits
+for, as JSON.
 """
 
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tidegate.diagnosis.airflow import is_too_old
+from tidegate.diagnosis.finding import Finding, make_error, make_ok, make_warning
 
 from tidegate_airflow.dag_ids import JANITOR_DAG_ID
 
-PLUGIN_FILE = "tidegate_plugin.py"
+MIN_VERSION = (3, 3)  # tasks use its stores of state and its metrics
+MIN_VERSION_TEXT = ".".join(map(str, MIN_VERSION))
 DAG_WORDS = "tidegate_airflow"
 PLUGIN_NAME = "tidegate"
-SERVICES = ("SchedulerJob", "DagProcessorJob", "TriggererJob")
+SERVICES = {
+    "SchedulerJob": "airflow scheduler",
+    "DagProcessorJob": "airflow dag-processor",
+    "TriggererJob": "airflow triggerer",
+}
 MAX_REASON_CHARACTERS = 300
 
 
-def read_airflow_facts(connections: Iterable[str]) -> dict[str, Any]:
-    """The fields of `AirflowFacts`."""
+def is_too_old(version: str) -> bool:
+    """Whether an Airflow of this version cannot run the DAGs."""
+    return tuple(map(int, version.split(".")[:2])) < MIN_VERSION
+
+
+def check_airflow(triggered: tuple[str, ...]) -> Iterator[Finding]:
+    """Everything that Airflow lacks, by its configuration, its plugins and its database."""
     import airflow
+    from airflow import plugins_manager
     from airflow.configuration import AIRFLOW_HOME, conf
+    from airflow.utils.session import create_session
 
     if is_too_old(airflow.__version__):
-        return {"version": airflow.__version__, "home": AIRFLOW_HOME}
-    dags_folder = conf.get("core", "dags_folder")
-    facts = {
-        "version": airflow.__version__,
-        "home": AIRFLOW_HOME,
-        "dags_folder": dags_folder,
-        "plugins_folder": conf.get("core", "plugins_folder"),
-        "has_dags": has_dags(Path(dags_folder)),
-        "parallelism": conf.getint("core", "parallelism"),
-        "threshold_seconds": 2.0 * conf.getint("scheduler", "scheduler_health_check_threshold"),
-        **_read_plugins(),
-    }
+        text = f"airflow={airflow.__version__} is too old; install Airflow {MIN_VERSION_TEXT} or newer"
+        yield make_error("airflow.environment", text)
+        return
+    plugins_manager.ensure_plugins_loaded()
+    if all(plugin["name"] != PLUGIN_NAME for plugin in plugins_manager.get_plugin_info()):
+        errors = [str(text) for file, text in plugins_manager.get_import_errors().items() if PLUGIN_NAME in str(file)]
+        reason = f": {errors[0][:MAX_REASON_CHARACTERS]}" if errors else ""
+        text = f"AIRFLOW_HOME={AIRFLOW_HOME} plugins_folder={conf.get('core', 'plugins_folder')}"
+        advice = "set [core] plugins_folder to plugins/, or install the package"
+        yield make_error("airflow.plugin", f"{text}: Airflow has not loaded Tidegate's plugin{reason}; {advice}")
+    folder = Path(conf.get("core", "dags_folder"))
+    limit_seconds = 2 * conf.getint("scheduler", "scheduler_health_check_threshold")
     try:
-        facts |= _read_database(Path(dags_folder))
-        facts["has_dags"] = facts["has_dags"] or _knows_dags()
-        facts["known_connections"] = [name for name in connections if _is_known(name)]
-    except Exception as error:
-        facts["database_problem"] = _format_reason(error)
-    return facts
+        with create_session() as session:
+            findings = [*_check_dags(session, folder), *_check_services(session, limit_seconds, triggered)]
+    except Exception as error:  # what the database says, without the statement and its parameters
+        reason = " ".join(str(getattr(error, "orig", None) or error).split())[:MAX_REASON_CHARACTERS]
+        text = f"AIRFLOW_HOME={AIRFLOW_HOME}: Airflow's database does not answer: {type(error).__name__}: {reason}"
+        yield make_error("airflow.environment", f"{text}; start the database, or run `airflow db migrate`")
+        return
+    yield make_ok("airflow.environment", f"AIRFLOW_HOME={AIRFLOW_HOME} airflow={airflow.__version__}: it answers")
+    yield from findings
+
+
+def _check_dags(session: Any, folder: Path) -> Iterator[Finding]:
+    from airflow.models.dag import DagModel
+
+    janitor = session.query(DagModel.dag_id).filter(DagModel.dag_id == JANITOR_DAG_ID, DagModel.is_stale.is_(False))
+    if not has_dags(folder) and janitor.first() is None:  # Airflow may have it from a bundle elsewhere
+        text = f"dags_folder={folder} has no DAG file of Tidegate"
+        yield make_error("airflow.plugin", f"{text}; set [core] dags_folder to dags/, or copy its files there")
 
 
 def has_dags(folder: Path) -> bool:
     """Whether one of the folder's files makes the product's DAGs."""
-    files = (path for path in folder.rglob("*.py") if path.is_file()) if folder.is_dir() else ()
-    return any(map(_makes_dags, files))
+    return any(_makes_dags(path) for path in folder.rglob("*.py") if path.is_file())
 
 
 def _makes_dags(file: Path) -> bool:
@@ -62,83 +87,27 @@ def _makes_dags(file: Path) -> bool:
         return False
 
 
-def _knows_dags() -> bool:
-    """Whether Airflow has read the janitor's DAG, from wherever its bundles bring DAG files."""
-    from airflow.models.dag import DagModel
-    from airflow.utils.session import create_session
-
-    with create_session() as session:
-        known = session.query(DagModel.dag_id).filter(DagModel.dag_id == JANITOR_DAG_ID, DagModel.is_stale.is_(False))
-        return known.first() is not None
-
-
-def _read_plugins() -> dict[str, Any]:
-    from airflow import plugins_manager
-
-    plugins_manager.ensure_plugins_loaded()
-    plugins = plugins_manager.get_plugin_info()
-    errors = plugins_manager.get_import_errors()
-    own_errors = [reason for file, reason in errors.items() if PLUGIN_NAME in str(file)]
-    return {
-        "has_plugin": any(plugin["name"] == PLUGIN_NAME for plugin in plugins),
-        "plugin_error": str(own_errors[0])[:MAX_REASON_CHARACTERS] if own_errors else "",
-    }
-
-
-def _read_database(dags_folder: Path) -> dict[str, Any]:
+def _check_services(session: Any, limit_seconds: float, triggered: tuple[str, ...]) -> Iterator[Finding]:
+    """Without a triggerer only pipelines that wait for a number of records are not flushed."""
     from airflow.jobs.job import Job
-    from airflow.models.errors import ParseImportError
-    from airflow.models.pool import Pool
-    from airflow.utils.session import create_session
 
-    with create_session() as session:
-        pools = {pool.pool: int(pool.slots) for pool in session.query(Pool)}
-        beats = {name: _find_age(session, Job, name) for name in SERVICES}
-        errors = {
-            str(error.filename): _find_last_line(str(error.stacktrace))
-            for error in session.query(ParseImportError)
-            if _is_ours(dags_folder / str(error.filename), str(error.stacktrace))
-        }
-    return {"pools": pools, "services": beats, "import_errors": errors}
-
-
-def _is_ours(file: Path, trace: str) -> bool:
-    """Whether a DAG file that Airflow cannot read is to make the product's DAGs: its error came from there, or the file
-    says so. Those of others are theirs to correct.
-    """
-    return DAG_WORDS in trace or _makes_dags(file)
-
-
-def _find_age(session: Any, job: Any, name: str) -> float | None:
-    newest = session.query(job.latest_heartbeat).filter(job.job_type == name, job.state == "running")
-    row = newest.order_by(job.latest_heartbeat.desc()).first()
-    return None if row is None or row[0] is None else (datetime.now(UTC) - row[0]).total_seconds()
-
-
-def _is_known(connection: str) -> bool:
-    from airflow.exceptions import AirflowNotFoundException
-    from airflow.models.connection import Connection
-
-    try:
-        return Connection.get_connection_from_secrets(connection) is not None
-    except AirflowNotFoundException:
-        return False
-
-
-def _find_last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1][:MAX_REASON_CHARACTERS]
-
-
-def _format_reason(error: Exception) -> str:
-    """What the database says, without the statement and its parameters."""
-    text = " ".join(str(getattr(error, "orig", None) or error).split())
-    return f"{type(error).__name__}: {text}"[:MAX_REASON_CHARACTERS]
+    for name, command in SERVICES.items():
+        beats = session.query(Job.latest_heartbeat).filter(Job.job_type == name, Job.state == "running")
+        row = beats.order_by(Job.latest_heartbeat.desc()).first()
+        age = None if row is None or row[0] is None else (datetime.now(UTC) - row[0]).total_seconds()
+        if age is None or age > limit_seconds:
+            users = triggered if name == "TriggererJob" else ()
+            make = make_warning if name == "TriggererJob" and not users else make_error
+            last = "never" if age is None else f"{age:.0f} s ago"
+            finding = make("airflow.services", f"{name} gave its last sign of life={last}; start it: {command}")
+            yield replace(finding, used_by=users)
 
 
 def main() -> None:
-    """Print the facts; whatever Airflow prints when it starts stands before them."""
+    """Print the findings; whatever Airflow prints when it starts stands before them."""
+    findings = [asdict(finding) for finding in check_airflow(tuple(json.loads(sys.argv[1])))]
     sys.stdout.flush()
-    print(json.dumps(read_airflow_facts(json.loads(sys.argv[1]))), flush=True)
+    print(json.dumps(findings), flush=True)
     os._exit(0)  # Airflow's own clean-up at the end takes longer than everything before
 
 

@@ -177,7 +177,7 @@ def test_each_action_alone_is_named_by_flush_and_maintenance_and_so_are_files_th
     assert [line for line in lines if "table=lake.shop.latest:" not in line] == []
     assert is_match(r"orphans: 1 of 1 files .* are still there, .* \(s3:DeleteObject\)", lines[0])
     assert "old.parquet" in lake.list_files(LATEST)
-    assert lake.list_findings() == ["catalog.store"]
+    assert lake.list_findings() == ["catalog.commit"]
     lake.allow()
     lake.run("maintain", "p")
     assert "old.parquet" not in lake.list_files(LATEST)

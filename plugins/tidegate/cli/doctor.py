@@ -5,8 +5,8 @@ import json
 
 from tidegate.cli.output import print_text
 from tidegate.connections import read_connection_from_env
-from tidegate.diagnosis.finding import count_errors
-from tidegate.diagnosis.report import build_report, format_findings
+from tidegate.diagnosis.finding import Severity
+from tidegate.diagnosis.report import build_report, count_findings, format_findings
 from tidegate.settings import find_include_folder
 from tidegate.wiring.diagnosis.doctor import diagnose
 
@@ -24,4 +24,4 @@ def run_doctor(words: argparse.Namespace) -> int:
         print(json.dumps(build_report(diagnosis.findings, diagnosis.seconds)), flush=True)
     else:
         print_text(format_findings(diagnosis.findings, diagnosis.seconds))
-    return 1 if count_errors(diagnosis.findings) else 0
+    return 1 if count_findings(diagnosis.findings, Severity.ERROR) else 0

@@ -3,111 +3,92 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from tidegate.diagnosis.checks import ADVICE
-from tidegate.diagnosis.finding import Finding, Severity, from_error, from_unexpected, make_error
+from tidegate.diagnosis.finding import Finding, Severity, make_error
 from tidegate.errors import TidegateError
 
 PROBE_SECONDS = 15.0  # of one probe; servers that answer take a tenth of it
 MAX_AT_ONCE = 16
+MAX_TEXT_CHARACTERS = 600
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Probe:
-    """A look at one server, or at one pipeline.
+    """A look at one server, or at one pipeline; `run` yields what it finds.
 
-    `check` is what a time-out, or an error that `run` lets through, is told as. The probe is left out where one of
-    `needs` has found an error that concerns it: what it would find follows from that. `blocks` are the checks whose
-    errors concern all that need this one, `blocks_users` those whose errors concern the pipelines that they name.
-    `least_seconds` are for what starts a process of its own: that takes long on a machine that is busy.
+    An error that `run` raises, or a late answer, is a finding of `check`. The probe is left out where one of `needs`
+    has found an error: what it would find follows from that. `least_seconds` are for what starts a process of its own.
     """
 
     name: str
     check: str
     run: Callable[[], Iterable[Finding]]
-    used_by: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    blocks: tuple[str, ...] = ()
-    blocks_users: tuple[str, ...] = ()
     least_seconds: float = 0.0
-
-
-@dataclass
-class _Running:
-    probe: Probe
+    used_by: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    started_at: float | None = None
+    is_left_out: bool = False
     is_late: bool = False
+    started_at: float | None = None
     end_event: threading.Event = field(default_factory=threading.Event)
-    failed_users: set[str] = field(default_factory=set)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether what needs this one is left out."""
+        return self.is_left_out or any(finding.severity is Severity.ERROR for finding in self.findings)
 
     def add(self, finding: Finding) -> None:
-        """Note a finding; one that names nobody concerns all that use the probe's server.
-
-        Behind a time-out nothing is noted. The probe goes on all the same, so that it removes what it has made.
-        """
-        if self.is_late:
-            return
-        if finding.severity is Severity.ERROR and finding.check in self.probe.blocks_users:
-            self.failed_users |= {*finding.used_by}
-        self.findings.append(replace(finding, used_by=finding.used_by or self.probe.used_by))
-
-    def concerns(self, other_probe: Probe) -> bool:
-        """Whether an error of this one leaves another one out."""
-        errors = {finding.check for finding in self.findings if finding.severity is Severity.ERROR}
-        return self.is_late or bool(errors & {*self.probe.blocks} or self.failed_users & {*other_probe.used_by})
+        """Note a finding; one that names nobody concerns all that use the probe. Behind a time-out none is noted: the
+        probe goes on all the same, so that it removes what it has made."""
+        if not self.is_late:
+            self.findings.append(replace(finding, used_by=finding.used_by or tuple(dict.fromkeys(self.used_by))))
 
 
-def run_probes(probes: Sequence[Probe], seconds: float = PROBE_SECONDS) -> tuple[list[Finding], bool]:
-    """The findings of all probes, and whether one is late: its thread may still wait for a server.
-
-    A probe that takes longer than `seconds` is told as one that got no answer, with what it has found until then.
-    """
-    running = {probe.name: _Running(probe) for probe in probes}
+def run_probes(probes: Mapping[str, Probe], seconds: float = PROBE_SECONDS) -> list[Finding]:
+    """The findings of all probes, by their names; one that takes longer than `seconds` ends with an error."""
     slots = threading.Semaphore(MAX_AT_ONCE)
-    for probe in running.values():
-        threading.Thread(
-            target=_run, args=(probe, running, slots), name=f"doctor {probe.probe.name}", daemon=True
-        ).start()
-    for probe in running.values():
+    for probe in probes.values():
+        threading.Thread(target=_run, args=(probe, probes, slots), name=f"doctor {probe.name}", daemon=True).start()
+    for probe in probes.values():
         _await_end(probe, seconds, slots)
-    return [finding for run in running.values() for finding in run.findings], any(r.is_late for r in running.values())
+    return [finding for probe in probes.values() for finding in probe.findings]
 
 
-def _await_end(running: _Running, seconds: float, slots: threading.Semaphore) -> None:
-    seconds = max(seconds, running.probe.least_seconds)
-    while not running.end_event.wait(0.02):
-        if running.started_at is not None and time.monotonic() - running.started_at > seconds:
-            running.is_late = True
-            cause = f"{running.probe.name} gave no answer within {seconds:.0f} s"
-            late = make_error(running.probe.check, cause, ADVICE[running.probe.check])
-            running.findings = [*running.findings, replace(late, used_by=running.probe.used_by)]
-            running.end_event.set()
+def _await_end(probe: Probe, seconds: float, slots: threading.Semaphore) -> None:
+    seconds = max(seconds, probe.least_seconds)
+    while not probe.end_event.wait(0.02):
+        if probe.started_at is not None and time.monotonic() - probe.started_at > seconds:
+            text = f"{probe.name} gave no answer within {seconds:.0f} s"
+            probe.add(make_error(probe.check, f"{text}; check that it runs, and its address, and see its log"))
+            probe.is_late = True
+            probe.end_event.set()
             slots.release()  # its thread may wait for ever
 
 
-def _run(running: _Running, runs: dict[str, _Running], slots: threading.Semaphore) -> None:
-    needed = [runs[name] for name in running.probe.needs if name in runs]
-    for run in needed:
-        run.end_event.wait()
-    if any(other_run.concerns(running.probe) for other_run in needed):
-        running.end_event.set()
+def _run(probe: Probe, probes: Mapping[str, Probe], slots: threading.Semaphore) -> None:
+    needed_probes = [probes[name] for name in probe.needs if name in probes]
+    for other_probe in needed_probes:
+        other_probe.end_event.wait()
+    if any(other_probe.has_failed for other_probe in needed_probes):
+        probe.is_left_out = True
+        probe.end_event.set()
         return
     slots.acquire()
     try:
-        findings = running.probe.run()  # which loads the libraries that it needs: that is no server's time
-        running.started_at = time.monotonic()
+        findings = probe.run()  # which loads the libraries that it needs: that is no server's time
+        probe.started_at = time.monotonic()
         for finding in findings:
-            running.add(finding)
+            probe.add(finding)
     except TidegateError as error:
-        running.add(from_error(running.probe.check, error))
+        probe.add(make_error(probe.check, error))
     except Exception as error:
-        log.info("unexpected: probe=%s", running.probe.name, exc_info=error)
-        running.add(from_unexpected(running.probe.check, running.probe.name, error))
+        log.info("unexpected: probe=%s", probe.name, exc_info=error)
+        text = str(error)[:MAX_TEXT_CHARACTERS].replace("; ", ", ")  # no way out of the product's
+        probe.add(make_error(probe.check, f"{probe.name}: an unexpected {type(error).__name__}: {text}"))
     finally:
-        if not running.is_late:
+        if not probe.is_late:
             slots.release()
-        running.end_event.set()
+        probe.end_event.set()

@@ -1,50 +1,51 @@
 """Findings in the order in which they are fixed, each told once."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from tidegate.diagnosis.checks import ADVICE, ORDER
-from tidegate.diagnosis.finding import Finding, SecretMask, Severity
+from tidegate.diagnosis.finding import Finding, Severity
+from tidegate.redaction import SecretMask
 
+CHECKS = (  # each one needs those before it
+    "files.environment", "files.catalogs", "files.pipelines", "files.publications", "files.secrets",
+    "files.connections", "kafka.reachable", "kafka.topics", "kafka.group", "kafka.clock", "catalog.reachable",
+    "catalog.commit", "registry.schema", "catalog.tables", "pipeline.position", "spark.reachable", "spark.version",
+    "spark.jars", "spark.catalogs", "airflow.environment", "airflow.plugin", "airflow.services",
+)  # fmt: skip
 SEVERITIES = tuple(Severity)
+DEFAULT_ADVICE = "run it again with `tidegate -v doctor`, which shows where the error came from"
 
 
 def order_findings(findings: Iterable[Finding], mask: SecretMask) -> list[Finding]:
     """Errors first, then warnings, then what is right; each of these by the order of the checks.
 
-    The same finding of several pipelines is listed once, with all their names. Secrets are masked.
+    What several checks say, or one of several pipelines, is listed once, with all their names. Secrets are masked.
     """
-    merged_findings: dict[tuple[str, Severity, str], Finding] = {}
-    for finding in (mask.mask_finding(finding) for finding in findings):
-        key = finding.check, finding.severity, finding.cause
+    masked_findings = [
+        replace(finding, cause=mask.mask(finding.cause), advice=mask.mask(finding.advice)) for finding in findings
+    ]
+    masked_findings.sort(key=lambda finding: (SEVERITIES.index(finding.severity), CHECKS.index(finding.check)))
+    merged_findings: dict[tuple[Severity, str], Finding] = {}
+    for finding in masked_findings:
+        key = (finding.severity, finding.cause)
         first = merged_findings.get(key, finding)
         users = tuple(dict.fromkeys((*first.used_by, *finding.used_by)))
-        advice = first.advice or ("" if first.severity is Severity.OK else ADVICE[first.check])
+        advice = first.advice or ("" if first.severity is Severity.OK else DEFAULT_ADVICE)
         merged_findings[key] = replace(first, used_by=users, advice=advice)
-    return sorted(
-        merged_findings.values(), key=lambda finding: (SEVERITIES.index(finding.severity), ORDER[finding.check])
-    )
+    return list(merged_findings.values())
 
 
-def count_severities(findings: Iterable[Finding]) -> dict[str, int]:
-    """How many findings there are of each severity."""
-    counts = dict.fromkeys((severity.value for severity in SEVERITIES), 0)
-    for finding in findings:
-        counts[finding.severity.value] += 1
-    return counts
+def count_findings(findings: Iterable[Finding], severity: Severity) -> int:
+    """How many findings are of this severity."""
+    return sum(finding.severity is severity for finding in findings)
 
 
 def build_report(findings: list[Finding], seconds: float) -> dict[str, Any]:
     """The report for programs."""
-    counts = count_severities(findings)
-    return {
-        "errors": counts[Severity.ERROR.value],
-        "warnings": counts[Severity.WARNING.value],
-        "ok": counts[Severity.OK.value],
-        "seconds": round(seconds, 1),
-        "findings": [finding.to_dict() for finding in findings],
-    }
+    errors, warnings, ok = (count_findings(findings, severity) for severity in SEVERITIES)
+    rows = [asdict(finding) for finding in findings]
+    return {"errors": errors, "warnings": warnings, "ok": ok, "seconds": round(seconds, 1), "findings": rows}
 
 
 def format_findings(findings: list[Finding], seconds: float) -> str:
@@ -54,8 +55,5 @@ def format_findings(findings: list[Finding], seconds: float) -> str:
         users = f" (for {', '.join(finding.used_by)})" if finding.used_by else ""
         lines.append(f"{finding.severity.value:<8} {finding.check}: {finding.cause}{users}")
         lines += [f"{'':<8} do: {finding.advice}"] if finding.advice else []
-    counts = count_severities(findings)
-    totals = ", ".join(
-        f"{number} {word}" for word, number in zip(("errors", "warnings", "ok"), counts.values(), strict=True)
-    )
-    return "\n".join([*lines, f"{totals}, in {seconds:.1f} s"])
+    errors, warnings, ok = (count_findings(findings, severity) for severity in SEVERITIES)
+    return "\n".join([*lines, f"{errors} errors, {warnings} warnings, {ok} ok, in {seconds:.1f} s"])

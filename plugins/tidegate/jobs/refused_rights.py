@@ -6,6 +6,8 @@ from tidegate.errors import ConfigurationError
 
 # PostgreSQL's words, behind a SQL catalog of Iceberg
 DATABASE_PATTERN = re.compile(r"permission denied for (?:table|schema|database|sequence) [^\s;]+")
+# of Kafka's Java client
+KAFKA_PATTERN = re.compile(r"Not authorized to access (?:topics|group): [^;\s]+|Transactional ?Id authorization failed")
 # those of Amazon's client: the store's own, then in brackets what it answered; to a HEAD it says nothing
 STORE_PATTERN = re.compile(r"(?P<words>[^:;\n()]*)\(Service: S3, Status Code: 403\b")
 NOT_AUTHORIZED = "is not authorized to perform"  # Amazon's, in a sentence with the user and the object
@@ -29,6 +31,8 @@ def find_refused_right(text: str) -> str | None:
     """Who refused what, in one line; None where the failure is another. In that line it is found again."""
     if match := DATABASE_PATTERN.search(text):
         return f"the catalog's database: {match[0]}"
+    if match := KAFKA_PATTERN.search(text):
+        return f"the brokers: {match[0]}"
     if match := STORE_PATTERN.search(text):
         words = "not authorized" if NOT_AUTHORIZED in text else match["words"].strip() or "access denied"
         return f"the object store: {_find_action(text)}: {words} (Service: S3, Status Code: 403)"
@@ -45,10 +49,11 @@ def summarize_failure(text: str, limit: int) -> str:
 
 
 def build_refused_right_error(place: str, refusal: str) -> ConfigurationError:
-    """The error of a job, named by `place`, to which the catalog's database or the store refused something."""
+    """The error of a job, named by `place`, to which brokers, the catalog's database or the store refused something."""
+    connection = "the Kafka connection" if refusal.startswith("the brokers: ") else "the catalog's connection"
     return ConfigurationError(
         f"{place}: Spark was refused a right by {refusal}; no incomplete batch was "
-        "published; give the user of the catalog's connection the rights that docs/security.md lists"
+        f"published; give the user of {connection} the rights that docs/security.md lists"
     )
 
 

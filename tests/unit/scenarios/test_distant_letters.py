@@ -1,7 +1,6 @@
 """Dead letters lie in the first table's namespace: where another table becomes the first, they are not forgotten."""
 
 import logging
-from types import SimpleNamespace
 
 import pytest
 from fakes import BAD, World, build_pipeline, build_table
@@ -15,7 +14,7 @@ from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
 from tidegate.table.distant import MAX_NAMESPACES
-from tidegate.wiring.diagnosis.tables import _check_position
+from tidegate.wiring.diagnosis.pipelines import check_position
 
 ORDERS, SALES = (build_table(name, errors=Errors("all")) for name in ("lake.shop.orders", "lake.sales.orders"))
 BEFORE, AFTER = build_pipeline(ORDERS, SALES), build_pipeline(SALES, ORDERS)
@@ -74,7 +73,7 @@ def list_letter_warnings(world: World, pipeline: Pipeline = ALONE) -> list[str]:
     ports = world.build_ports(pipeline)
     letter_warnings = [warning for warning in read_status(ports)["warnings"] if "dead letters" in warning]
     assert [warning for warning in find_warnings(ports) if "dead letters" in warning] == letter_warnings
-    position = _check_position(SimpleNamespace(get=lambda _: ports), "shop")
+    position = check_position(ports)
     warnings = [f"{finding.cause}; {finding.advice}" for finding in position if finding.severity is Severity.WARNING]
     assert [warning for warning in warnings if "dead letters" in warning] == letter_warnings
     return letter_warnings

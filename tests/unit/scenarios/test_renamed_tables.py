@@ -2,7 +2,6 @@
 
 from contextlib import suppress
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from fakes import FailsToMerge, World, build_pipeline, build_table
@@ -16,7 +15,7 @@ from tidegate.reprocess.backfill import apply_slice
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Start, StartKind
-from tidegate.wiring.diagnosis.tables import _check_position
+from tidegate.wiring.diagnosis.pipelines import check_position
 from unit.tidegate.tables.test_templated_tables import build_template, produce
 
 COPY, SALES = "lake.shop.copy", "lake.sales.copy"
@@ -42,7 +41,7 @@ def list_table_warnings(world: World, pipeline: Pipeline) -> list[str]:
         ]
 
     warnings = choose(read_status(world.build_ports(pipeline))["warnings"])
-    position = _check_position(SimpleNamespace(get=lambda _: world.build_ports(pipeline)), "shop")
+    position = check_position(world.build_ports(pipeline))
     assert (
         choose([f"{finding.cause}; {finding.advice}" for finding in position if finding.severity is Severity.WARNING])
         == warnings

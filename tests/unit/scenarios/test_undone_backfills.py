@@ -2,7 +2,6 @@
 
 import json
 from contextlib import suppress
-from types import SimpleNamespace
 
 import pytest
 from fakes import Crash, World, build_pipeline, build_table
@@ -18,7 +17,7 @@ from tidegate.reprocess.backfill import apply_backfill, apply_slice, drop_backfi
 from tidegate.reprocess.backfill_plan import BackfillRequest, parse_request, propose_backfill
 from tidegate.reprocess.rollback import answer_rollbacks, propose_answers
 from tidegate.table.history import find_undone_backfills
-from tidegate.wiring.diagnosis.tables import _check_position
+from tidegate.wiring.diagnosis.pipelines import check_position
 
 COPY = "lake.shop.copy"
 PIPELINE = build_pipeline(build_table(), build_table(COPY), max_records=2)
@@ -56,7 +55,7 @@ def list_backfill_warnings(world: World) -> list[str]:
     ports = world.build_ports(PIPELINE)
     warnings = [warning for warning in read_status(ports)["warnings"] if "backfill" in warning]
     assert [warning for warning in find_warnings(ports) if "backfill" in warning] == warnings
-    findings = _check_position(SimpleNamespace(get=lambda _: ports), "shop")
+    findings = check_position(ports)
     assert [
         f"{finding.cause}; {finding.advice}" for finding in findings if finding.severity is Severity.WARNING
     ] == warnings

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tidegate.adapters.spark.entry_points import build_private_conf
 from tidegate.adapters.spark.submit import pack_files
-from tidegate.diagnosis.finding import SecretMask
 from tidegate.errors import ConfigurationError
 from tidegate.jobs.stage_job import KAFKA_CONF
 from tidegate.redaction import (
@@ -17,6 +16,7 @@ from tidegate.redaction import (
     CORE_REGEX_KEY,
     OPTIONS_REGEX_KEY,
     SECRET_NAME_PATTERN,
+    SecretMask,
     has_secret,
     is_secret_name,
     mask_addresses,

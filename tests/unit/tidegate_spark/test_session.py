@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql.connect.client.reattach import ExecutePlanResponseReattachableIterator as Results
 from pyspark.sql.connect.conf import RuntimeConf
 from pyspark.sql.connect.session import SparkSession
-from tidegate.diagnosis.spark import FIXED_SETTINGS
 from tidegate_spark import session as session_module
 from tidegate_spark.session import SESSION_CONF, close, configure, connect_session, open_session
 
@@ -202,7 +201,3 @@ def test_settings_that_the_statements_rely_on_go_before_those_of_a_file(monkeypa
     monkeypatch.setattr(session_module, "open_session", lambda *_: spark)
     connect_session(NOBODY, {"spark.sql.session.timeZone": "Europe/Berlin", "spark.x": "1"})
     assert spark.conf.set_values == {**SESSION_CONF, "spark.x": "1"}
-
-
-def test_doctor_knows_each_setting_that_the_statements_rely_on() -> None:
-    assert FIXED_SETTINGS == SESSION_CONF

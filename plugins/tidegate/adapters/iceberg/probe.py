@@ -1,153 +1,103 @@
 """Whether an Iceberg catalog is there, lets us in, and takes the commits of a merge."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from urllib.parse import unquote
 
-from pyiceberg.catalog import Catalog
-from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchNamespaceError
+from pyiceberg.schema import Schema
+from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
+from pyiceberg.types import LongType, NestedField
 
-from tidegate.adapters.iceberg.scratch_table import ScratchTable
 from tidegate.adapters.iceberg.table.catalogs import Catalogs, create_namespace
-from tidegate.adapters.iceberg.table.errors import is_access_error
+from tidegate.adapters.iceberg.table.commit import MAIN, commit, start_branch
+from tidegate.adapters.iceberg.table.errors import judge_error
 from tidegate.adapters.port_errors import format_one_line
-from tidegate.adapters.server_greeting import SILENCE_SECONDS, greet_uri
-from tidegate.diagnosis.destinations import CatalogNeed, NamespaceNeed
-from tidegate.diagnosis.finding import Finding, from_error, make_error, make_ok, make_warning
-from tidegate.errors import ConfigurationError, GiveUp, RetryLater
+from tidegate.diagnosis.finding import Finding, make_ok
+from tidegate.errors import CommitRefused, GiveUp, TidegateError
 
-SCRATCH_PREFIX = "tidegate_doctor_"
-SILENCE_ADVICE = "see the catalog's log, and its address"
-LOGIN_ADVICE = "correct the login, the password or the rights there"
+BRANCH = "tidegate_doctor"
+FILE_PREFIX = "file://"
 
 
-def check_catalog(catalogs: Catalogs, name: str, need: CatalogNeed) -> Iterator[Finding]:
-    """Servers, log-in and namespaces; then, with a scratch name, one table made and removed in each namespace."""
-    place = catalogs.describe_login(name)
-    try:
-        silent = [server for server, uri in catalogs.list_servers(name) if greet_uri(server, uri)]
-        if silent:
-            cause = f"{silent[0]} took a connection and said nothing for {SILENCE_SECONDS:.0f} s"
-            yield make_error("catalog.reachable", cause, SILENCE_ADVICE)
-            return
-        catalog = catalogs.catalog(name)
-        catalog.list_namespaces()
-    except (RetryLater, ConfigurationError) as error:
-        yield from_error("catalog.reachable", error)
-        return
-    except Exception as error:
-        yield _explain_failure(place, error)
-        return
-    yield make_ok("catalog.login", f"{place}: it answers, and lets us in")
-    for namespace in need.namespaces:
-        findings = _check_namespace(catalog, f"{place} namespace={namespace.name}", namespace, need.scratch)
-        yield from namespace.name_users(findings)
+class IcebergProbe:
+    """Implements `CatalogProbe` for the catalog `name`."""
 
+    def __init__(self, catalogs: Catalogs, name: str) -> None:
+        self._catalogs = catalogs
+        self._name = name
+        self._place = catalogs.describe_login(name)
 
-def _explain_failure(place: str, error: Exception) -> Finding:
-    text = format_one_line(error)
-    if is_access_error(error):
-        return make_error("catalog.login", f"{place}: the log-in was refused: {text}", LOGIN_ADVICE)
-    return make_error("catalog.reachable", f"{place} does not answer: {text}", SILENCE_ADVICE)
-
-
-def _check_namespace(catalog: Catalog, place: str, namespace: NamespaceNeed, scratch: str | None) -> Iterator[Finding]:
-    try:
-        catalog.load_namespace_properties(namespace.name)
-        is_there = True
-        leftovers = [
-            identifier[-1]
-            for identifier in catalog.list_tables(namespace.name)
-            if identifier[-1].startswith(SCRATCH_PREFIX)
-        ]
-    except NoSuchNamespaceError:
-        is_there = False
-        leftovers = []
-    if leftovers:
-        cause = f"{place} tables={', '.join(leftovers)} are left of a doctor that was interrupted"
-        yield make_warning("catalog.namespace", cause, "drop them, if no other doctor runs now")
-    if not is_there and not namespace.may_create:
-        advice = "create it, or set create.enabled: true of its table"
-        yield make_error("catalog.namespace", f"{place} does not exist, and create.enabled is false", advice)
-        return
-    if scratch is None:
-        state = "exists" if is_there else "does not exist yet, and will be created"
-        yield make_ok("catalog.namespace", f"{place} {state}")
-        return
-    made = [] if is_there else (yield from _create_namespace(catalog, place, namespace.name))
-    if made is None:
-        return
-    try:
-        yield from _try_commits(catalog, place, f"{namespace.name}.{scratch}")
-    finally:
-        for name in reversed(made):
-            yield from _drop_namespace(catalog, place, name)
-
-
-def _create_namespace(catalog: Catalog, place: str, namespace: str) -> "Iterator[Finding] | Any":
-    """The namespaces that were made; None where that failed."""
-    try:
-        return create_namespace(catalog, namespace)
-    except Exception as error:
-        cause = f"{place} does not exist and cannot be created: {format_one_line(error)}"
-        yield make_error("catalog.namespace", cause, "create it, or give the catalog's login the right to")
-        return None
-
-
-def _drop_namespace(catalog: Catalog, place: str, namespace: str) -> Iterator[Finding]:
-    try:
-        catalog.drop_namespace(namespace)
-    except (NamespaceNotEmptyError, NoSuchNamespaceError):  # a flush has made its table there meanwhile
-        return
-    except Exception as error:
-        cause = f"{place} was made for the check and cannot be dropped: {format_one_line(error)}"
-        yield make_warning("catalog.namespace", cause, "drop it, or leave it: the first flush makes it anyway")
-        return
-    yield make_ok("catalog.namespace", f"{place} did not exist: it was made and dropped again")
-
-
-def _try_commits(catalog: Catalog, place: str, identifier: str) -> Iterator[Finding]:
-    """Each step tells what it needs; the first that fails ends the rest, and what was made is removed anyway."""
-    table = ScratchTable(catalog, identifier)
-    steps: tuple[tuple[str, Callable[[], None]], ...] = (
-        ("create a table", table.make),
-        ("write two rows", table.write),
-        ("commit a branch", table.cut_branch),
-        ("have a wrong commit refused", table.require_refusal),
-        ("read the rows", table.read),
-    )
-    failure = None
-    for step_name, step in steps:
+    def connect(self) -> Iterator[Finding]:
+        """Its servers and the log-in, by a list of its namespaces."""
         try:
-            step()
+            self._catalogs.list_namespaces(self._name)
         except Exception as error:
-            failure = _explain_step(f"{place} table={identifier}: cannot {step_name}", error)
-            break
-    yield from [failure] if failure else []
-    undeleted = yield from _remove(table, f"{place} table={identifier}")
-    if failure is None:
-        yield make_ok("catalog.commit", f"{place}: made table={identifier} with a branch, and removed it")
-        if not undeleted:
-            yield make_ok("catalog.store", f"{place}: its files were written, read and deleted")
+            raise self._judge("a list of namespaces", "*", error) from error
+        yield make_ok("catalog.reachable", f"{self._place}: it answers, and lets us in")
 
+    def check_namespace(self, namespace: str, scratch: str | None) -> Iterator[Finding]:
+        """A missing one is created with the scratch table, and dropped again."""
+        place = f"{self._place} namespace={namespace}"
+        is_there = self._catalogs.catalog(self._name).namespace_exists(namespace)
+        if scratch is None:
+            yield make_ok("catalog.commit", f"{place} {'exists' if is_there else 'will be created'}")
+            return
+        identifier = f"{namespace}.{scratch}"
+        try:
+            with ExitStack() as made:
+                self._prove_commits(identifier, made, None if is_there else namespace)
+        except Exception as error:
+            raise self._judge("a trial commit", identifier, error) from error
+        yield make_ok("catalog.commit", f"{place}: made table={scratch} with a branch, and removed it")
 
-def _remove(table: ScratchTable, place: str) -> "Iterator[Finding] | Any":
-    try:
-        undeleted = list(table.remove())
-    except Exception as error:
-        cause = f"{place} was made for the check and cannot be dropped: {format_one_line(error)}"
-        yield make_error("catalog.commit", cause, "drop it, and give the catalog's login the right to")
-        return True
-    if undeleted:
-        cause = f"{place}: files={len(undeleted)} cannot be deleted: {undeleted[0]}"
-        yield make_error("catalog.store", cause, "give the login the right to delete below the warehouse")
-    return bool(undeleted)
+    def _judge(self, verb: str, identifier: str, error: Exception) -> TidegateError:
+        table = f"{self._name}.{identifier}"
+        if isinstance(error, TidegateError):
+            return error
+        text = f"table={table}: {verb} failed: {format_one_line(error)}"
+        advice = "see the catalog's log, and give its login the rights of a writer"
+        return judge_error(self._catalogs, verb, table, error) or GiveUp(f"{text}; {advice}")
 
+    def _prove_commits(self, identifier: str, made: ExitStack, missing_namespace: str | None) -> None:
+        """Rows, a branch by the commit that begins a merge, and a commit that must be refused; `made` takes it away."""
+        import pyarrow
 
-def _explain_step(problem: str, error: Exception) -> Finding:
-    if isinstance(error, GiveUp):
-        return from_error("catalog.commit", f"{problem}: {error}")
-    text = format_one_line(error)
-    if isinstance(error, OSError) and not type(error).__module__.startswith("requests"):
-        advice = "give the login read, write, list and delete below the warehouse, or correct warehouse"
-        return make_error("catalog.store", f"{problem}: {text}", advice)
-    return make_error("catalog.commit", f"{problem}: {text}", "give the catalog's login the rights of a writer")
+        catalog = self._catalogs.catalog(self._name)
+        for name in create_namespace(catalog, missing_namespace) if missing_namespace is not None else ():
+            made.callback(self._drop_namespace, name)
+        schema = Schema(NestedField(1, "id", LongType(), required=False))
+        table = catalog.create_table(identifier, schema, properties={"format-version": "2"})
+        made.callback(self._remove, identifier)
+        table.append(pyarrow.table({"id": pyarrow.array([1, 2], pyarrow.int64())}))
+        table = catalog.load_table(identifier)
+        start_branch(table, (str(table.metadata.table_uuid), table.metadata.current_snapshot_id or 0), BRANCH)
+        wrong = AssertRefSnapshotId(ref=MAIN, snapshot_id=1)
+        with suppress(CommitRefused):
+            commit(catalog.load_table(identifier), (wrong,), (SetPropertiesUpdate(updates={"tidegate.doctor": "x"}),))
+            raise GiveUp(
+                f"{self._place} takes a commit whose requirement does not hold; use another catalog: without "
+                "compare-and-swap a batch could be applied twice"
+            )
+
+    def _drop_namespace(self, namespace: str) -> None:
+        with suppress(Exception):  # a flush may have made its table there meanwhile, and makes the namespace anyway
+            self._catalogs.catalog(self._name).drop_namespace(namespace)
+
+    def _remove(self, identifier: str) -> None:
+        """Drop the table and delete its files: a catalog's own purge tells nobody of a file that it may not delete."""
+        catalog = self._catalogs.catalog(self._name)
+        table = catalog.load_table(identifier)
+        files = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+        for snapshot in table.metadata.snapshots:
+            files.add(snapshot.manifest_list)
+            for manifest in snapshot.manifests(table.io):
+                files.add(manifest.manifest_path)
+                files |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(table.io)}
+        catalog.drop_table(identifier)
+        for file in files:
+            with suppress(FileNotFoundError):
+                table.io.delete(file)
+        if table.location().startswith(FILE_PREFIX):  # folders are there on a disk alone
+            shutil.rmtree(Path(unquote(table.location().removeprefix(FILE_PREFIX))), ignore_errors=True)

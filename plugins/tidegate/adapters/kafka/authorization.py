@@ -23,6 +23,11 @@ REQUIRED_RIGHTS = {
     KafkaError.CLUSTER_AUTHORIZATION_FAILED: "the right to the cluster that this asks for",
 }
 UNKNOWN_TOPIC_CODES = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+MEMBER_CODES = (KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.REBALANCE_IN_PROGRESS)
+SILENCE_ADVICE = (
+    "see that they run, that the connection's security.protocol is theirs (TLS, a log-in), and that the addresses of "
+    "their advertised.listeners can be reached"
+)
 RETENTION_SETTING = "offsets.retention.minutes"
 
 
@@ -58,10 +63,17 @@ def explain_failure(servers: str, action: str, failure: KafkaException) -> Tideg
     if isinstance(failure, NoLeader):
         return explain_no_leader(servers, failure)
     if error.code() in UNKNOWN_TOPIC_CODES:
-        return PositionLost(f"{action} does not exist on brokers={servers}: create it, or correct source.topics")
+        return PositionLost(f"{action} does not exist on brokers={servers}; create it, or correct source.topics")
     if error.code() in REQUIRED_RIGHTS:
         return GiveUp(explain_refusal(servers, action, error))
-    return RetryLater(f"brokers={servers} cannot be asked for {action}: {error.name()}: {error.str()}")
+    if error.code() in MEMBER_CODES:
+        return RetryLater(
+            f"brokers={servers} refuse {action}: {error.name()}: another client consumes in the group; stop that "
+            "client, or give the pipeline another source.group"
+        )
+    return RetryLater(
+        f"brokers={servers} cannot be asked for {action}: {error.name()}: {error.str()}; {SILENCE_ADVICE}"
+    )
 
 
 def read_committed(member: Consumer, places: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:

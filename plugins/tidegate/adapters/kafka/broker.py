@@ -12,7 +12,13 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tidegate.adapters.kafka import topics as kafka_topics
-from tidegate.adapters.kafka.authorization import LoginWatch, explain_failure, read_committed, read_group_retention
+from tidegate.adapters.kafka.authorization import (
+    SILENCE_ADVICE,
+    LoginWatch,
+    explain_failure,
+    read_committed,
+    read_group_retention,
+)
 from tidegate.adapters.kafka.broker_answers import (
     RETRYABLE,
     Places,
@@ -49,6 +55,9 @@ ISOLATION = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted"
 
 class KafkaBroker:
     """Implements the port `Broker`. `settings` are librdkafka's, secrets included; `place` is where they stand."""
+
+    patience_seconds = TIMEOUT_SECONDS  # for an answer of the whole cluster
+    election_seconds = ELECTION_TIMEOUT_SECONDS  # for one of a partition's leader
 
     def __init__(self, settings: Mapping[str, str], place: str = "") -> None:
         if not settings.get("bootstrap.servers"):
@@ -230,7 +239,7 @@ class KafkaBroker:
 
     def _retry_call(self, action: str, call: Callable[[], T]) -> T:
         """A young topic may have no leader yet, and a group's coordinator may be loading: both pass in a moment."""
-        deadline = time.monotonic() + TIMEOUT_SECONDS
+        deadline = time.monotonic() + self.patience_seconds
         while True:
             try:
                 return call()
@@ -256,8 +265,8 @@ class KafkaBroker:
     def _describe_topics(self, topics: tuple[str, ...]) -> tuple[str, dict[str, str], Places]:
         if not topics:
             return "", {}, []
-        cluster = self._await_result("cluster", self._admin.describe_cluster(request_timeout=ELECTION_TIMEOUT_SECONDS))
-        futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=ELECTION_TIMEOUT_SECONDS)
+        cluster = self._await_result("cluster", self._admin.describe_cluster(request_timeout=self.election_seconds))
+        futures = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=self.election_seconds)
         return check_description(
             cluster, [self._await_result(f"topic={topic}", future) for topic, future in futures.items()]
         )
@@ -272,12 +281,12 @@ class KafkaBroker:
             return {}, {}
         specs = {TopicPartition(topic, partition): spec for topic, partition in partitions}
         futures = self._admin.list_offsets(
-            specs, isolation_level=ISOLATION[isolation], request_timeout=ELECTION_TIMEOUT_SECONDS
+            specs, isolation_level=ISOLATION[isolation], request_timeout=self.election_seconds
         )
         return gather_offsets(futures, partial(self._await_result, "offsets"))
 
     def _await_result(self, action: str, future: "Future[Any]") -> Any:
-        deadline = time.monotonic() + TIMEOUT_SECONDS + 5
+        deadline = time.monotonic() + self.patience_seconds + 5
         while True:
             try:
                 return future.result(timeout=RETRY_PAUSE_SECONDS if self._login.refusal is None else 0)
@@ -293,7 +302,8 @@ class KafkaBroker:
                     raise self._login.refusal from error
                 if time.monotonic() > deadline:
                     raise RetryLater(
-                        f"brokers={self._servers} gave no answer within {TIMEOUT_SECONDS:.0f} s: {action}"
+                        f"brokers={self._servers} gave no answer within {self.patience_seconds:.0f} s: {action}; "
+                        f"{SILENCE_ADVICE}"
                     ) from error
 
     def _translate_failure(self, action: str, failure: KafkaException) -> Exception:

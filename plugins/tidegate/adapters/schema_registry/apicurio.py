@@ -8,6 +8,7 @@ from urllib.parse import quote
 from tidegate.adapters.port_errors import format_one_line
 from tidegate.adapters.schema_registry.client import (
     MAX_RETRIES,
+    SILENCE_ADVICE,
     TIMEOUT_SECONDS,
     UNREADABLE,
     Version,
@@ -117,7 +118,8 @@ class ApicurioRegistry:
                 answer = client.get(f"{self._url}/{place}")
         except (httpx.HTTPError, OSError) as fault:
             raise RetryLater(
-                f"registry={self._name} cannot be asked for subject={subject}: {format_one_line(fault)}"
+                f"registry={self._name} cannot be asked for subject={subject}: {format_one_line(fault)}; "
+                f"{SILENCE_ADVICE}"
             ) from fault
         if answer.status_code != 200:
             raise self._explain(subject, answer.status_code, answer.text[:200])

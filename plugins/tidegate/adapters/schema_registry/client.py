@@ -16,6 +16,7 @@ MAX_RETRIES = 2
 NOT_FOUND_STATUS_CODES = (404,)
 ACCESS_STATUS_CODES = (401, 403)
 ACCESS_ADVICE = "check the connection's login, and give its user the right to read that docs/security.md lists"
+SILENCE_ADVICE = "see that the registry runs and its address is right"
 
 
 class Version(NamedTuple):
@@ -59,7 +60,8 @@ class Registry:
             ) from fault
         except (httpx.HTTPError, OSError) as fault:
             raise RetryLater(
-                f"registry={self._name} cannot be asked for subject={subject}: {format_one_line(fault)}"
+                f"registry={self._name} cannot be asked for subject={subject}: {format_one_line(fault)}; "
+                f"{SILENCE_ADVICE}"
             ) from fault
         except UNREADABLE as fault:
             raise explain_odd_answer(self._name, f"subject={subject}", fault) from fault
@@ -85,7 +87,7 @@ class Registry:
             raise GiveUp(f"registry={self._name} id={number}: {reason}") from fault
         except (httpx.HTTPError, OSError) as fault:
             raise RetryLater(
-                f"registry={self._name} cannot be asked for id={number}: {format_one_line(fault)}"
+                f"registry={self._name} cannot be asked for id={number}: {format_one_line(fault)}; {SILENCE_ADVICE}"
             ) from fault
         except UNREADABLE as fault:
             raise explain_odd_answer(self._name, f"id={number}", fault) from fault

@@ -53,12 +53,12 @@ class SubmitEngine:
             require_server(Server.from_list("Spark", "master", self._master.removeprefix("spark://")))
         require_free_catalogs(self._conf)
         with pack_files({**self._conf, **build_job_conf(job)}) as files:
-            command = [str(_find_spark_submit()), "--master", self._master, "--properties-file", files.properties]
+            command = [str(find_spark_submit()), "--master", self._master, "--properties-file", files.properties]
             command += ["--name", f"tidegate {get_verb(job)} {job.pipeline} {job.batch}", "--py-files", files.libraries]
             command += ["--jars", self._jars] if self._jars else []
             command += [get_application(job), *build_arguments(job)]
             process = subprocess.run(
-                command, env=_build_environment(), capture_output=True, text=True, errors="replace", check=False
+                command, env=build_environment(), capture_output=True, text=True, errors="replace", check=False
             )
             if process.returncode:
                 reason = _find_last_error(process.stdout + process.stderr)
@@ -126,7 +126,8 @@ def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def _find_spark_submit() -> Path:
+def find_spark_submit() -> Path:
+    """The program in Spark's folder; ConfigurationError without one."""
     spark_submit = find_spark_home() / "bin" / "spark-submit"
     if not spark_submit.exists():
         raise ConfigurationError(
@@ -148,7 +149,8 @@ def find_spark_home() -> Path:
     return Path(spec.origin).parent
 
 
-def _build_environment() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
+    """What spark-submit is run with."""
     # the executors' Python must be the driver's
     inherited_variables = {key: value for key, value in os.environ.items() if key not in CONNECT_VARIABLES}
     return {"PYSPARK_PYTHON": sys.executable, **inherited_variables, "SPARK_HOME": str(find_spark_home())}

@@ -1,7 +1,7 @@
 """BigQuery as a destination: how a project is declared, what its tables can do, and what is built of it."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -11,14 +11,12 @@ from tidegate.adapters.bigquery.table_layout import INGESTION_TIME_COLUMN
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.config.destinations.bigquery_limits import check_limits, check_pace
-from tidegate.config.destinations.destination import DestinationType
+from tidegate.config.destinations.destination import CatalogProbe, DestinationType
 from tidegate.config.models.catalogs import CatalogModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
-from tidegate.diagnosis.destinations import CatalogNeed
-from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
 from tidegate.lineage.dataset import Dataset, DatasetField, DatasetName
 from tidegate.model.ownership import PipelineLeftovers
@@ -122,11 +120,11 @@ def _find_leftovers(
     return [], []
 
 
-def _probe(catalog: Catalog, resolve: Resolve, need: CatalogNeed) -> Iterator[Finding]:
+def _probe(catalog: Catalog, resolve: Resolve) -> CatalogProbe:
     from tidegate.adapters.bigquery.client.client import Warehouse
-    from tidegate.adapters.bigquery.probe import check_warehouse
+    from tidegate.adapters.bigquery.probe import WarehouseProbe
 
-    return check_warehouse(Warehouse(catalog, resolve), catalog.name, need)
+    return WarehouseProbe(Warehouse(catalog, resolve))
 
 
 def _describe_dataset(catalog: Catalog, resolve: Resolve, table: str) -> Dataset | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.opened_destination import OpenedDestination
@@ -11,7 +11,6 @@ from tidegate.config.models.pipeline import PipelineModel, TableModel
 from tidegate.config.parsing.problems import Problems
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
-from tidegate.diagnosis.destinations import CatalogNeed
 from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
 from tidegate.lineage.dataset import Dataset
@@ -20,6 +19,18 @@ from tidegate.ports.publication_ports import Snapshots
 from tidegate.sinks.world import SinkNotes
 from tidegate.spec.catalog import Catalog
 from tidegate.spec.pipeline import Pipeline
+
+
+class CatalogProbe(Protocol):
+    """What an adapter shows of one catalog, by its cheapest reads; its errors name the way out."""
+
+    def connect(self) -> Iterator[Finding]:
+        """Whether it answers and lets us in."""
+        ...
+
+    def check_namespace(self, namespace: str, scratch: str | None) -> Iterator[Finding]:
+        """Whether tables may be made there. Something of the name `scratch` is made and removed; None makes nothing."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,7 @@ class DestinationType:
     - `build_spark_conf`: what a Spark session needs to know of a catalog. May hold secrets: never log it.
     - `find_leftovers`: what pipelines that are not among these names have left in a catalog, and what was not readable.
     - `open_sink_notes`: what other systems' sinks have left in a catalog's tables; None where nothing is read of them.
-    - `probe`: whether a catalog is there and takes what a flush sends, one finding after the other.
+    - `probe`: for the doctor, whether a catalog is there and takes what a flush sends.
     - `describe_dataset`: a table by the name that lineage services know it by, with its columns; None without a table.
     - `open_snapshots`: the states of a catalog's tables, from which publications are made; None where there are none.
 
@@ -54,7 +65,7 @@ class DestinationType:
     open: Callable[[Sequence[Catalog], Pipeline, Resolve, OpenClients], OpenedDestination]
     build_spark_conf: Callable[[Catalog, Resolve], dict[str, str]]
     find_leftovers: Callable[[Catalog, Resolve, Collection[str]], tuple[list[PipelineLeftovers], list[TidegateError]]]
-    probe: Callable[[Catalog, Resolve, CatalogNeed], Iterator[Finding]]
+    probe: Callable[[Catalog, Resolve], CatalogProbe]
     describe_dataset: Callable[[Catalog, Resolve, str], Dataset | None]
     open_snapshots: Callable[[Catalog, Resolve], Snapshots] | None = None
     open_sink_notes: Callable[[Catalog, Resolve], SinkNotes] | None = None

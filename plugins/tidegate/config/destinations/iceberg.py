@@ -1,7 +1,7 @@
 """Apache Iceberg as a destination: how a catalog is declared, what its tables can do, and what is built of it."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -16,7 +16,7 @@ from tidegate.adapters.iceberg.table.format_version import (
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.adapters.opened_destination import OpenedDestination
 from tidegate.config.destinations.declared_columns import find_table_columns
-from tidegate.config.destinations.destination import DestinationType
+from tidegate.config.destinations.destination import CatalogProbe, DestinationType
 from tidegate.config.destinations.iceberg_partitions import check_clusters, check_partitions
 from tidegate.config.models.catalogs import CatalogModel
 from tidegate.config.models.pipeline import PipelineModel, TableModel
@@ -24,8 +24,6 @@ from tidegate.config.models.settings import PropertyText
 from tidegate.config.parsing.problems import Problems, suggest_closest
 from tidegate.config.parsing.yaml_document import KeyPath
 from tidegate.connections import Resolve
-from tidegate.diagnosis.destinations import CatalogNeed
-from tidegate.diagnosis.finding import Finding
 from tidegate.errors import TidegateError
 from tidegate.lineage.dataset import Dataset, DatasetField
 from tidegate.lineage.dataset_names import name_iceberg_table
@@ -191,11 +189,11 @@ def _open_sink_notes(catalog: Catalog, resolve: Resolve) -> SinkNotes:
     return ConnectorNotes(open_catalogs([catalog], resolve))
 
 
-def _probe(catalog: Catalog, resolve: Resolve, need: CatalogNeed) -> Iterator[Finding]:
+def _probe(catalog: Catalog, resolve: Resolve) -> CatalogProbe:
     from tidegate.adapters.iceberg.destination import open_catalogs
-    from tidegate.adapters.iceberg.probe import check_catalog
+    from tidegate.adapters.iceberg.probe import IcebergProbe
 
-    return check_catalog(open_catalogs([catalog], resolve), catalog.name, need)
+    return IcebergProbe(open_catalogs([catalog], resolve), catalog.name)
 
 
 def _describe_dataset(catalog: Catalog, resolve: Resolve, table: str) -> Dataset | None:

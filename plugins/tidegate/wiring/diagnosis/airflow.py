@@ -5,20 +5,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from tidegate.diagnosis.airflow import AirflowFacts, AirflowNeeds, judge_airflow
-from tidegate.diagnosis.finding import Finding, make_error
-from tidegate.diagnosis.probes import Probe
+from tidegate.diagnosis.finding import Finding, Severity, make_error
 from tidegate.settings import PACKAGE
-from tidegate.wiring.diagnosis.subjects import Subjects
 
 MODULE = "tidegate_airflow.doctor_facts"
-# Airflow takes seconds to import, on a busy machine ten and more
-MIN_SECONDS = 40
-MAX_SECONDS = 60
+AIRFLOW_SECONDS = 60  # it takes seconds to import, on a busy machine ten and more
 
 
 def has_airflow(environ: Mapping[str, str] | None = None) -> bool:
@@ -30,43 +24,22 @@ def has_airflow(environ: Mapping[str, str] | None = None) -> bool:
     return (is_configured or has_file) and find_spec("airflow") is not None
 
 
-def list_airflow_probes(subjects: Subjects) -> list[Probe]:
-    """One probe where Airflow is here, else none."""
-    if not has_airflow():
-        return []
-    users = (*subjects.pipelines, *subjects.publications)
-    return [
-        Probe(
-            name="Airflow",
-            check="airflow.environment",
-            run=partial(_check_airflow, _list_needs(subjects)),
-            used_by=users,
-            least_seconds=MIN_SECONDS,
-        )
-    ]
-
-
-def _list_needs(subjects: Subjects) -> AirflowNeeds:
-    waiting_names = tuple(name for name, pipeline in subjects.pipelines.items() if pipeline.merge.records_threshold > 0)
-    catalogs = {table.catalog for pipeline in subjects.pipelines.values() for table in pipeline.entries}
-    catalogs |= {publication.catalog for publication in subjects.publications.values()}
-    return AirflowNeeds(subjects.list_connections(), tuple(sorted(catalogs)), waiting_names)
-
-
-def _check_airflow(needs: AirflowNeeds) -> Iterator[Finding]:
+def ask_airflow(triggered: list[str]) -> Iterator[Finding]:
+    """What it lacks, or why it does not start. `triggered` are the pipelines that a trigger waits for."""
     paths = [str(PACKAGE.parent), os.environ.get("PYTHONPATH", "")]
     completed = subprocess.run(
-        [sys.executable, "-m", MODULE, json.dumps(sorted(needs.connections))],
+        [sys.executable, "-m", MODULE, json.dumps(triggered)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
         capture_output=True,
         text=True,
-        timeout=MAX_SECONDS,
+        timeout=AIRFLOW_SECONDS,
         check=False,
     )
     lines = completed.stdout.strip().splitlines()
     if completed.returncode or not lines:
         reason = (completed.stderr.strip().splitlines() or ["no output"])[-1]
-        advice = "run `airflow info`, and correct airflow.cfg or the environment"
-        yield make_error("airflow.environment", f"Airflow does not start: {reason}", advice)
+        text = f"Airflow does not start: {reason}; run `airflow info`, and correct airflow.cfg or the environment"
+        yield make_error("airflow.environment", text)
         return
-    yield from judge_airflow(needs, AirflowFacts.from_dict(json.loads(lines[-1])))
+    for row in json.loads(lines[-1]):
+        yield Finding(**{**row, "severity": Severity(row["severity"]), "used_by": tuple(row["used_by"])})

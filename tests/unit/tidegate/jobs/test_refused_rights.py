@@ -77,6 +77,23 @@ def test_action_that_the_store_refused_is_named_by_its_words_or_by_the_call(
     assert (type(error), str(error)) == (ConfigurationError, f"{message}no incomplete batch was published; {ADVICE}")
 
 
+@pytest.mark.parametrize("words", [
+    "Not authorized to access topics: [seen]",
+    "Not authorized to access group: tidegate-p",
+    "Transactional Id authorization failed",
+])  # fmt: skip
+def test_right_that_brokers_refused_a_job_is_for_a_person_and_names_the_kafka_connection(words: str) -> None:
+    text = (
+        f"Task 0 failed\nCaused by: org.apache.kafka.common.errors.TopicAuthorizationException: {words}\n\tat java.base"
+    )
+    error = JobFailure.from_json(JobFailure.from_error(RuntimeError(text)).to_json()).to_error(MERGE_LABEL)
+    assert (type(error), str(error)) == (
+        ConfigurationError,
+        f"{MERGE_LABEL}: Spark was refused a right by the brokers: {words}; no incomplete batch was published; give "
+        "the user of the Kafka connection the rights that docs/security.md lists",
+    )
+
+
 def test_refusal_to_maintain_a_table_names_the_table() -> None:
     job = MaintainJob(pipeline="p", table="lake.shop.t", attempt="a", property="x", statements={})
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -57,7 +57,11 @@ class Service:
     if_missing: str = ""
 
 
-BIGQUERY = Service("BigQuery")
+BIGQUERY = Service(
+    "BigQuery",
+    if_forbidden="give the identity the roles BigQuery Job User and BigQuery Data Editor",
+    if_missing="create the dataset, or set location in catalogs.yaml to where it lies",
+)
 
 
 class JobFailed(Exception):

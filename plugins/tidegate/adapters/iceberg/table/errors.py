@@ -65,7 +65,8 @@ def judge_error(catalogs: Catalogs, verb: str, table: str, error: Exception) -> 
     if isinstance(error, RETRYABLE_ERRORS) and not isinstance(error, FileNotFoundError):
         text = format_one_line(error)
         return RetryLater(
-            f"table={table}: catalog or files did not answer during {verb}; it will be tried again: {text}"
+            f"table={table}: catalog or files did not answer during {verb}: {text}; see that the servers of the "
+            "catalog run, and that its warehouse can be read and written; it will be tried again"
         )
     return _judge_race(verb, table, error)
 

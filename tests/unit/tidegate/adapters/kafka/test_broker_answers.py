@@ -72,7 +72,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Callable[..., KafkaBroker]:
     monkeypatch.setattr(kafka, "RETRY_PAUSE_SECONDS", 0.0)
 
     def make(patient: bool = True, **options: Any) -> KafkaBroker:
-        monkeypatch.setattr(kafka, "TIMEOUT_SECONDS", 60.0 if patient else 0.0)
+        monkeypatch.setattr(kafka.KafkaBroker, "patience_seconds", 60.0 if patient else 0.0)
         kafka_broker = KafkaBroker({"bootstrap.servers": "127.0.0.1:1"})
         offsets = {EARLIEST: [BEGIN], LATEST: [END], AT_TIME: [BEGIN], **options.pop("offsets", {})}
         kafka_broker._client = Client(offsets, **options)  # type: ignore[assignment]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from fakes.publications import build_publication
+from tidegate.adapters.kafka.authorization import explain_failure
 from tidegate.adapters.kafka.broker import KafkaBroker
 from tidegate.adapters.kafka.publication_topics import KafkaTopics
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
@@ -89,3 +90,20 @@ def test_client_ends_with_the_broker_that_made_it_and_waits_for_no_collector() -
             assert sys.getrefcount(client) == 2, "this name and the call's argument: nothing else keeps it"
         finally:
             gc.enable()
+
+
+def test_group_with_a_member_of_its_own_is_told_with_the_way_out() -> None:
+    """Another client consumes in it: brokers refuse offsets that come from outside."""
+    failure = KafkaException(KafkaError(KafkaError.UNKNOWN_MEMBER_ID))
+    error = explain_failure("b:1", "a commit of group=g", failure)
+    assert isinstance(error, RetryLater)
+    assert "refuse a commit of group=g: UNKNOWN_MEMBER_ID: another client consumes in the group; stop that" in str(
+        error
+    )
+
+
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError._TRANSPORT])
+def test_brokers_that_do_not_answer_are_told_with_what_may_be_wrong(code: int) -> None:
+    error = explain_failure("b:1", "topics", KafkaException(KafkaError(code)))
+    assert "security.protocol" in str(error)
+    assert "advertised.listeners" in str(error)

@@ -9,6 +9,7 @@ import pytest
 from seeded_mistakes import require_found
 from tidegate.adapters.spark.connect import ConnectEngine
 from tidegate.adapters.spark.probe import check_connect
+from tidegate.diagnosis.finding import make_error
 from tidegate.errors import ConfigurationError, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 
@@ -76,9 +77,8 @@ def test_session_that_the_server_did_not_release_is_not_asked_by_later_ones() ->
 
 
 def test_doctor_names_the_log_in_and_the_way_out() -> None:
-    with run_refusing_server(*REFUSALS["unauthenticated"]) as remote:
-        findings = list(check_connect(remote, "connection=spark_default", {}, False))
-    require_found("spark-token-wrong", findings)
-    assert len(findings) == 1
-    assert "connection=spark_default" in findings[0].cause
-    assert "Invalid authentication token" in findings[0].cause
+    with run_refusing_server(*REFUSALS["unauthenticated"]) as remote, pytest.raises(ConfigurationError) as refusal:
+        list(check_connect(remote, "connection=spark_default"))
+    finding = require_found("spark-token-wrong", [make_error("spark.reachable", refusal.value)])
+    assert "connection=spark_default" in finding.cause
+    assert "Invalid authentication token" in finding.cause

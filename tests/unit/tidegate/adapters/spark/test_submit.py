@@ -90,7 +90,7 @@ def test_driver_that_left_no_failure_is_told_by_its_last_error_without_the_logs_
     program = tmp_path / "spark-submit"
     program.write_text(f"#!/bin/sh\necho '26/11/23 17:11:34 WARN TaskSetManager: {failure_text}' >&2\nexit 1\n")
     program.chmod(0o755)
-    monkeypatch.setattr("tidegate.adapters.spark.submit._find_spark_submit", lambda: program)
+    monkeypatch.setattr("tidegate.adapters.spark.submit.find_spark_submit", lambda: program)
     with pytest.raises(
         RetryLater, match=r"merge failed: TaskSetManager: Lost task 1\.0 .*Java heap space; Spark ran out of memory"
     ):

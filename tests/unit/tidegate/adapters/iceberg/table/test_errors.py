@@ -73,7 +73,7 @@ def test_publish_that_cannot_write_has_an_unknown_outcome_and_changes_nothing(ki
         metadata.rename(metadata.with_suffix(".away"))
         metadata.touch()
 
-    with pytest.raises(OutcomeUnknown, match=f"table={TABLE}: .* did not answer during publish; it will be tried"):
+    with pytest.raises(OutcomeUnknown, match=f"table={TABLE}: .* did not answer during publish: .*; it will be tried"):
         change_after_load(kit, no_folder).commits.publish(publication)
     metadata.unlink()
     metadata.with_suffix(".away").rename(metadata)
@@ -88,9 +88,9 @@ def test_database_that_is_locked_is_a_fault_that_passes_and_its_statement_is_not
     def locked() -> None:
         raise OperationalError("SELECT secret", {"password": "hunter2"}, Exception("database is locked"))
 
-    with pytest.raises(RetryLater, match="did not answer during read_state") as error_info:
+    with pytest.raises(RetryLater, match="did not answer during read_state: database is locked; ") as error_info:
         change_after_load(kit, locked).tables.read_state(TABLE, PIPELINE)
-    assert str(error_info.value).endswith("database is locked")
+    assert "secret" not in str(error_info.value)
 
 
 def test_runner_whose_staged_files_went_ends_with_what_another_run_published() -> None:
