@@ -16,7 +16,7 @@ from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Start, StartKind
 from tidegate.wiring.diagnosis.pipelines import check_position
-from unit.tidegate.tables.test_templated_tables import build_template, produce
+from unit.tidegate.table.test_templated_tables import build_template, produce
 
 COPY, SALES = "lake.shop.copy", "lake.sales.copy"
 BOTH = build_pipeline(build_table(), build_table(COPY), max_records=2)
