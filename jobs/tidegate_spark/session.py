@@ -5,6 +5,7 @@ import logging
 import re
 import sys
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,7 +35,14 @@ SESSION_CONF = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.variable.substitute": "false",  # keys stand in statements, and ${name} in one is a part of it
+    # how statements are spelled: a backslash escapes, backquotes hold a name and double quotes a text
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
 }
+# Spark's client would say so of each session: raw literals, which it advises, are no way for the texts of records
+warnings.filterwarnings("ignore", r"The SQL config 'spark\.sql\.parser\.escapedStringLiterals' has been deprecated")
 SECRET_PREFIX = "spark.tidegate.secret."
 CATALOG_PREFIX = "spark.sql.catalog."
 SECRET_PATTERN = re.compile(CORE_REGEX)

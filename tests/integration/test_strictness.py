@@ -13,6 +13,7 @@ import pytest
 from tidegate.errors import BadRecord
 from tidegate.schema.column import Column
 from tidegate.spec.formats import ValueFormat
+from tidegate.sql.spark import render_literal
 from tidegate_spark.session import close, configure, connect_session
 from tidegate_spark.stage.output_files import BIGQUERY_PARQUET_CONF, write_rows
 
@@ -271,6 +272,26 @@ def test_empty_text_is_no_value_of_another_type_on_a_server_that_takes_it_for_nu
     reasons = decoding.read_reasons(session, decoding.build_stage_table(ValueFormat("json"), columns), values)
     close(session)
     assert reasons == [f"the value does not fit value.schema, fields: {column.name}" for column in columns]
+
+
+def test_statements_mean_the_same_on_a_server_that_parses_sql_otherwise(stack: Any) -> None:
+    """Texts with a backslash or a quote, a column whose name is a pattern or a word of SQL."""
+    odd = ("parser.escapedStringLiterals", "parser.quotedRegexColumnNames", "ansi.doubleQuotedIdentifiers")
+    odd += ("ansi.enforceReservedKeywords",)
+    session = connect_session(stack.spark_remote, {f"spark.sql.{name}": "true" for name in odd})
+    texts = ["it's", "back\\slash", "\\n", "\\'", '"quoted"', "tab\t"]
+    literals = ", ".join(render_literal(text) for text in texts)
+    assert list(session.sql(f"SELECT array({literals}) AS t").collect()[0].t) == texts
+    columns = (Column("a.*", "STRING"), Column("order", "STRING"))
+    wanted = "`order` = " + render_literal("it's \\d+") + ' OR order = "select"'
+    stage = replace(decoding.build_stage_table(ValueFormat("json"), columns), when=wanted)
+    orders = ["it's \\d+", "it's \\\\d+", "select"]
+    values = [(None, json.dumps({"a.*": text, "order": text}).encode()) for text in orders]
+    try:
+        decoded = decoding.decode(session, stage, values, "fate", "value_struct.`a.*`")
+    finally:
+        close(session)
+    assert decoded == list(zip(("staged", "filtered", "staged"), orders, strict=True))
 
 
 def test_record_whose_time_or_sequence_bigquery_has_no_room_for_is_bad_there(spark) -> None:
