@@ -64,7 +64,7 @@ VALUES: list[tuple[str, str, Any]] = [
     ("ogg-json", '{"op_type": "I", "after": {"other": 1}}', "none of the columns"),
     ("ogg-json", '{"op_type": "U", "after": {"ID": 1, "name": "a"}}', "only in upper and lower case"),
     # the column's own name is that of something else in the message
-    ("ogg-json", '{"op_type": "I", "name": 7, "after": {"id": 1, "Name": "a", "amount": 1}}', "only in upper"),
+    ("ogg-json", '{"op_type": "I", "name": 7, "after": {"id": 1, "Name": "a", "amount": 1}}', "only"),
     ("maxwell-json", '{"type": "insert", "id": 7, "data": {"ID": 1, "name": "a", "amount": 1}}', "only in upper"),
     ("canal-json", '{"type": "INSERT", "id": 0, "data": [{"ID": "1", "name": "a", "amount": "1"}]}', "only in upper"),
     (
@@ -73,6 +73,27 @@ VALUES: list[tuple[str, str, Any]] = [
         "only in upper and lower",
     ),
     ("debezium-json", '{"op": "c", "after": {"id": 1, "name": null}, "source": {"NAME": "s"}}', (1, None, None)),
+    # null stands somewhere else in the record under the column's own name
+    ("json", '{"id": 1, "Name": "a", "amount": 1.5, "of": {"name":null}}', "only in upper and lower case"),
+    ("json", '{"id": 1, "N\\u0061me": "a", "amount": 1.5, "of": {"name": null}}', "only in upper and lower case"),
+    ("json", '{"id": 1, "name": null, "NAME": "b", "amount": 1}', (1, None, "1.00")),
+    ("envelope", '{"schema": {"name":null}, "payload": {"id": 1, "Name": "a", "amount": 1}}', "only in upper"),
+    ("debezium-json", '{"op": "u", "before": {"name": null}, "after": {"id": 1, "NAME": "a", "amount": 1}}', "only in"),
+    (
+        "maxwell-json",
+        '{"type": "update", "data": {"id": 1, "Name": "a", "amount": 1}, "old": {"name":null}}',
+        "only in",
+    ),
+    (
+        "ogg-json",
+        '{"op_type": "U", "before": {"id": 1, "name":null}, "after": {"id": 1, "Name": "a", "amount": 1}}',
+        "only in upper",
+    ),
+    (
+        "canal-json",
+        '{"type": "UPDATE", "old": [{"name": null}], "data": [{"id": "1", "Name": "a", "amount": "1"}]}',
+        "only in upper",
+    ),
     ("debezium-json", '{"op": "-", "after": {"id": 1}}', "an unknown op=-"),
     (
         "envelope",

@@ -1,6 +1,7 @@
 """Whether a JSON object has the fields that are looked for: none of them, or another spelling, is no row of NULLs."""
 
 import json
+import re
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
@@ -57,7 +58,7 @@ def render_is_respelled(text: str, struct: str, fields: Fields, *, is_named: boo
     if not fields.columns:
         return "false"
     absent = " OR ".join(
-        f"{fields.render_is_null(struct, c)} AND {_render_is_not_null(fields.text, c)}"
+        f"{fields.render_is_null(struct, c)} AND {_render_may_be_respelled(fields.text, c)}"
         f"{f' AND NOT {_render_is_unnamed(fields.text, c)}' if is_named else ''}"
         for c in fields.columns
     )
@@ -69,13 +70,17 @@ def _render_is_unnamed(text: str, column: Column) -> str:
     return f"NOT contains({text}, {render_literal(json.dumps(column.name, ensure_ascii=False))})"
 
 
-def _render_is_not_null(text: str, column: Column) -> str:
-    """A condition: null stands nowhere in the text as the column's own, so a column that is NULL may have no field.
+def _render_may_be_respelled(text: str, column: Column) -> str:
+    """A condition: a column that is NULL may have its field under a name in another case.
 
-    Most columns without a value are written so: their objects need not be taken apart.
+    Most such columns are null under their own name, and no other spelling stands anywhere: these objects need not be
+    taken apart.
     """
     name = json.dumps(column.name, ensure_ascii=False)
-    return " AND ".join(f"NOT contains({text}, {render_literal(f'{name}:{blank}null')})" for blank in ("", " "))
+    is_null = " OR ".join(f"contains({text}, {render_literal(f'{name}:{blank}null')})" for blank in ("", " "))
+    quoted = re.escape(name)
+    other_spelling = rf"(?!{quoted})(?iu:{quoted})|\\u[0-9a-fA-F]{{4}}"  # a letter of a name may be escaped
+    return f"NOT (({is_null}) AND NOT {text} RLIKE {render_literal(other_spelling)})"
 
 
 def _render_has_respelled(text: str, fields: Fields) -> str:
