@@ -17,6 +17,7 @@ from tidegate.model.ownership import (
 )
 from tidegate.model.position import Position
 from tidegate.model.table_state import (
+    FolderLimit,
     TableFiles,
     TableState,
 )
@@ -98,6 +99,9 @@ class MemoryTableStore(Lake):
         bounds = compute_bounds([row["key"] for row in rows], values)
         cut_snapshot = self.get_table(table).snapshots[values["at"]] if "at" in values else None
         return bounds if cut_snapshot is None else replace(bounds, overlap=compute_overlap(cut_snapshot.rows, bounds))
+
+    def list_folder_limits(self, table: str, partition_by: tuple[str, ...]) -> tuple[FolderLimit, ...]:
+        return ()
 
     def list_pipelines(self, table: str) -> tuple[str, ...]:
         memory_table = self.tables.get(table)

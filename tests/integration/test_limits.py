@@ -140,3 +140,34 @@ def test_broker_holds_what_a_batch_expands_to_only_where_the_topic_is_uncompress
     workbench.pipeline("expanded", [packed], key=key, value=schema)
     workbench.flush("expanded")
     assert [(row["id"], len(row["v"])) for row in workbench.read_rows("shop.expanded")] == [(0, 900_000), (1, 900_000)]
+
+
+def test_value_too_long_for_its_partitions_folder_is_bad_before_anything_is_written(workbench: Any) -> None:
+    """In the batch that makes the table, and in a later one; a write would fail with `Mkdirs failed`, for ever."""
+    topic = workbench.topic()
+    create = {"partition_by": ["Country"]}
+    tables = [
+        {"name": "lake.shop.by_country", "create": create},
+        {"name": "lake.shop.by_key", "create": {"partition_by": ["truncate(300, id)"]}},
+        {"name": "lake.shop.all", "upsert": False, "delete": False, "create": create},
+    ]
+    key = {"fields": ["id"], "schema": "id STRING"}
+    value = {"schema": "id STRING, Country STRING, n INT"}
+    workbench.pipeline("parts", [topic], key=key, value=value, tables=tables, source={"errors": {"tolerance": "all"}})
+    fitting = "ä" * 41  # 246 bytes of 247, percent-encoded
+    model: dict[str, dict[str, int]] = {name: {} for name in ("by_country", "by_key", "all")}
+    for number, rest in enumerate(("", "x", "y")):
+        for id, country in (("a" + rest, fitting), ("b" + rest, "ä" * 42), ("k" * 300 + rest, "c")):
+            workbench.produce(topic, ({"id": id}, {"id": id, "Country": country, "n": number}))
+            for name, rows in model.items():
+                if not (name == "by_key" and len(id) > 250) and not (name != "by_key" and country == "ä" * 42):
+                    rows[id] = number
+        workbench.flush("parts")
+    for name, rows in model.items():
+        assert {row["id"]: row["n"] for row in workbench.read_rows(f"shop.{name}")} == rows, name
+    letters = workbench.read_rows("shop.tidegate_parts_dead_letters")
+    why = "its value names the folder of a partition, and is too long for that: limit={} bytes, percent-encoded"
+    expected = {"by_country": f"Country: {why.format(247)}", "all": f"Country: {why.format(247)}"}
+    expected["by_key"] = f"id: {why.format(246)}"
+    told = {(row["table"].rpartition(".")[2], row["message"].rpartition(" is bad: ")[2]) for row in letters}
+    assert (told, len(letters)) == (set(expected.items()), 9)

@@ -51,7 +51,7 @@ POINTS = {
         "tables.claim", "staging.find_landing_folder", "staging.complete_attempt",
         "commits.publish", "commits.seed", "staging.list_staged",
         "tables.read_state", "engine.run", "job.counted", "job.created", "job.decoded",
-        "job.named", "job.overwritten",
+        "job.named", "job.overwritten", "tables.list_folder_limits",
     ],
     "merge": [
         "commits.append_empty", "staging.read_audit_answers", "tables.find_bounds", "tables.claim",

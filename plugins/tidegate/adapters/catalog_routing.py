@@ -17,6 +17,7 @@ from tidegate.model.position import Position
 from tidegate.model.table_state import (
     DeadLetter,
     DeadLetters,
+    FolderLimit,
     Head,
     Rollback,
     SignedAttempt,
@@ -85,6 +86,9 @@ class RoutedTables(_Routed[TableStore]):
 
     def read_property(self, table: str, name: str) -> str | None:
         return self._route(table).read_property(table, name)
+
+    def list_folder_limits(self, table: str, partition_by: tuple[str, ...]) -> tuple[FolderLimit, ...]:
+        return self._route(table).list_folder_limits(table, partition_by)
 
     def count_rows(self, table: str) -> int | None:
         return self._route(table).count_rows(table)

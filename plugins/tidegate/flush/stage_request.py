@@ -189,6 +189,7 @@ def drops_queue(ports: Ports, planned: PlannedBatch) -> bool:
 def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
     """What the records of a batch are, and what is made of them, wherever the rows go."""
     metadata = ports.pipeline.source.metadata
+    folder_limits = ports.tables.list_folder_limits(table.name, table.create.partition_by)
     return StageTable(
         intermediate="", attempt=attempt, summary={}, property="",
         key=replace(table.key, columns=None), key_columns=list_record_key_columns(table),
@@ -204,7 +205,8 @@ def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt
         is_partial=bool(table.partial_updates),
         select=build_projection(table, metadata),
         verified=list_verified_fields(table) if ports.pipeline.source.verify_integrity else (),
-        key_limits=list_key_limits(table), value_limits=list_value_limits(table, metadata),
+        key_limits=list_key_limits(table, folder_limits),
+        value_limits=list_value_limits(table, metadata, folder_limits),
     )  # fmt: skip
 
 

@@ -110,6 +110,18 @@ class TableFiles:
 
 
 @dataclass(frozen=True)
+class FolderLimit:
+    """A partition that names a folder by a value: `column` is its path, `width` how much of a text or bytes counts.
+
+    The value, percent-encoded, has at most `max_bytes` there.
+    """
+
+    column: tuple[str, ...]
+    width: int | None
+    max_bytes: int
+
+
+@dataclass(frozen=True)
 class Staging:
     """An intermediate table as one load shows it: the complete batches among what its newest snapshot holds."""
 

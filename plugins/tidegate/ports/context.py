@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tidegate.errors import CommitRefused
 from tidegate.model.kafka_log import Log, Message, Retention
 from tidegate.model.offsets import Offsets
-from tidegate.model.table_state import DeadLetters, Head, Staging, TableCommit, TableFiles, TableState
+from tidegate.model.table_state import DeadLetters, FolderLimit, Head, Staging, TableCommit, TableFiles, TableState
 from tidegate.ports.batch_history import BatchHistory
 from tidegate.ports.branch_commits import BranchCommits
 from tidegate.ports.broker import Broker
@@ -20,8 +20,8 @@ from tidegate.ports.table_store import TableStore
 from tidegate.spec.pipeline import Pipeline
 
 __all__ = [
-    "Broker", "CommitRefused", "DeadLetters", "Engine", "Head", "Log", "Message", "Ports", "Retention", "Sql",
-    "Staging", "TableCommit", "TableFiles", "TableState",
+    "Broker", "CommitRefused", "DeadLetters", "Engine", "FolderLimit", "Head", "Log", "Message", "Ports", "Retention",
+    "Sql", "Staging", "TableCommit", "TableFiles", "TableState",
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import Ownership
-from tidegate.model.table_state import TableFiles, TableState
+from tidegate.model.table_state import FolderLimit, TableFiles, TableState
 from tidegate.schema.column import Column
 from tidegate.sql.pruning import Bounds
 
@@ -58,6 +58,10 @@ class TableStore(Protocol):
 
     def read_property(self, table: str, name: str) -> str | None:
         """One property of a table; None where there is no such property or table."""
+        ...
+
+    def list_folder_limits(self, table: str, partition_by: tuple[str, ...]) -> tuple[FolderLimit, ...]:
+        """How long values may be that name the folders of the table's files; of one to be made by `partition_by`."""
         ...
 
     def count_rows(self, table: str) -> int | None:

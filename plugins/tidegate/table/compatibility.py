@@ -1,4 +1,5 @@
-"""Column types of a table that Spark has not: UUIDs, which it reads as text, bytes of one length, and texts of a most.
+"""Column types of a table that Spark has not: UUIDs, which it reads as text, bytes of one length, and texts of a most;
+and texts whose partition's folder would have too long a name.
 
 One value that does not fit would fail the merge of its whole batch. So each value is checked while it is staged, and
 one that does not fit makes its record bad, with the column's name.
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from tidegate.errors import ConfigurationError, IncompatibleSchema
 from tidegate.model import resource_names
 from tidegate.model.offsets import Ranges
-from tidegate.ports.context import TableState
+from tidegate.ports.context import FolderLimit, TableState
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import (
     MAX_PRECISION,
@@ -369,27 +370,53 @@ def _is_unknown(leaf: Primitive) -> bool:
     return precision > MAX_PRECISION or (leaf.decimal is None and leaf.name not in PRIMITIVE_NAMES)
 
 
-def list_key_limits(table: Table) -> tuple[Limit, ...]:
+def list_key_limits(table: Table, folder_limits: Iterable[FolderLimit] = ()) -> tuple[Limit, ...]:
     """The limits of the staged `key_struct`. `table` has its columns resolved."""
     target = table.target_schema
     limits = list[Limit]()
-    if target is None or not table.key.fields:
-        return ()
-    for column in list_key_columns(table):
+    for column in list_key_columns(table) if table.key.fields else ():
         field = find_key_field(table, column.name)
-        own_name = target.find_name(column.name)
         expr = "key_struct" if field is None else f"key_struct.{quote(field)}"
-        if own_name is not None:
-            limits += _list_limits(expr, parse_type(column.type), dict(target.fields)[own_name], column.name)
+        kind = parse_type(column.type)
+        own_name = target.find_name(column.name) if target is not None else None
+        if target is not None and own_name is not None:
+            limits += _list_limits(expr, kind, dict(target.fields)[own_name], column.name)
+        limits += _list_folder_limits(expr, kind, (own_name or column.name,), folder_limits)
     return tuple(limits)
 
 
-def list_value_limits(table: Table, metadata: dict[str, str]) -> tuple[Limit, ...]:
+def list_value_limits(
+    table: Table, metadata: dict[str, str], folder_limits: Iterable[FolderLimit] = ()
+) -> tuple[Limit, ...]:
     """The limits of the staged `value_struct`."""
-    if table.target_schema is None:
-        return ()
+    target = table.target_schema
     staged_schema = to_struct(list_staged_columns(table, metadata))
-    return tuple(_list_field_limits("value_struct", staged_schema, table.target_schema, ""))
+    limits = [] if target is None else [*_list_field_limits("value_struct", staged_schema, target, "")]
+    for name, kind in staged_schema.fields:
+        own_name = target.find_name(name) if target is not None else None
+        limits += _list_folder_limits(f"value_struct.{quote(name)}", kind, (own_name or name,), folder_limits)
+    return tuple(limits)
+
+
+def _list_folder_limits(
+    expr: str, kind: DataType, path: tuple[str, ...], folder_limits: Iterable[FolderLimit]
+) -> Iterator[Limit]:
+    """Texts and bytes, at `path` in the table or below, that would make the name of a partition's folder too long."""
+    if isinstance(kind, Struct):
+        for name, inner in kind.fields:
+            yield from _list_folder_limits(f"{expr}.{quote(name)}", inner, (*path, name), folder_limits)
+    if not isinstance(kind, Primitive) or kind.name not in ("STRING", "BINARY"):
+        return
+    own_path = [name.casefold() for name in path]
+    for limit in folder_limits:
+        if [name.casefold() for name in limit.column] == own_path:
+            counted = expr if limit.width is None else f"substring({expr}, 1, {limit.width})"
+            text = counted if kind.name == "STRING" else f"base64({counted})"
+            yield (
+                f"{'.'.join(path)}: its value names the folder of a partition, and is too long for that: "
+                f"limit={limit.max_bytes} bytes, percent-encoded",
+                f"octet_length({expr}) * 4 > {limit.max_bytes} AND length(url_encode({text})) > {limit.max_bytes}",
+            )
 
 
 def _list_field_limits(expr: str, staged_struct: Struct, target: Struct, above: str, depth: int = 0) -> Iterator[Limit]:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes import build_table
 from tidegate.errors import ConfigurationError
+from tidegate.ports.context import FolderLimit
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import UUID_FORM, Array, Map, MaxLength, Primitive, Struct
 from tidegate.spec.formats import KeyFormat, ValueFormat
@@ -79,3 +80,20 @@ def test_column_of_the_table_that_no_record_can_be_read_as_is_refused_before_any
     check_adopted_types(
         declared_table, build_typed_table(Column("id", "BIGINT"), Column("n", "MAP<STRING, ARRAY<DECIMAL(38,9)>>"))
     )
+
+
+def test_text_that_names_a_folder_is_limited_in_key_and_value_also_of_a_new_table() -> None:
+    columns = (Column("Name", "STRING"), Column("raw", "BINARY"), Column("n", "INT"), Column("s", "STRUCT<x: STRING>"))
+    table = build_typed_table(*columns, key=KeyFormat(fields=("name",), columns=(Column("name", "STRING"),)))
+    table = replace(table, target_schema=None)
+    folder_limits = (
+        FolderLimit(("NAME",), 30, 200), FolderLimit(("raw",), None, 99), FolderLimit(("n",), None, 9),
+        FolderLimit(("s", "X"), None, 50),
+    )  # fmt: skip
+    why = "its value names the folder of a partition, and is too long for that: limit={} bytes, percent-encoded"
+    cut = "octet_length(key_struct.`name`) * 4 > 200 AND length(url_encode(substring(key_struct.`name`, 1, 30))) > 200"
+    assert list_key_limits(table, folder_limits) == ((f"name: {why.format(200)}", cut),)
+    limits = list_value_limits(table, {}, folder_limits)
+    names = (("Name", 200), ("raw", 99), ("s.x", 50))
+    assert [reason for reason, _ in limits] == [f"{name}: {why.format(limit)}" for name, limit in names]
+    assert limits[1][1].endswith("length(url_encode(base64(value_struct.`raw`))) > 99")

@@ -23,7 +23,7 @@ from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, TableKind
 from tidegate.model.position import Position
-from tidegate.ports.context import TableFiles, TableState
+from tidegate.ports.context import FolderLimit, TableFiles, TableState
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Primitive, Struct
 from tidegate.schema.evolution import EvolutionRules
@@ -144,6 +144,11 @@ class BigQueryTables(BigQueryPort):
     def has_files(self, table: str) -> bool:
         """See the port: BigQuery maintains its files itself."""
         return False
+
+    @translate_bigquery_errors
+    def list_folder_limits(self, table: str, partition_by: tuple[str, ...]) -> tuple[FolderLimit, ...]:
+        """None: BigQuery names its files itself."""
+        return ()
 
     @translate_bigquery_errors
     def read_files(self, table: str, exact: bool = False) -> TableFiles | None:

@@ -8,14 +8,14 @@ from tidegate.adapters.iceberg import branch_writers
 from tidegate.adapters.iceberg.ports.port import IcebergPort
 from tidegate.adapters.iceberg.pruning import file_overlap, key_ranges, key_values
 from tidegate.adapters.iceberg.stores import ownership, remembered_deletes
-from tidegate.adapters.iceberg.table import file_statistics, row_count, schema_evolution
+from tidegate.adapters.iceberg.table import file_statistics, folder_limits, row_count, schema_evolution
 from tidegate.adapters.iceberg.table import state as iceberg_state
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.errors import translate_iceberg_errors
 from tidegate.adapters.iceberg.table.type_mapping import refuse_unreadable
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import Ownership
-from tidegate.ports.context import TableFiles, TableState
+from tidegate.ports.context import FolderLimit, TableFiles, TableState
 from tidegate.schema.column import Column
 from tidegate.schema.evolution import EvolutionRules
 from tidegate.sql.pruning import Bounds
@@ -117,6 +117,16 @@ class IcebergTables(IcebergPort):
         """See the port."""
         loaded_table = self.catalogs.table(table)
         return None if loaded_table is None else loaded_table.metadata.properties.get(name)
+
+    @translate_iceberg_errors
+    def list_folder_limits(self, table: str, partition_by: tuple[str, ...]) -> tuple[FolderLimit, ...]:
+        """See the port."""
+        loaded_table = self._states.get(table) or self.catalogs.table(table)
+        if loaded_table is not None:
+            return folder_limits.list_limits(loaded_table)
+        catalog, identifier = table.split(".", 1)
+        warehouse = self.catalogs.catalog(catalog).properties.get("warehouse", "")
+        return folder_limits.list_limits_of_new(f"{warehouse}/{identifier}", partition_by) if warehouse else ()
 
     @translate_iceberg_errors
     def count_rows(self, table: str) -> int | None:
