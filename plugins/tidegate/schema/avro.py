@@ -175,20 +175,21 @@ def get_decimal(node: Any) -> tuple[int, int] | None:
         return None
     precision = node.get("precision")
     scale = node.get("scale", 0)
-    if not _is_valid_decimal(node, precision, scale):
+    if not isinstance(precision, int) or not isinstance(scale, int):
+        return None
+    if not 0 <= scale <= precision or not 0 < precision <= _get_most_digits(node):
         return None
     if scale > MAX_PRECISION:
         raise ConfigurationError(f"Avro decimal precision={precision} scale={scale} is beyond a table's DECIMAL(38)")
     return min(precision, MAX_PRECISION), scale
 
 
-def _is_valid_decimal(node: Any, precision: Any, scale: Any) -> bool:
-    if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or not precision:
-        return False
+def _get_most_digits(node: Any) -> float:
+    """How many digits a decimal of this type may have: none but of bytes, and of a fixed what its bytes hold."""
     if get_type_name(node) == "fixed":
         size = node.get("size")
-        return type(size) is int and precision <= math.log10(2) * (8 * size - 1)
-    return get_type_name(node) == "bytes"
+        return math.log10(2) * (8 * size - 1) if type(size) is int else 0
+    return math.inf if get_type_name(node) == "bytes" else 0
 
 
 def get_cut_decimal(node: Any) -> tuple[int, int] | None:
