@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from tidegate.errors import TidegateError
-from tidegate.monitoring.openmetrics import CONTENT_TYPE, render_openmetrics
 from tidegate.monitoring.runbook import read_page
 from tidegate.settings import is_checkout
 
@@ -23,6 +22,7 @@ from tidegate_airflow.dag_ids import (
 )
 from tidegate_airflow.web.authorization import ScraperDep, can_pause, can_read, can_trigger, filter_visible
 from tidegate_airflow.web.messages import describe_problem
+from tidegate_airflow.web.openmetrics import CONTENT_TYPE, render_openmetrics
 from tidegate_airflow.web.pipelines import PipelinesView, format_now, list_worst_parts
 from tidegate_airflow.web.publications import PublicationsView
 from tidegate_airflow.web.urls import PAGE_PATH, read_root_path

@@ -13,7 +13,7 @@ from typing import Any
 import promtool
 import pytest
 import yaml
-from tidegate.monitoring.openmetrics import render_openmetrics
+from tidegate_airflow.web.openmetrics import render_openmetrics
 
 MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"
 RULES = yaml.safe_load((MONITORING / "alerts.yaml").read_text())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from tidegate.monitoring.health import WORST_FIRST
-from tidegate.monitoring.openmetrics import FAMILIES
+from tidegate_airflow.web.openmetrics import FAMILIES
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "monitoring"

@@ -3,14 +3,17 @@
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import chain
+from types import SimpleNamespace
 from typing import Any
 
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.openmetrics.exposition import generate_latest
 from tidegate.monitoring.health import WORST_FIRST
 from tidegate.monitoring.reports import PipelineRow, PublicationRow, TableOverview
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 Sample = tuple[str, dict[str, Any], float]
-# name, unit, what it tells
+# name, unit, description
 FAMILIES = (
     ("tidegate_up", "", "1 where brokers and catalog answer and the pipeline file is right"),
     ("tidegate_pipeline_state", "", "1 for the state that the pipeline is in"),
@@ -37,17 +40,14 @@ FAMILIES = (
 
 def render_openmetrics(rows: Iterable[PipelineRow], publications: Iterable[PublicationRow] = ()) -> str:
     """The text of all metrics; `publications` are their status, with `state` and maybe an `error`."""
-    samples: dict[str, list[Sample]] = {name: [] for name, _, _ in FAMILIES}
-    for sample in (
+    families = {name: GaugeMetricFamily(name, description, unit=unit) for name, unit, description in FAMILIES}
+    for name, labels, value in (
         *chain.from_iterable(map(_sample_pipeline, rows)),
         *chain.from_iterable(map(_sample_publication, publications)),
     ):
-        samples[sample[0]].append(sample)
-    lines = []
-    for name, unit, description in FAMILIES:
-        lines += [f"# TYPE {name} gauge", *([f"# UNIT {name} {unit}"] if unit else []), f"# HELP {name} {description}"]
-        lines += [f"{name}{_format_labels(labels)} {_format_number(value)}" for _, labels, value in samples[name]]
-    return "\n".join([*lines, "# EOF", ""])
+        families[name].add_sample(name, {label: str(text) for label, text in labels.items()}, value)
+    text: bytes = generate_latest(SimpleNamespace(collect=families.values))  # type: ignore[no-untyped-call]
+    return text.decode()
 
 
 def _sample_pipeline(row: PipelineRow) -> Iterable[Sample]:
@@ -126,15 +126,3 @@ def _sample_known(name: str, labels: dict[str, Any], value: float | None) -> Ite
 
 def _to_seconds(moment: str | None) -> float | None:
     return None if moment is None else datetime.fromisoformat(moment).timestamp()
-
-
-def _format_labels(labels: dict[str, Any]) -> str:
-    return "{" + ",".join(f'{name}="{_escape_label(str(value))}"' for name, value in labels.items()) + "}"
-
-
-def _format_number(value: float) -> str:
-    return str(int(value)) if value == int(value) else repr(float(value))
-
-
-def _escape_label(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
