@@ -9,16 +9,14 @@ from pyspark.sql.pandas.types import from_arrow_type
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.data_types import Array, DataType, Map, Primitive, Struct, format_type, parse_type
 
-from tidegate_spark.fields import arrow_decoder
+from tidegate_spark.fields import arrow_decoder, msgpack
 from tidegate_spark.fields.json.objects import Fields
-from tidegate_spark.fields.msgpack import decoder, values
 from tidegate_spark.formats.decoded import DELETE, NO_REASON, ROW, UPSERT, DecodedKey, DecodedValue
 from tidegate_spark.formats.json import get_units, list_key_fields, list_known_fields, render_is_key_in_value
 
 # the server's workers do not have the product's code: these modules go with the function
 cloudpickle.register_pickle_by_value(arrow_decoder)
-cloudpickle.register_pickle_by_value(decoder)
-cloudpickle.register_pickle_by_value(values)
+cloudpickle.register_pickle_by_value(msgpack)
 
 Shape = dict[str, Any]
 NO_TEXT = ""  # there is no text beside the fields that says how they are written
@@ -61,8 +59,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
 def _decode_part(part: str, data: Column, shape: Shape) -> Any:
     """The map in the bytes: a struct of `row`, with just these columns, and `reason`."""
     # as a text it would be sent to the server to be read
-    result_type = from_arrow_type(arrow_decoder.build_result_type(decoder.to_arrow_type(shape)))
-    return F.arrow_udf(decoder.build_decoder(shape, part), result_type)(data)
+    result_type = from_arrow_type(arrow_decoder.build_result_type(msgpack.to_arrow_type(shape)))
+    return F.arrow_udf(msgpack.build_decoder(shape, part), result_type)(data)
 
 
 def _build_shape(fields: Fields) -> Shape:

@@ -6,7 +6,7 @@ from typing import Any
 import msgpack
 import pytest
 from tidegate.schema.data_types import parse_type
-from tidegate_spark.fields.msgpack.decoder import MapDecoder, build_decoder
+from tidegate_spark.fields.msgpack import MapDecoder, build_decoder
 from tidegate_spark.formats.msgpack import build_shape
 
 

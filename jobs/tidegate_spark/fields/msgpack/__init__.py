@@ -1,1 +1,0 @@
-"""MessagePack maps read along the shape of their columns, on Spark's Python workers."""
