@@ -1,12 +1,13 @@
 """Protobuf's own language read: the text of a `.proto` file as its descriptor, for registries that give nothing else.
 
-The descriptor is plain data in Protobuf's JSON form. Types of the file itself get their full names. Those of imported
-files stay as the text names them: Protobuf's runtime looks them up, from the inside out, as its compiler does. Options
-are read over, but for those that say how bytes are read; services and extensions hold no records.
+The descriptor is plain data in Protobuf's JSON form. Types stay as the text names them: Protobuf's runtime looks them
+up, from the inside out, as its compiler does. Of the options only those of a field that change what its readers see are
+read; services and extensions hold no records.
 """
 
 import re
-from collections.abc import Collection, Iterator
+from ast import literal_eval
+from collections.abc import Iterator
 from typing import Any
 
 TOKEN = re.compile(
@@ -22,6 +23,7 @@ SCALAR_TYPES = (
 LABELS = {"optional": "LABEL_OPTIONAL", "required": "LABEL_REQUIRED", "repeated": "LABEL_REPEATED"}
 SKIPPED = ("option", "service", "extend", "extensions")
 MAX_NUMBER = 536870911
+QUOTES = ("'", '"')
 
 
 class ProtoSyntaxError(ValueError):
@@ -50,7 +52,6 @@ def parse_proto(text: str) -> dict[str, Any]:
             words.skip_statement()
         elif word != ";":
             raise ProtoSyntaxError(f"line={words.line}: {word!r} begins nothing that is read here")
-    _resolve_names(file_descriptor)
     return file_descriptor
 
 
@@ -193,13 +194,13 @@ def _read_field(words: _Words, kind: str, label: str) -> dict[str, Any]:
     words.expect("=")
     field["number"] = _to_number(words)
     if words.see() == "[":
-        field |= _read_options(words)
+        field |= _read_options(words, kind)
     words.expect(";")
     return field
 
 
-def _read_options(words: _Words) -> dict[str, Any]:
-    """What of a field's options says how its bytes are read: its default."""
+def _read_options(words: _Words, kind: str) -> dict[str, Any]:
+    """What of a field's options its readers see: its default, its name in JSON, and whether its numbers are packed."""
     words.expect("[")
     options: dict[str, Any] = {}
     depth = 1
@@ -207,10 +208,28 @@ def _read_options(words: _Words) -> dict[str, Any]:
     while depth:
         word = words.take_any()
         depth += (word in ("[", "{")) - (word in ("]", "}"))
-        if word == "=" and name == "default" and depth == 1:
-            options["defaultValue"] = _unquote(words.take_any())
+        if word == "=" and depth == 1:
+            if name == "default":
+                options["defaultValue"] = _read_default(words, kind)
+            elif name == "json_name":
+                options["jsonName"] = _unquote(words.take_any())
+            elif name == "packed":
+                options["options"] = {"packed": words.take_any() == "true"}
         name = word
     return options
+
+
+def _read_default(words: _Words, kind: str) -> str:
+    """The text of a default: of bytes as it is escaped, of a string without escapes."""
+    texts = [words.take_any()]
+    while texts[0][0] in QUOTES and (words.see() or " ")[0] in QUOTES:
+        texts.append(words.take_any())
+    if kind != "string":
+        return "".join(map(_unquote, texts))
+    try:
+        return "".join(map(literal_eval, texts))
+    except (SyntaxError, ValueError):
+        raise ProtoSyntaxError(f"line={words.line}: {' '.join(texts)} is no default of a string") from None
 
 
 def _read_enum(words: _Words) -> dict[str, Any]:
@@ -228,41 +247,6 @@ def _read_enum(words: _Words) -> dict[str, Any]:
     return enum
 
 
-def _resolve_names(file: dict[str, Any]) -> None:
-    """Give each field whose type stands in this file that type's full name and kind."""
-    kinds: dict[str, str] = {}
-
-    def collect(inside: dict[str, Any], above: str, messages: str) -> None:
-        kinds.update({f"{above}.{enum['name']}": "TYPE_ENUM" for enum in inside.get("enumType", ())})
-        for message in inside.get(messages, ()):
-            kinds[f"{above}.{message['name']}"] = "TYPE_MESSAGE"
-            collect(message, f"{above}.{message['name']}", "nestedType")
-
-    def resolve(message: dict[str, Any], scope: str) -> None:
-        for field in message["field"]:
-            name = field.get("typeName")
-            if name and (full := _find_name(name, scope, kinds)):
-                field |= {"typeName": full, "type": kinds[full]}
-        for nested in message.get("nestedType", ()):
-            resolve(nested, f"{scope}.{nested['name']}")
-
-    package = f".{file['package']}" if file.get("package") else ""
-    collect(file, package, "messageType")
-    for message in file["messageType"]:
-        resolve(message, f"{package}.{message['name']}")
-
-
-def _find_name(name: str, scope: str, known: Collection[str]) -> str | None:
-    """The full name that a text means by a name inside of a scope, None where it is of another file."""
-    if name.startswith("."):
-        return name if name in known else None
-    while scope:
-        if f"{scope}.{name}" in known:
-            return f"{scope}.{name}"
-        scope = scope.rpartition(".")[0]
-    return f".{name}" if f".{name}" in known else None
-
-
 def _name_type(kind: str) -> dict[str, str]:
     return {"type": f"TYPE_{kind.upper()}"} if kind in SCALAR_TYPES else {"typeName": kind}
 
@@ -276,4 +260,4 @@ def _to_number(words: _Words) -> int:
 
 
 def _unquote(word: str) -> str:
-    return word[1:-1] if word[:1] in ("'", '"') else word
+    return word[1:-1] if word[:1] in QUOTES else word

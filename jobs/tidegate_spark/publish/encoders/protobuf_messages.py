@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from tidegate_spark.publish.encoders.protobuf_rows import TIMESTAMP_NAME, build_class
+from tidegate_spark.publish.encoders.protobuf_rows import TIMESTAMP_NAME, build_class, build_pool
 
 TIMESTAMP_FILE = "google/protobuf/timestamp.proto"
 TIMESTAMP = f".{TIMESTAMP_NAME}"
@@ -103,11 +103,22 @@ def _render_package(file: Any) -> str:
 
 
 def serialize_description(description: dict[str, Any]) -> bytes:
-    """A file's descriptor in bytes, from Protobuf's JSON form."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-    from google.protobuf.json_format import ParseDict
+    """A file's descriptor in bytes, with the full names of its types, from Protobuf's JSON form.
 
-    return bytes(ParseDict(description, FileDescriptorProto()).SerializeToString())
+    ValueError where it is no descriptor. A file that imports others than Protobuf's own is not looked into.
+    """
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    try:
+        file = ParseDict(description, FileDescriptorProto(name="schema.proto"))
+        resolved_file = FileDescriptorProto()
+        if not set(file.dependency) <= set(KNOWN_FILES):
+            return bytes(file.SerializeToString())
+        build_pool(file).FindFileByName(file.name).CopyToProto(resolved_file)
+    except (TypeError, ParseError) as fault:
+        raise ValueError(str(fault)) from fault
+    return bytes(resolved_file.SerializeToString())
 
 
 class FileMessages(NamedTuple):

@@ -31,21 +31,27 @@ def build_encoder(file: bytes, message: str, header: bytes) -> Callable[[Any], A
 
 def build_class(file: bytes, message: str) -> Any:
     """The class of the message of that full name. TypeError where the file's descriptor is none."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
+    from google.protobuf.message_factory import GetMessageClass
+
+    return GetMessageClass(build_pool(FileDescriptorProto.FromString(file)).FindMessageTypeByName(message))
+
+
+def build_pool(file: Any) -> Any:
+    """A pool of the file and of those of Protobuf's own that it imports. TypeError where its descriptor is none."""
     from importlib import import_module
 
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
-    from google.protobuf.message_factory import GetMessageClass
 
     pool = DescriptorPool()
-    file_descriptor = FileDescriptorProto.FromString(file)
-    for name in file_descriptor.dependency:
+    for name in file.dependency:
         known_file = FileDescriptorProto()
         module = name.removesuffix(".proto").replace("/", ".")
         import_module(f"{module}_pb2").DESCRIPTOR.CopyToProto(known_file)
         pool.Add(known_file)
-    pool.Add(file_descriptor)
-    return GetMessageClass(pool.FindMessageTypeByName(message))
+    pool.Add(file)
+    return pool
 
 
 def _encode_row(message: Any, row: dict[str, Any]) -> bytes:

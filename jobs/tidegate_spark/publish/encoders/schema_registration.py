@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from tidegate.errors import GiveUp
 from tidegate.jobs.publish_job import REGISTRY_CONF
-from tidegate.schema.proto_source import ProtoSyntaxError, parse_proto
+from tidegate.schema.proto_source import parse_proto
 
 from tidegate_spark.publish.encoders.protobuf_messages import serialize_description
 from tidegate_spark.publish.encoders.record_part import RecordPart
@@ -63,7 +63,8 @@ def read_newest_schema(settings: dict[str, Any], subject: str) -> tuple[int, byt
         ) from fault
     if version.schema.schema_type != "PROTOBUF":
         raise GiveUp(f"subject={subject} holds {version.schema.schema_type} schemas, no Protobuf; give another subject")
-    return version.schema_id, _read_description(subject, version.schema.schema_str)
+    place = f"subject={subject} version={version.version} id={version.schema_id}"
+    return version.schema_id, _read_description(place, version.schema.schema_str)
 
 
 def _explain_refusal(subject: str, fault: Any, right: str) -> GiveUp | None:
@@ -77,7 +78,7 @@ def _explain_refusal(subject: str, fault: Any, right: str) -> GiveUp | None:
     )
 
 
-def _read_description(subject: str, text: str) -> bytes:
+def _read_description(place: str, text: str) -> bytes:
     """The serialized form that was asked for; some registries give the text of the language anyway."""
     try:
         return base64.b64decode(text, validate=True)
@@ -85,5 +86,5 @@ def _read_description(subject: str, text: str) -> bytes:
         pass
     try:
         return serialize_description(parse_proto(text))
-    except ProtoSyntaxError as fault:
-        raise GiveUp(f"subject={subject}: its newest schema cannot be read: {fault}; give another subject") from fault
+    except ValueError as fault:
+        raise GiveUp(f"{place}: the newest schema cannot be read: {fault}; give another subject") from fault

@@ -52,7 +52,7 @@ def from_registry(
     value of such a version no key can be taken.
     """
     version_list = list(versions)
-    sets = {version.id: _resolve_imports(_parse_file(version.text, version.id), version) for version in version_list}
+    sets = {version.id: _read_files(version) for version in version_list}
     message = _find_message(sets[version_list[-1].id], message_name)
     pools = {number: _index_messages(files).get(message.full_name) for number, files in sets.items()}
     writer_shapes = {number: to_shape(old) for number, old in pools.items() if old is not None}
@@ -88,21 +88,21 @@ def from_file(path: Path, message_name: str | None, kept: Collection[str] | None
 
     try:
         files = list(FileDescriptorSet.FromString(path.read_bytes()).file)
+        message = _find_message(files, message_name)
     except OSError as fault:
         raise ConfigurationError(f"protobuf.descriptor={path} cannot be read: {fault.strerror}") from fault
-    except DecodeError as fault:
+    except (DecodeError, TypeError) as fault:
+        problem = "is no descriptor set" if isinstance(fault, DecodeError) else f"is not whole: {fault}"
         raise ConfigurationError(
-            f"protobuf.descriptor={path} is no descriptor set; write it with: "
-            "protoc --include_imports --descriptor_set_out=FILE"
+            f"protobuf.descriptor={path} {problem}; write it with: protoc --include_imports --descriptor_set_out=FILE"
         ) from fault
-    message = _find_message(files, message_name)
     shape = _hold_shape(to_shape(message), kept)
     return {"shape": shape, "message": message.full_name, "files": _encode_files(files)}
 
 
 def name_message(version: Version, indexes: Sequence[int]) -> str | None:
     """The full name of the message that records of these indexes hold, None where the schema has none there."""
-    file = _parse_file(version.text, version.id)
+    file = _parse_file(version.text, _describe_version(version))
     names = [file.package] if file.package else []
     inside = file.message_type
     for index in indexes:
@@ -144,10 +144,14 @@ def _to_value_shape(field: Any, above: tuple[str, ...]) -> Shape:
     return to_shape(message, above)
 
 
-def _parse_file(text: str, number: int | str) -> Any:
+def _describe_version(version: Version) -> str:
+    return f"subject={version.subject} version={version.number} id={version.id}"
+
+
+def _parse_file(text: str, place: str) -> Any:
     """A registered schema in serialized form, as it was asked for, or as text, which some registries give anyway."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
-    from google.protobuf.json_format import ParseDict
+    from google.protobuf.json_format import ParseDict, ParseError
     from google.protobuf.message import DecodeError
 
     try:
@@ -156,15 +160,16 @@ def _parse_file(text: str, number: int | str) -> Any:
         pass  # it may be the language itself
     try:
         return ParseDict(parse_proto(text), FileDescriptorProto())
-    except ProtoSyntaxError as fault:
+    except (ProtoSyntaxError, ParseError) as fault:
         raise GiveUp(
-            f"the Protobuf schema id={number} came from the registry as text that cannot be read: {fault}; "
+            f"{place}: the Protobuf schema came from the registry as text that cannot be read: {fault}; "
             "register its serialized form (format=serialized)"
         ) from fault
 
 
-def _resolve_imports(root: Any, version: Version) -> list[Any]:
+def _read_files(version: Version) -> list[Any]:
     """The file and all that it imports, imports first: from the registry, or those that come with Protobuf itself."""
+    root = _parse_file(version.text, _describe_version(version))
     files: dict[str, Any] = {}
 
     def add(file: Any, name: str) -> None:
@@ -172,11 +177,15 @@ def _resolve_imports(root: Any, version: Version) -> list[Any]:
             if imported in files:
                 continue
             if imported in version.references:
-                add(_parse_file(version.references[imported], imported), imported)
+                place = f"{_describe_version(version)} import={imported}"
+                add(_parse_file(version.references[imported], place), imported)
                 continue
             shipped_file = _load_shipped_file(imported)
             if shipped_file is None:
-                raise GiveUp(f"the Protobuf schema id={version.id} imports {imported}, which is not registered")
+                raise GiveUp(
+                    f"{_describe_version(version)}: the Protobuf schema imports {imported}, which is not registered; "
+                    "register it as a reference of the schema, or give protobuf.descriptor"
+                )
             add(shipped_file, imported)
         file.name = name  # as it is imported, whatever it was called when it was registered
         files[name] = file

@@ -103,12 +103,39 @@ def test_bytes_go_through_the_messages_and_come_back() -> None:
     file = load(ORDER)
     order = GetMessageClass(file.message_types_by_name["Order"])
     data = {
-        "id": "9007199254740993", "note": "", "lines": [{"price": {"cents": "5"}, "state": "SOME"}],
+        "identifier": "9007199254740993", "note": "", "lines": [{"price": {"cents": "5"}, "state": "SOME"}],
         "pricesByName": {"a": {"cents": "-1"}}, "at": "2026-01-01T00:00:00Z", "took": "1.500s", "state": "CLOSED",
         "cash": {"cents": "7"}, "marks": [1, -1],
     }  # fmt: skip
     message_bytes = ParseDict(data, order()).SerializeToString()
     assert MessageToDict(order.FromString(message_bytes)) == data
+
+
+DEFAULTS = {
+    "double": {"1.5e-3": 0.0015, "2.5E+3": 2500.0, "-.5": -0.5, "1.": 1.0, "-inf": float("-inf"), "1e10": 1e10},
+    "int64": {"-5": -5, "0x1F": 31, "017": 15},
+    "string": {'"x;y"': "x;y", r"""'a\"b\n\x41\101'""": 'a"b\nAA', """"a" 'é'""": "aé"},
+    "bytes": {r'"\001\xff\"q"': b'\x01\xff"q', '"a" "b"': b"ab"},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [(kind, text, value) for kind, cases in DEFAULTS.items() for text, value in cases.items()],
+)
+def test_default_is_what_the_compiler_makes_of_it(kind: str, text: str, value: Any) -> None:
+    file = load(f"message M {{ optional {kind} x = 1 [deprecated = true, default = {text}, (a) = 2]; }}")
+    assert file.message_types_by_name["M"].fields_by_name["x"].default_value == value
+
+
+def test_options_of_others_readers_are_kept_and_those_of_a_custom_option_are_not_taken_for_them() -> None:
+    file = load(
+        """message M { repeated int32 a_b = 1 [packed = true, json_name = "zz", (o) = {packed: false, default: 1}];
+        repeated int32 c = 2 [(o).packed = true]; }"""
+    )
+    named, plain = file.message_types_by_name["M"].fields
+    assert (named.json_name, named.is_packed, named.has_default_value) == ("zz", True, False)
+    assert (plain.json_name, plain.is_packed) == ("c", False)
 
 
 def test_older_language_has_labels_and_defaults() -> None:
@@ -126,6 +153,7 @@ def test_older_language_has_labels_and_defaults() -> None:
         ("message M {\n  int32 id = one;\n}", "line=2: 'one' is no number"),
         ("message M { optional group G = 1 { } }", "a group is not read"),
         ("CgdvLnByb3Rv+EgRz", "is no word of the language|begins nothing"),
+        (r'message M { optional string s = 1 [default = "\x"]; }', "is no default of a string"),
         ('syntax "proto3";', "'\"proto3\"' stands where '=' must"),
     ],
 )

@@ -9,8 +9,15 @@ from google.protobuf import timestamp_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
-from tidegate_spark.publish.encoders.protobuf_messages import IncompatibleColumn, build_descriptor
+from tidegate.errors import GiveUp
+from tidegate.schema.proto_source import parse_proto
+from tidegate_spark.publish.encoders.protobuf_messages import (
+    IncompatibleColumn,
+    build_descriptor,
+    serialize_description,
+)
 from tidegate_spark.publish.encoders.protobuf_rows import build_encoder
+from tidegate_spark.publish.encoders.schema_registration import _read_description
 
 
 def build_field(name: str, kind: str, *fields: dict[str, Any], repeated: bool = False) -> dict[str, Any]:
@@ -106,6 +113,32 @@ def test_schema_of_somebody_else_is_used_as_it_is() -> None:
     for wrong in (build_field("id", "string"), build_field("id", "int64", repeated=True), build_field("id", "message")):
         with pytest.raises(IncompatibleColumn, match="the field id is registered with another type"):
             build_descriptor("m", [wrong], file_descriptor_proto.SerializeToString(), "Order")
+
+
+TEXT = """syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";
+message Row { google.protobuf.Timestamp at = 1; Part part = 2; map<string, Part> parts = 3;
+  message Part { optional int32 n = 1; } }"""
+
+
+def test_schema_that_a_registry_gives_as_text_holds_the_columns_that_it_names() -> None:
+    part = build_field("part", "message", build_field("n", "int32"))
+    parts = build_field("parts", "map", build_field("key", "string"), {**part, "name": "value"})
+    registered_file = serialize_description(parse_proto(TEXT))
+    columns = [build_field("at", "timestamp"), part, parts]
+    assert build_descriptor("m", columns, registered_file, "Row").is_known
+    longer_descriptor, *_ = build_descriptor("m", [*columns, build_field("b", "bool")], registered_file, "Row")
+    fields = FileDescriptorProto.FromString(longer_descriptor).message_type[0].field
+    assert [(field.name, field.number) for field in fields] == [("at", 1), ("part", 2), ("parts", 3), ("b", 4)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["message Row {", "message Row { optional Lost a = 1; }", "message Row { optional int64 a = 5000000000; }"],
+)
+def test_text_that_is_no_schema_is_named_by_subject_version_and_id(text: str) -> None:
+    place = "subject=Rows-value version=2 id=72"
+    with pytest.raises(GiveUp, match=f"^{place}: the newest schema cannot be read: .*; give another subject"):
+        _read_description(place, text)
 
 
 def build_registered_file(*fields: dict[str, Any], **options: Any) -> FileDescriptorProto:
