@@ -16,7 +16,6 @@ from tidegate.settings import find_jars_folder, find_product_folder
 POM = "pom.xml"
 LOCK = "jars.sha256"
 MARK = ".tidegate-jars"  # in a folder that this command filled, and may replace
-READ_BYTES = 1 << 20
 LOCK_HEADER = "# What pom.xml brings: SHA-256, and the place in a Maven repository. `make lock` makes it again.\n"
 PACKAGES_HINT = "or let Spark fetch them itself by spark.jars.packages: docs/install.md"
 
@@ -104,16 +103,11 @@ def download_jars(pom: Path, folder: Path) -> None:
 
 def hash_jars(folder: Path) -> dict[str, str]:
     """SHA-256 of each jar below a folder, by its path there."""
-    return {path.relative_to(folder).as_posix(): hash_file(path) for path in sorted(folder.rglob("*.jar"))}
-
-
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file of any size."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while part := file.read(READ_BYTES):
-            digest.update(part)
-    return digest.hexdigest()
+    digests = {}
+    for path in sorted(folder.rglob("*.jar")):
+        with path.open("rb") as file:
+            digests[path.relative_to(folder).as_posix()] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
 def flatten(locked_jars: Mapping[str, str]) -> dict[str, str]:
