@@ -26,6 +26,7 @@ pytestmark = pytest.mark.skipif(promtool.find() is None, reason=promtool.MISSING
 def build_table_row(name: str, **options: Any) -> dict[str, Any]:
     return {
         "table": name,
+        "template": None,
         "lag": 0,
         "lag_seconds": 0.0,
         "open_batches": 0,
