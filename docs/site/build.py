@@ -14,7 +14,7 @@ from pathlib import Path
 from sphinx.cmd.build import main as build_site
 from tidegate.cli.words import build_parser
 
-from docs.site.messages import render_page
+from docs.site import hazards, messages
 
 ROOT = Path(__file__).parents[2]
 DOCS, OUTPUT_FOLDER = ROOT / "docs", ROOT / "dist" / "manual"
@@ -26,7 +26,7 @@ PROJECT_PAGES = {
 OTHER_HOMES = {**PROJECT_PAGES, "README.md": "index.md"}
 LINK_PATTERN = re.compile(r"(!?)\[((?:[^\]`]|`[^`]*`)*)\]\(([^)\s]+)\)")
 SECTION_PATTERN = re.compile(r"^## (.+)$", re.MULTILINE)
-GENERATED_PAGES = {"- Commands:": "- [Commands](commands.md):", "- Messages:": "- [Messages](messages.md):"}
+GENERATED_PAGES = {f"- {name}:": f"- [{name}]({name.lower()}.md):" for name in ("Commands", "Messages", "Hazards")}
 FOLDER_TOCTREE = "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
 
@@ -40,7 +40,8 @@ def main() -> int:
     for page in source.rglob("*.md"):
         page.write_text(rewrite_links(page.read_text(), find_home(page, source)))
     (source / "commands.md").write_text("".join(render_commands(build_parser())))
-    (source / "messages.md").write_text(render_page()[0])
+    (source / "messages.md").write_text(messages.render_page()[0])
+    (source / "hazards.md").write_text(hazards.render_page())
     index = source / "index.md"
     text = index.read_text()
     for line, link in GENERATED_PAGES.items():

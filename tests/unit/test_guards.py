@@ -1,10 +1,13 @@
-"""The table of guards follows the code: ``make test-mutations`` finds each, and the guarantees page names it."""
+"""The table of guards follows the code: ``make test-mutations`` finds each, and the manual's page of hazards names it."""
 
 import ast
 from pathlib import Path
 
 import pytest
+from links import find_problems
 from mutations.guards import GUARDS, Guard
+
+from docs.site.hazards import render_page
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,6 +20,8 @@ def test_guard_can_be_switched_off_and_has_a_test(guard: Guard) -> None:
     assert test.partition("[")[0] in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def test_guarantees_page_lists_every_guard() -> None:
-    page = (ROOT / "docs" / "guarantees.md").read_text()
-    assert not [guard.name for guard in GUARDS if f"| {guard.name} |" not in page]
+def test_page_of_hazards_lists_every_guard_and_only_tests_that_are_there(tmp_path: Path) -> None:
+    page = tmp_path / "hazards.md"
+    page.write_text(render_page().replace("](guarantees.md)", "](#guards)"))
+    assert not [guard.name for guard in GUARDS if f"| {guard.name} |" not in page.read_text()]
+    assert list(find_problems(page)) == []
