@@ -8,6 +8,11 @@ from typing import Any
 
 import msgpack
 
+HEAD = """# Format values
+
+What each written value becomes: the column's value, or `bad` if the record is bad. A test writes each of them in
+each of the formats. The rules are in [formats](formats.md).
+"""
 BAD, DELETE = "bad", "a delete"
 NOTHING = ""  # what is written of a field that is not there
 
@@ -1038,11 +1043,9 @@ def _render_lines(cases: Iterable[Case]) -> Iterable[str]:
         yield f"| `{case.type}`{unit} | {case.edge} | {written_text} | {outcome_text} |"
 
 
-def render_page(text: str) -> str:
-    """The page with the table of today between its two marks."""
-    begin, end = "<!-- value by value: made by tests/value_cases.py -->\n", "<!-- end -->"
-    before, _, tail = text.partition(begin)
-    return f"{before}{begin}{render_table()}\n{end}{tail.partition(end)[2]}"
+def render_page() -> str:
+    """The manual's page ``format-values.md``."""
+    return f"{HEAD}\n{render_table()}\n"
 
 
 def _format_value(value: Any) -> str:

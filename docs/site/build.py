@@ -6,6 +6,7 @@ Links between pages stay. A link to a file that is no page is named as text, as 
 import argparse
 import os
 import re
+import runpy
 import shutil
 import sys
 from collections.abc import Iterator
@@ -26,7 +27,16 @@ PROJECT_PAGES = {
 OTHER_HOMES = {**PROJECT_PAGES, "README.md": "index.md"}
 LINK_PATTERN = re.compile(r"(!?)\[((?:[^\]`]|`[^`]*`)*)\]\(([^)\s]+)\)")
 SECTION_PATTERN = re.compile(r"^## (.+)$", re.MULTILINE)
-GENERATED_PAGES = {f"- {name}:": f"- [{name}]({name.lower()}.md):" for name in ("Commands", "Messages", "Hazards")}
+GENERATED_PAGES = {
+    f"- {name}:": f"- [{name}]({page}.md):"
+    for name, page in (
+        ("Commands", "commands"),
+        ("Messages", "messages"),
+        ("Hazards", "hazards"),
+        ("Format values", "format-values"),
+    )
+}
+VALUE_CASES = ROOT / "tests" / "value_cases.py"
 FOLDER_TOCTREE = "\n```{toctree}\n:hidden:\n:glob:\n\n*\n```\n"
 
 
@@ -42,6 +52,7 @@ def main() -> int:
     (source / "commands.md").write_text("".join(render_commands(build_parser())))
     (source / "messages.md").write_text(messages.render_page()[0])
     (source / "hazards.md").write_text(hazards.render_page())
+    (source / "format-values.md").write_text(runpy.run_path(str(VALUE_CASES))["render_page"]())
     index = source / "index.md"
     text = index.read_text()
     for line, link in GENERATED_PAGES.items():

@@ -1,4 +1,4 @@
-"""The table of guards follows the code: ``make test-mutations`` finds each, and the manual's page of hazards names it."""
+"""The table of guards follows the code: ``make test-mutations`` finds each, and the page of hazards names it."""
 
 import ast
 from pathlib import Path
