@@ -1,8 +1,5 @@
 """The table in ``docs/failures.md``: one row for each failure, in the order of the catalogue."""
 
-import subprocess
-from datetime import UTC, datetime
-
 from conftest import ROOT
 
 from night.catalogue import FAILURES
@@ -10,10 +7,9 @@ from night.observation import Observation
 
 DOCUMENT = ROOT / "docs" / "failures.md"
 BEGIN, END = "<!-- table: written by python -m night -->", "<!-- end of the table -->"
-HEAD = (
-    "| failure | seconds until reported | message | way out | clicks | seconds until recovered | left behind | seen |"
-)
-RULE = "| --- | ---: | --- | --- | ---: | ---: | --- | --- |"
+HEAD = "| failure | seconds until reported | message | way out | clicks | seconds until recovered | left behind |"
+RULE = "| --- | ---: | --- | --- | ---: | ---: | --- |"
+MAX_CHARACTERS = 110  # of a message: enough to recognise it
 
 
 def write_rows(observations: list[Observation]) -> None:
@@ -29,7 +25,7 @@ def write_rows(observations: list[Observation]) -> None:
 def format_row(observation: Observation) -> str:
     """One line of the table."""
     sentence = (
-        f"`{escape(observation.sentence.replace(chr(96), chr(39)))}`"
+        f"`{escape(shorten(observation.sentence).replace(chr(96), chr(39)))}`"
         if observation.reaction_seconds is not None
         else escape(observation.sentence)
     )
@@ -45,9 +41,13 @@ def format_row(observation: Observation) -> str:
         "nothing"
         if observation.recovery_seconds is not None and not observation.leftovers
         else escape(", ".join(observation.leftovers)),
-        find_date_and_commit(),
     ]
     return f"| {' | '.join(cells)} |"
+
+
+def shorten(text: str) -> str:
+    """The first words of a message."""
+    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS].rpartition(" ")[0].rstrip(" ;:,") + " …"
 
 
 def format_seconds(seconds: float | None) -> str:
@@ -58,10 +58,3 @@ def format_seconds(seconds: float | None) -> str:
 def escape(text: str) -> str:
     """Text that ends no cell."""
     return text.replace("|", "\\|")
-
-
-def find_date_and_commit() -> str:
-    """When and of which code."""
-    command = ["git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
-    return f"{datetime.now(UTC):%F} {commit}".strip()
