@@ -1,5 +1,7 @@
 """The table in ``docs/failures.md``: one row for each failure, in the order of the catalogue."""
 
+import re
+
 from conftest import ROOT
 
 from night.catalogue import FAILURES
@@ -9,6 +11,7 @@ DOCUMENT = ROOT / "docs" / "failures.md"
 BEGIN, END = "<!-- table: written by python -m night -->", "<!-- end of the table -->"
 HEAD = "| failure | seconds until reported | message | way out | clicks | seconds until recovered | left behind |"
 RULE = "| --- | ---: | --- | --- | ---: | ---: | --- |"
+NAMES = re.compile(r"^(?:\w+ failed[^:]*: )?(?:\w+=\S+ )*\w+=\S+: ")
 MAX_CHARACTERS = 110  # of a message: enough to recognise it
 
 
@@ -46,7 +49,8 @@ def format_row(observation: Observation) -> str:
 
 
 def shorten(text: str) -> str:
-    """The first words of a message."""
+    """The first words of a message behind the names that it begins with."""
+    text = NAMES.sub("", text)
     return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS].rpartition(" ")[0].rstrip(" ;:,") + " …"
 
 
