@@ -19,7 +19,7 @@ DESTINATION ?=
 
 BEGUN := $(shell date +%s)
 
-# which tests of contract, integration and e2e: those of tests/long_tests.py are left to `make test-long`
+# which tests of contract, integration and e2e: those marked `repeats` are left to `make test-long`
 TESTS := not long
 
 .PHONY: help setup test-setup up down demo test test-fast test-long ready checks lint types unit contract integration servers e2e \

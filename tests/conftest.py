@@ -9,7 +9,7 @@ import tempfile
 import threading
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import cache, partial
 from pathlib import Path
@@ -19,7 +19,6 @@ import pytest
 import shared_servers
 import yaml
 from hypothesis import HealthCheck, settings
-from long_tests import find_unknown, is_long
 from mutations.guards import GUARDS
 from unique_names import make_unique_name
 
@@ -593,20 +592,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist writes the groups into the names of tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is listed as long `long`, and what needs the stack `real`; these run last, longest files first.
+    """Mark what repeats a quick test `long`, and what needs the stack `real`; these run last, longest files first.
 
     Parts of a run take whole files, and all files that need one of `SERVERS_OF_ONE_PART`.
     """
     if not any("::" in word for word in config.args):
         nodes = {item.nodeid for item in items}
-        if unknown := find_unknown(nodes) + find_unknown(nodes, (guard.test for guard in GUARDS)):
-            raise pytest.UsageError(
-                f"tests/long_tests.py or tests/mutations/guards.py lists what is not there: {unknown}"
-            )
+        if unknown := _find_unknown_repeats(items) + _find_unknown_tests(nodes, (guard.test for guard in GUARDS)):
+            raise pytest.UsageError(f"`repeats` or tests/mutations/guards.py names what is not there: {unknown}")
     for item in items:
         if item.get_closest_marker("long"):
-            raise pytest.UsageError(f"{item.nodeid} is marked as long: list it in tests/long_tests.py instead")
-        if is_long(item.nodeid):
+            raise pytest.UsageError(
+                f"{item.nodeid} is marked as long: mark it `repeats`, with the quick test of its hazard"
+            )
+        if any(_get_parameters(item) in mark.args[1:] or not mark.args[1:] for mark in item.iter_markers("repeats")):
             item.add_marker(pytest.mark.long)
     servers = {"kafka", "stack", "own_stack", "bigquery", "lake_servers", "registry_stack"}
     real = {item for item in items if servers & set(getattr(item, "fixturenames", ()))}
@@ -623,3 +622,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(servers_of.get(item.path, item.path.stem)))
     rank = {name: place for place, name in enumerate(LONGEST_FILES)}
     items.sort(key=lambda item: (item in real, rank.get(item.path.name, len(rank)) if item in real else 0))
+
+
+def _get_parameters(item: pytest.Item) -> str:
+    return item.callspec.id if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ""
+
+
+def _find_unknown_repeats(items: list[pytest.Item]) -> list[str]:
+    """The parameters that a mark `repeats` names and no test has."""
+    named = {(item.location[0], item.originalname, word) for item in items if isinstance(item, pytest.Function)
+             for mark in item.iter_markers("repeats") for word in mark.args[1:]}  # fmt: skip
+    there = {(item.location[0], item.originalname, _get_parameters(item)) for item in items
+             if isinstance(item, pytest.Function)}  # fmt: skip
+    return [f"{file}::{test}[{word}]" for file, test, word in sorted(named - there)]
+
+
+def _find_unknown_tests(nodes: set[str], listed: Iterable[str]) -> list[str]:
+    """What is listed of the tests that were collected, all with all of their parameters, and is not among them."""
+    tests = {node.partition("[")[0] for node in nodes}
+    return sorted(name for name in {*listed} - nodes - tests if name.partition("[")[0] in tests)

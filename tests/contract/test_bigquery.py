@@ -76,6 +76,9 @@ class Gone(BaseException):
     """The process was killed, or its task put aside."""
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/bigquery/client/test_named_jobs.py::test_whoever_goes_away_while_a_job_runs_finds_it_again_and_sends_no_second"
+)
 def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: BigQueryHands) -> None:
     """The job is found by its name while it runs. After its end the position has moved."""
     hands.stage(1, "a1", 3, build_summary(1, "a1"), render_outcome(3))
@@ -105,6 +108,9 @@ def test_publish_that_is_tried_again_when_its_job_has_just_ended_appends_its_row
     assert read_ids(hands) == ["m1"]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/operators/test_step.py::test_trigger_waits_a_while_before_its_first_look_and_fires_when_the_job_has_ended"
+)
 def test_trigger_wakes_the_task_when_the_job_it_waits_for_has_ended(
     hands: BigQueryHands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +143,10 @@ def test_rows_of_a_publish_that_fails_are_not_in_the_table(hands: BigQueryHands)
     assert read_ids(hands) == ["m1"]
 
 
+# a real flush tells the same counts
+@pytest.mark.repeats(
+    "integration/test_bigquery.py::test_values_of_every_type_and_null_keys_end_as_the_last_record_says_and_clean_up_leaves_nothing"
+)
 def test_publish_tells_how_many_rows_it_changed(hands: BigQueryHands) -> None:
     hands.port.commits.publish(merge_rows(hands))
     summary = hands.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).summary
@@ -144,6 +154,9 @@ def test_publish_tells_how_many_rows_it_changed(hands: BigQueryHands) -> None:
     assert summary["tidegate.attempt"] == "m1"
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/bigquery/test_query_cost.py::test_a_job_tells_where_it_is_found_and_what_was_billed"
+)
 def test_publish_tells_its_job_and_no_bytes_where_the_server_counts_none(hands: BigQueryHands) -> None:
     hands.port.commits.publish(merge_rows(hands))
     summary = hands.port.commits.read_head(TABLE, resource_names.name_tag(PIPELINE)).summary
@@ -230,6 +243,9 @@ def test_columns_are_added_and_relaxed_once_and_a_change_that_bigquery_cannot_ma
     ]  # fmt: skip
 
 
+@pytest.mark.repeats(
+    "contract/test_destination.py::test_publish_is_refused_when_another_publish_moved_the_position_or_the_table_was_replaced[bigquery]"
+)
 def test_position_of_a_table_that_was_replaced_is_begun_anew(hands: BigQueryHands) -> None:
     hands.port.commits.publish(merge_rows(hands))
     hands.replace_table()
@@ -253,6 +269,9 @@ def test_position_that_is_gone_from_beside_a_table_with_rows_is_not_begun_anew(h
             hands.port.commits.seed(TABLE, PIPELINE, FIRST)
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/bigquery/stores/test_table_marks.py::test_mark_of_another_table_of_that_name_is_none"
+)
 def test_table_of_that_name_that_was_made_again_is_nobodys(hands: BigQueryHands) -> None:
     hands.port.commits.publish(merge_rows(hands))
     hands.replace_table()

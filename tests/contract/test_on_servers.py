@@ -42,11 +42,15 @@ def kit(request: pytest.FixtureRequest, lake_servers: LakeServers, tmp_path: Pat
     return build_iceberg_kit(tmp_path, lake_servers.make_catalog(tables, files, tmp_path).properties)
 
 
+# the same behaviour of the same code, by way of other servers
+@pytest.mark.repeats("integration/test_lake.py::test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance")
 @pytest.mark.parametrize("behaviour", list_behaviours(test_destination))
 def test_destination_on_servers_does_the_same(behaviour: Callable[[Kit], None], kit: Kit) -> None:
     behaviour(kit)
 
 
+# the same behaviour of the same code, by way of other servers
+@pytest.mark.repeats("integration/test_lake.py::test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance")
 @pytest.mark.parametrize("behaviour", list_behaviours(test_branch))
 def test_named_branch_on_servers_does_the_same(behaviour: Callable[[Kit], None], kit: Kit) -> None:
     kit.port = build_iceberg_destination(kit.port.tables.catalogs, {test_destination.TABLE: BRANCH})

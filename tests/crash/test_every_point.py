@@ -46,14 +46,20 @@ def walk_all(situation: Situation, failures, record_property) -> None:
     failures(choose_cases(points, 1) if ONE_FAULT_A_PLACE else list_cases(points), situation.meet)
 
 
+# every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
+@pytest.mark.repeats("unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs")
 def test_every_fault_at_every_point_of_a_later_batch(workbench, runners, failures, record_property) -> None:
     walk_all(LaterBatch(workbench, runners), failures, record_property)
 
 
+# every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
+@pytest.mark.repeats("unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs")
 def test_every_fault_at_every_point_of_a_first_batch(workbench, runners, failures, record_property) -> None:
     walk_all(FirstBatch(workbench, runners), failures, record_property)
 
 
+# every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
+@pytest.mark.repeats("unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs")
 def test_every_fault_at_every_point_of_a_run_that_recovers(workbench, runners, failures, record_property) -> None:
     walk_all(Recovery(workbench, runners), failures, record_property)
 
@@ -65,6 +71,8 @@ def served(request, workbench, lake_servers, tmp_path) -> tuple[LakeBench, int]:
     return bench, LAKES.index(request.param)
 
 
+# every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
+@pytest.mark.repeats("unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs")
 def test_a_fault_at_every_place_on_servers(served, runners, failures, record_property) -> None:
     """Each place that a flush passes meets one of its faults, and on the other lake the other."""
     (bench, lake), seen_places = served, set[tuple[str, str]]()
@@ -76,6 +84,9 @@ def test_a_fault_at_every_place_on_servers(served, runners, failures, record_pro
     record_property("counted", {"crash points on real components": len(seen_places)})
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_publication_walks.py::test_run_that_sleeps_at_any_call_while_others_go_on_changes_nothing_when_it_wakes"
+)
 @pytest.mark.parametrize("fault", ["SIGKILL", "SIGSTOP", OVERTAKEN])
 def test_every_call_of_producers_killed_or_woken_up_late(workbench, fault: str, record_property) -> None:
     answer, records = walk_in_process(workbench, "exactly-once", fault, 1)
@@ -83,6 +94,7 @@ def test_every_call_of_producers_killed_or_woken_up_late(workbench, fault: str, 
     record_property("counted", {"crash cases on real components": answer["cases"]})
 
 
+@pytest.mark.repeats("contract/test_bigquery.py::test_publish_whose_answer_is_lost_is_found_by_its_name")
 def test_every_point_of_bigquerys_own(dwh, runners, record_property) -> None:
     walk(dwh, runners)
     record_property("counted", {"crash cases on real components": len(FIRST) + len(LATER)})

@@ -112,6 +112,8 @@ def test_the_maintenance_of_a_pipeline_is_one_mapped_task_for_each_of_its_tables
     scene.airflow.unpause(dag, paused=True)
 
 
+# the same path of spark-submit, with a flush of two tasks and a compaction
+@pytest.mark.repeats("e2e/test_what_others_see.py::test_spark_submit_on_a_standalone_cluster_gives_the_same_table")
 def test_publication_through_spark_submit_brings_the_table_to_its_topic(scene: Scene) -> None:
     """The table that the schedule has filled."""
     dag = "tidegate_publish_solo_out"
@@ -177,6 +179,9 @@ def test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the
     assert scene.read_rows("e2e.fan_left")[3] == "meanwhile"
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/dags/test_run_outcome.py::test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others_reason"
+)
 def test_one_table_that_fails_leaves_the_run_red_and_the_others_published(scene: Scene) -> None:
     before = scene.table("e2e.fan_left").schema()
     with scene.table("e2e.fan_left").update_schema(allow_incompatible_changes=True) as update:
@@ -194,6 +199,7 @@ def test_one_table_that_fails_leaves_the_run_red_and_the_others_published(scene:
     scene.airflow.unpause("tidegate_fan", paused=True)
 
 
+@pytest.mark.repeats("integration/test_faults.py::test_spark_killed_in_the_middle_of_a_merge_is_survived_by_the_retry")
 def test_kill_of_the_spark_server_during_a_merge_is_recovered_by_the_retry(scene: Scene) -> None:
     dag = "tidegate_solo"
     scene.airflow.unpause(dag)
@@ -247,6 +253,8 @@ def _list_branches(scene: Scene) -> list[str]:
     return [name for name in scene.table("e2e.solo").metadata.refs if name.startswith("tidegate_solo_")]
 
 
+# the demo's parts: its events and its verdict in unit tests, its stack and its DAGs in every other end-to-end test
+@pytest.mark.repeats("test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped")
 def test_the_demo_ends_with_every_table_equal_to_the_truth() -> None:
     process = subprocess.run(
         [sys.executable, "-m", "demo", "--once", "--flushes", "3"],

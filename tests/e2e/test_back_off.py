@@ -1,5 +1,6 @@
 """A pipeline that a bad record stops, under the scheduler: its runs wait, it tells once, and a change is tried."""
 
+import pytest
 from e2e.airflow_client import wait_until
 from e2e.conftest import PIPELINES, Scene
 
@@ -12,6 +13,10 @@ def list_failed_plans(scene: Scene) -> list[str]:
     return [run for run in runs if scene.airflow.read_task_states(DAG, run)["plan"] == ["failed"]]
 
 
+# end to end: each DAG has run once; what a person may say to it, and when it waits, is judged without a scheduler
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/failures/test_back_off.py::test_change_of_a_file_is_tried_at_once_and_that_of_another_pipeline_is_not"
+)
 def test_stopped_pipeline_waits_and_tells_once_and_tries_at_once_when_its_file_is_changed(scene: Scene) -> None:
     scene.produce_text("stopped", {1: '{"id": 1, "amount": 1}', 2: '{"id": 2, "amount": "much"}'})
     scene.airflow.unpause(DAG)

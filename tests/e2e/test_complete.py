@@ -4,6 +4,7 @@ import json
 import time
 from datetime import UTC, datetime
 
+import pytest
 from confluent_kafka import Producer
 from e2e.airflow_client import wait_until
 from e2e.conftest import Scene
@@ -45,6 +46,10 @@ def format_partition_key(hours: int) -> str:
     return datetime.fromtimestamp((FIRST + hours * HOUR_MS) / 1000, UTC).strftime("%Y-%m-%dT%H")
 
 
+# the same DAG of partitions, started by the real scheduler behind real flushes
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/operators/test_complete.py::test_dag_that_is_scheduled_on_partitions_starts_once_for_each_hour"
+)
 def test_dag_behind_a_table_starts_once_for_each_hour_and_not_before_its_last_record(scene: Scene) -> None:
     wait_until(lambda: CONSUMER in scene.airflow.list_dag_ids(), "the other DAG")
     for dag in (CONSUMER, DAG):

@@ -49,6 +49,8 @@ def compose(tmp_path: Path) -> Iterator[tuple[Compose, dict[str, str]]]:
     compose.close()
 
 
+# what can be said of the compose file without starting it, and all of it started
+@pytest.mark.repeats("unit/deploy/test_compose.py::test_secret_that_a_script_reads_is_one_that_its_service_gets")
 def test_stack_comes_up_flushes_publishes_and_is_watched(compose: tuple[Compose, dict[str, str]]) -> None:
     stack, values = compose
     wait_for(stack, stack.is_up, "every service is healthy", UP_SECONDS)

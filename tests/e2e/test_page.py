@@ -35,6 +35,8 @@ def read_amounts(scene: Scene) -> dict[int, int]:
     return {row["id"]: row["amount"] for row in scene.table("e2e.letters").scan().to_arrow().to_pylist()}
 
 
+# one story in a browser; what the others see is asked of the page's answers in unit tests
+@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
 @pytest.mark.usefixtures("flushed")
 def test_overview_says_how_every_pipeline_is_and_leads_to_it(admin: Page, scene: Scene) -> None:
     admin.goto(scene.stack.airflow_url + FRAME)
@@ -61,6 +63,8 @@ def test_overview_says_how_every_pipeline_is_and_leads_to_it(admin: Page, scene:
     admin.wait_for_url("**/assets/**")  # out of the frame, into Airflow
 
 
+# one story in a browser; what the others see is asked of the page's answers in unit tests
+@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
 @pytest.mark.usefixtures("flushed")
 def test_tab_on_a_dag_shows_its_pipeline_in_the_theme_of_airflow(chromium: Browser, scene: Scene) -> None:
     with log_in(chromium, scene.stack.airflow_url, "admin", PASSWORDS["admin"], "dark") as window:
@@ -74,6 +78,8 @@ def test_tab_on_a_dag_shows_its_pipeline_in_the_theme_of_airflow(chromium: Brows
         expect(find_frame(window).get_by_role("heading", name="Dead letters")).to_be_visible()
 
 
+# one story in a browser; what the others see is asked of the page's answers in unit tests
+@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
 @pytest.mark.usefixtures("flushed")
 def test_viewer_sees_everything_and_can_start_nothing(chromium: Browser, scene: Scene) -> None:
     with log_in(chromium, scene.stack.airflow_url, "viewer", PASSWORDS["viewer"]) as window:
@@ -105,6 +111,8 @@ def test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected(admin: Pag
     assert any(event["event"] == "trigger_dag_run" and event["owner"] == "admin" for event in events)
 
 
+# one story in a browser; what the others see is asked of the page's answers in unit tests
+@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
 @pytest.mark.usefixtures("flushed")
 def test_form_of_a_backfill_refuses_what_is_wrong_and_takes_what_is_right(admin: Page, scene: Scene) -> None:
     dag = "tidegate_letters_backfill"
@@ -138,6 +146,8 @@ def _type_offsets(window: Page, text: str) -> None:
     window.keyboard.press("Delete")
 
 
+# one story in a browser; what the others see is asked of the page's answers in unit tests
+@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
 def test_publication_stands_below_the_pipelines_and_has_a_page_of_its_own(admin: Page, scene: Scene) -> None:
     admin.goto(scene.stack.airflow_url + FRAME)
     page = find_frame(admin)
@@ -149,6 +159,8 @@ def test_publication_stands_below_the_pipelines_and_has_a_page_of_its_own(admin:
     keep(admin, "publication")
 
 
+# one story in a browser; what the others see is asked of the page's answers in unit tests
+@pytest.mark.repeats("test_dead_letters_come_in_by_a_click_once_the_schema_is_corrected")
 @pytest.mark.usefixtures("flushed")
 def test_stuck_pipeline_says_why_and_which_ways_lead_out(admin: Page, scene: Scene) -> None:
     table = scene.table("e2e.letters")
@@ -270,6 +282,9 @@ def is_waiting_again(scene: Scene, dag: str, run: str) -> bool:
     return plan["state"] == "up_for_retry" and plan["try_number"] > 1
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_airflow/operators/test_action.py::test_preview_shows_and_changes_nothing_and_what_it_showed_is_done_by_who_asked"
+)
 def test_form_of_the_actions_begins_with_a_preview_and_refuses_what_does_not_fit(admin: Page, scene: Scene) -> None:
     dag = "tidegate_poisoned_actions"
     admin.goto(f"{scene.stack.airflow_url}/dags/{dag}")

@@ -20,6 +20,7 @@ def test_records_that_wait_start_a_flush_and_fewer_do_not(scene: Scene) -> None:
     scene.airflow.unpause(dag, paused=True)
 
 
+@pytest.mark.repeats("unit/tidegate/flush/test_plan.py::test_plan_changes_nothing")
 def test_a_dry_run_shows_the_plan_and_a_wrong_word_is_refused_by_the_form(scene: Scene) -> None:
     dag = "tidegate_behind"
     assert (
@@ -36,6 +37,7 @@ def test_a_dry_run_shows_the_plan_and_a_wrong_word_is_refused_by_the_form(scene:
     assert not scene.exists("e2e.behind")
 
 
+@pytest.mark.repeats("test_records_that_wait_start_a_flush_and_fewer_do_not")
 def test_one_batch_by_hand_and_then_back_to_back_until_current(scene: Scene) -> None:
     dag = "tidegate_behind"
     run = scene.airflow.trigger(dag, max_records=10, until_current=False)
@@ -51,6 +53,9 @@ def test_one_batch_by_hand_and_then_back_to_back_until_current(scene: Scene) -> 
     scene.airflow.unpause(dag, paused=True)
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/test_leftovers.py::test_tables_and_marks_of_a_pipeline_without_a_file_are_told"
+)
 def test_a_deleted_file_stops_its_pipeline_and_the_janitor_tells_what_is_left(scene: Scene) -> None:
     (scene.folder / "include" / "pipelines" / "behind.yaml").unlink()
     scene.airflow.parse_again("tidegate_counted")  # its DAG comes from the same file of DAGs

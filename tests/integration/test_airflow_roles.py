@@ -67,6 +67,8 @@ def test_roles_of_the_simple_auth_manager_may_do_what_is_documented(tmp_path: Pa
     assert ask_everybody(SIMPLE, tmp_path) == documented
 
 
+# the same questions, of an auth manager that tells DAGs apart
+@pytest.mark.repeats("test_roles_of_the_simple_auth_manager_may_do_what_is_documented")
 def test_roles_of_fab_may_do_the_same_and_single_dags_can_be_granted(tmp_path: Path) -> None:
     if not fab_packages.is_there():
         pytest.skip(f"skipped: {fab_packages.MISSING}")

@@ -55,6 +55,9 @@ WITHOUT_ANSWER = {
 }
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/merge/test_audits.py::test_batch_that_breaks_an_audit_is_not_published_and_stays_staged"
+)
 def test_audit_that_gives_no_true_or_false_is_one_error_that_is_not_tried_again(workbench) -> None:
     topic = workbench.topic()
     workbench.produce(topic, ({"id": 1}, {"id": 1, "amount": 1}))
@@ -80,6 +83,7 @@ def test_audit_that_gives_no_true_or_false_is_one_error_that_is_not_tried_again(
     assert [int(row["amount"]) for row in workbench.read_rows("shop.odd")] == [2]
 
 
+@pytest.mark.repeats("unit/tidegate/merge/test_audits.py::test_condition_is_asked_of_the_rows_that_the_mode_writes")
 @pytest.mark.parametrize(("mode", "rows"), [("delete", 1), ("append", 2)])
 def test_condition_is_asked_of_the_rows_that_are_appended(workbench, mode: str, rows: int) -> None:
     topic = workbench.topic()

@@ -53,6 +53,10 @@ HOLLOW: dict[str, tuple[Any, Any, list[bytes]]] = {
 }
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/fields/test_avro_limits.py::test_whole_records_of_every_type_fit_and_cut_ones_do_not",
+    "server without limits",
+)
 @pytest.mark.parametrize("is_checked_here", [False, True], ids=["server with limits", "server without limits"])
 def test_length_that_no_record_has_is_a_bad_record_and_the_server_lives(spark: Any, is_checked_here: bool) -> None:
     for name, (type, good, hollow) in HOLLOW.items():

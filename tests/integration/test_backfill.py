@@ -83,6 +83,9 @@ def test_command_shows_first_then_restores_what_is_missing_and_nothing_older(wor
     assert len([row for row in history if row["backfill"]]) == 2
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_backfill_model.py::test_up_to_date_table_equals_the_model_after_any_backfills"
+)
 def test_second_backfill_of_all_records_restores_what_the_first_left_to_later_ones(workbench) -> None:
     topic = fill_table(workbench, "whole", merge=SMALL)
     workbench.run_spark_sql("DELETE FROM lake.shop.whole WHERE id <> 1")
@@ -94,6 +97,10 @@ def test_second_backfill_of_all_records_restores_what_the_first_left_to_later_on
     assert len([row for row in history if row["backfill"]]) == 5
 
 
+# the flush goes on at any call of the backfill in memory, between its cut and its publish too
+@pytest.mark.repeats(
+    "unit/tidegate/reprocess/test_backfill.py::test_backfill_paused_at_any_call_while_the_flush_goes_on_overwrites_nothing"
+)
 def test_flush_that_publishes_between_cut_and_publish_is_not_overwritten(workbench) -> None:
     topic = fill_table(workbench, "raced")
     workbench.run_spark_sql("DELETE FROM lake.shop.raced")
@@ -116,6 +123,10 @@ def test_flush_that_publishes_between_cut_and_publish_is_not_overwritten(workben
     }  # fmt: skip
 
 
+# in memory for every mode, death and refusal; one backfill from the command line is run for real
+@pytest.mark.repeats(
+    "unit/tidegate/reprocess/test_backfill.py::test_backfill_killed_at_any_call_is_finished_by_the_next"
+)
 def test_backfill_killed_by_the_operating_system_goes_on_where_it_stopped(workbench) -> None:
     topic = fill_table(workbench, "killed", merge=SMALL)
     workbench.run_spark_sql("DELETE FROM lake.shop.killed")
@@ -160,6 +171,9 @@ MODES = {
 }
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_backfill_model.py::test_up_to_date_table_equals_the_model_after_any_backfills"
+)
 def test_every_mode_gets_back_the_last_state_of_each_key(workbench) -> None:
     topic = fill_table(
         workbench, "modes", tables=[{"name": f"lake.shop.{mode}", **settings} for mode, (settings, _) in MODES.items()]
@@ -177,6 +191,10 @@ def test_every_mode_gets_back_the_last_state_of_each_key(workbench) -> None:
         assert len(workbench.read_rows(f"shop.{mode}")) == len(expected)
 
 
+# the model has soft deletes too
+@pytest.mark.repeats(
+    "unit/scenarios/test_backfill_model.py::test_up_to_date_table_with_sequences_equals_the_model_after_any_backfills"
+)
 def test_sequences_and_remembered_deletes_decide_in_a_backfill_too(workbench) -> None:
     """2 was deleted at a sequence above its late upsert, 3 by a tombstone; 4's highest sequence came first."""
     topic = workbench.topic()
@@ -201,6 +219,8 @@ def test_sequences_and_remembered_deletes_decide_in_a_backfill_too(workbench) ->
         assert [(row["id"], row["name"]) for row in workbench.read_rows("shop.ordered")] == expected
 
 
+# a backfill from the command line with slices, later records and deletes
+@pytest.mark.repeats("test_command_shows_first_then_restores_what_is_missing_and_nothing_older")
 def test_rows_that_select_makes_come_back_too(workbench) -> None:
     """Of later records only keys are staged, of which select makes nothing."""
     workbench.run_spark_sql("CREATE TABLE lake.shop.parts AS SELECT 'a' AS part, 'first' AS label")
@@ -219,6 +239,10 @@ def test_rows_that_select_makes_come_back_too(workbench) -> None:
     assert workbench.read_rows("shop.made") == [row for row in rows if (row["id"], row["part"]) not in changed_later]
 
 
+# the model has soft deletes too
+@pytest.mark.repeats(
+    "unit/scenarios/test_backfill_model.py::test_up_to_date_table_with_sequences_equals_the_model_after_any_backfills"
+)
 def test_soft_deleted_rows_stay_deleted_in_a_backfill(workbench) -> None:
     topic = fill_table(workbench, "soft", table={"deletes": "soft"})
     before = workbench.read_rows("shop.soft")
@@ -230,6 +254,7 @@ def test_soft_deleted_rows_stay_deleted_in_a_backfill(workbench) -> None:
     assert workbench.read_rows("shop.soft") == before
 
 
+@pytest.mark.repeats("unit/tidegate/reprocess/test_backfill.py::test_range_of_times_is_clipped_to_the_position")
 def test_range_of_times_takes_the_records_of_that_time_up_to_the_position(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("timed", [topic], key=KEY, value=VALUE)
@@ -245,6 +270,9 @@ def test_range_of_times_takes_the_records_of_that_time_up_to_the_position(workbe
     assert sorted(id for id, _ in read_names(workbench, "shop.timed")) == [2, 3, 4, 5]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/reprocess/test_backfill.py::test_range_below_the_logs_start_is_refused_with_the_number_of_lost_offsets"
+)
 def test_what_cannot_be_decided_is_refused_in_one_sentence_each(workbench) -> None:
     topic = fill_table(workbench, "refused")
     ports = workbench.build_ports("refused")
@@ -263,6 +291,9 @@ def test_what_cannot_be_decided_is_refused_in_one_sentence_each(workbench) -> No
     assert workbench.run_cli("backfill", "refused", "--from", "2026-01-01T00:00:00Z").returncode == 2
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/reprocess/test_backfill.py::test_later_records_that_are_gone_are_named_and_nothing_is_written"
+)
 def test_later_records_that_the_topic_lost_are_named_and_nothing_is_written(workbench) -> None:
     topic = fill_table(workbench, "lost")
     workbench.run_spark_sql("DELETE FROM lake.shop.lost")

@@ -30,6 +30,8 @@ def read_pairs(dwh: Any, table: str) -> list[tuple[int, str]]:
     return sorted((row["id"], row["name"]) for row in dwh.read_rows(table))
 
 
+# each table is sent to its own destination; each mode's statement runs in tests of the modes
+@pytest.mark.repeats("unit/tidegate/adapters/test_catalog_routing.py::test_engine_of_a_jobs_table_runs_it")
 def test_one_pipeline_writes_tables_of_both_and_every_mode_takes_what_is_its(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(1)
@@ -119,6 +121,10 @@ def test_values_of_every_type_and_null_keys_end_as_the_last_record_says_and_clea
         bench.flush("types")
 
 
+# columns that come and columns that are relaxed, on the same server
+@pytest.mark.repeats(
+    "contract/test_bigquery.py::test_columns_are_added_and_relaxed_once_and_a_change_that_bigquery_cannot_make_changes_nothing"
+)
 def test_columns_follow_the_pipeline_file(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(1)
@@ -135,6 +141,9 @@ def test_columns_follow_the_pipeline_file(dwh: Any) -> None:
     ]
 
 
+@pytest.mark.repeats(
+    "integration/test_transforms.py::test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_a_bad_record"
+)
 def test_select_makes_the_columns_and_joins_iceberg_tables(dwh: Any) -> None:
     """Partitions follow a column that `select` makes, and NULLs that it leaves out of arrays make no record bad."""
     bench = dwh.bench
@@ -166,6 +175,8 @@ def test_select_makes_the_columns_and_joins_iceberg_tables(dwh: Any) -> None:
     assert dwh.client.get_table(f"{dwh.client.project}.{dwh.dataset}.chosen").time_partitioning.type_ == "MONTH"
 
 
+# the same command lines, statements and models as on Iceberg; what BigQuery does with them is judged mode by mode
+@pytest.mark.repeats("contract/test_bigquery.py::test_publish_that_is_sent_twice_runs_once")
 def test_of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(1)
@@ -184,6 +195,9 @@ def test_of_two_runners_at_once_one_publishes_and_a_late_one_changes_nothing(dwh
     assert dwh.list_staging_files() == []
 
 
+@pytest.mark.repeats(
+    "integration/test_fan_out.py::test_records_name_their_tables_and_awkward_values_never_become_names"
+)
 def test_records_name_their_tables_which_are_made_at_first_sight(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(1)
@@ -208,6 +222,9 @@ def test_records_name_their_tables_which_are_made_at_first_sight(dwh: Any) -> No
     ]  # fmt: skip
 
 
+@pytest.mark.repeats(
+    "integration/test_bigquery_modes.py::test_highest_sequence_stands_as_in_the_model[upsert_delete-soft]"
+)
 def test_late_records_lose_and_a_deleted_row_does_not_come_back(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(1)
@@ -228,6 +245,7 @@ def test_late_records_lose_and_a_deleted_row_does_not_come_back(dwh: Any) -> Non
     assert read_pairs(dwh, "late") == [(1, "new"), (3, "c2")]
 
 
+@pytest.mark.repeats("integration/test_command_line.py::test_plan_flush_and_status_tell_the_same_story")
 def test_commands_show_move_and_read_again(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(1)
@@ -250,6 +268,7 @@ SITUATIONS = ("the first position was sent", "counts are there and nothing is lo
               "staged rows are gone and their files are not")  # fmt: skip
 
 
+@pytest.mark.repeats("contract/test_bigquery.py::test_publish_whose_answer_is_lost_is_found_by_its_name")
 def test_fault_at_a_point_of_bigquerys_is_recovered_by_the_next_run(dwh: Any, runners: Any) -> None:
     walk(dwh, runners, SITUATIONS)
 
@@ -304,6 +323,10 @@ def test_records_that_cannot_be_read_or_held_are_set_aside_in_the_transaction_of
     assert (dwh.list_staging_files(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
 
 
+# a bad record is looked at, skipped and flushed on real servers by two clicks, and replayed in memory
+@pytest.mark.repeats(
+    "e2e/test_page.py::test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others"
+)
 def test_one_bad_record_is_looked_at_skipped_and_discarded(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(2)
@@ -332,6 +355,10 @@ def test_one_bad_record_is_looked_at_skipped_and_discarded(dwh: Any) -> None:
     assert (dwh.list_staging_files(), [name for name in dwh.tables() if "backfill" in name]) == ([], [])
 
 
+# a backfill from the command line with slices, later records and deletes
+@pytest.mark.repeats(
+    "integration/test_backfill.py::test_command_shows_first_then_restores_what_is_missing_and_nothing_older"
+)
 def test_backfill_brings_back_what_is_missing_and_nothing_older(dwh: Any) -> None:
     bench = dwh.bench
     topic = bench.topic(1)
@@ -349,6 +376,9 @@ def test_backfill_brings_back_what_is_missing_and_nothing_older(dwh: Any) -> Non
     assert [name for name in dwh.tables() if "backfill" in name] == []
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_dead_letters_of_old_topics.py::test_flush_after_the_topic_was_recreated_and_rebased_removes_no_dead_letter_of_the_old_one"
+)
 def test_dead_letters_of_a_topic_that_was_created_again_stay_and_older_tables_get_their_column(dwh: Any) -> None:
     bench, errors = dwh.bench, {"errors": {"tolerance": "all"}}
     topic, value = bench.topic(2), {"schema": "id BIGINT, name STRING"}

@@ -123,6 +123,10 @@ def cut_batches(records: list[Any], chance: random.Random, batches: int) -> list
     return [records[low:high] for low, high in itertools.pairwise([0, *at, len(records)])]
 
 
+# with deletes it is the longer statement
+@pytest.mark.repeats("test_table_equals_the_model_after_batches_of_any_records[upsert_delete]", "upsert")
+# statements: each stands in a golden file, and the model of rows is walked in memory
+@pytest.mark.repeats("unit/sql/test_bigquery_golden.py::test_statement_reads_as_the_golden_file", "append", "delete")
 @pytest.mark.parametrize("mode", test_model.MODES)
 def test_table_equals_the_model_after_batches_of_any_records(mode: str, bigquery: str, tmp_path: Path) -> None:
     """Keys of two columns, one of them NULL now and then."""
@@ -141,6 +145,8 @@ def test_table_equals_the_model_after_batches_of_any_records(mode: str, bigquery
     assert bench.read_rows() == sort_rows(test_model.compute_rows(mode, changes))
 
 
+# statements: each stands in a golden file, and the model of rows is walked in memory
+@pytest.mark.repeats("unit/sql/test_bigquery_golden.py::test_statement_reads_as_the_golden_file")
 @pytest.mark.parametrize("soft", [False, True])
 @pytest.mark.parametrize("kind", ["partial", "unchanged"])
 def test_columns_keep_their_values_as_in_the_model(kind: str, soft: bool, bigquery: str, tmp_path: Path) -> None:
@@ -167,6 +173,8 @@ def build_partial_record(kind: str, key: str, value: tuple[Any, ...] | None) -> 
     return Record({"id": key}, {"id": key, **named, **dict.fromkeys(kept_names)}, "u", kept_names=kept_names)
 
 
+# statements: each stands in a golden file, and the model of rows is walked in memory
+@pytest.mark.repeats("unit/sql/test_bigquery_golden.py::test_statement_reads_as_the_golden_file")
 @pytest.mark.parametrize("shape", test_sequence_groups.SHAPES)
 def test_groups_have_the_values_of_their_highest_sequences_as_in_the_model(
     shape: tuple[str, str], bigquery: str, tmp_path: Path
@@ -191,6 +199,9 @@ def build_grouped_record(key: int, values: dict[str, Any] | None) -> Record:
     return Record({"id": key}, row, "d" if values is None else "u", partition=key % 2)
 
 
+@pytest.mark.repeats(
+    "test_highest_sequence_stands_as_in_the_model[upsert_delete-soft]", "upsert_delete-hard", "upsert-hard"
+)
 @pytest.mark.parametrize(
     ("mode", "deletes"), [("upsert_delete", "hard"), ("upsert_delete", "soft"), ("upsert", "hard")]
 )
@@ -222,6 +233,7 @@ def convert_to_time(at: int | None) -> datetime | None:
     return None if at is None else DAY + timedelta(days=at)
 
 
+@pytest.mark.repeats("test_versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing[True]", "False")
 @pytest.mark.parametrize("timed", [True, False])
 def test_versions_are_laid_out_as_in_the_model_and_reading_again_changes_nothing(
     timed: bool, bigquery: str, tmp_path: Path
@@ -289,6 +301,9 @@ def compute_versions(changes: list[Change]) -> list[tuple[Any, ...]]:
     )
 
 
+# the same folded statement, whose ungrouped column keeps its value when none comes
+# rows that move between daily partitions, and deletes that do not tell theirs
+@pytest.mark.repeats("test_batch_of_many_partitions_is_merged_in_parts[upsert_delete]", "create0", "create1", "create2")
 @pytest.mark.parametrize(
     "create",
     [
@@ -316,6 +331,9 @@ def test_rows_are_found_in_whatever_partition_they_lie(create: Create, bigquery:
     assert " BETWEEN " in script
 
 
+# the same folded statement, whose ungrouped column keeps its value when none comes
+# rows that move between daily partitions, and deletes that do not tell theirs
+@pytest.mark.repeats("test_batch_of_many_partitions_is_merged_in_parts[upsert_delete]", "append")
 @pytest.mark.parametrize("mode", ["append", "upsert_delete"])
 def test_batch_of_many_partitions_is_merged_in_parts(
     mode: str, bigquery: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -380,6 +398,9 @@ def test_truncate_leaves_the_rows_of_the_records_behind_it_alone(
     assert parts == ([1, 1] if limit == 4000 else [3, 3])
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/bigquery/test_pruning.py::test_record_that_leaves_the_partition_column_out_does_not_tell_its_partition"
+)
 def test_record_without_its_partition_column_updates_the_row_that_is_there(bigquery: str, tmp_path: Path) -> None:
     """A key keeps its partition for ever, and a partial update does not tell which; beside it a new key."""
     create = Create(partition_by=("days(at)",), properties={"partition_column": "immutable"})
@@ -393,6 +414,8 @@ def test_record_without_its_partition_column_updates_the_row_that_is_there(bigqu
     assert rows == [(0, "changed", days[0]), (1, "1", days[1]), (2, "2", days[2])]
 
 
+# statements: each stands in a golden file, and the model of rows is walked in memory
+@pytest.mark.repeats("unit/sql/test_bigquery_golden.py::test_statement_reads_as_the_golden_file")
 @pytest.mark.parametrize("deletes", ["hard", "soft"])
 @pytest.mark.parametrize("audit", ["n >= 0", "SELECT COUNT(*) < 3 FROM {table}"])
 def test_batch_that_breaks_an_audit_changes_nothing(audit: str, deletes: str, bigquery: str, tmp_path: Path) -> None:

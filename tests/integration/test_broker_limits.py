@@ -119,6 +119,9 @@ def test_records_as_large_as_their_topic_takes_are_staged_and_merged_with_defaul
         workbench.flush("large")
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_publications.py::test_time_that_the_brokers_refuse_is_told_as_such_and_no_reason_to_try_again"
+)
 def test_time_that_the_topic_refuses_is_told_with_its_row_and_published_once_it_is_taken(workbench) -> None:
     """Since Kafka 4 a topic takes no time that is more than an hour ahead."""
     sql = "SELECT *, IF(name = 'far', TIMESTAMP'2999-01-01', at) AS time FROM {table}"
@@ -142,6 +145,9 @@ def read_rows(bench: Workbench, table: str) -> dict[int, dict[str, Any]]:
     return rows_by_id
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_publications.py::test_record_that_is_too_large_is_named_and_no_reason_to_try_again"
+)
 def test_row_that_is_larger_than_its_topic_takes_is_published_once_it_does(workbench, monkeypatch) -> None:
     way = Way(workbench, "wide", delivery="exactly-once", create={"partitions": 2}, parallelism=2)
     way.flush(k1="a", k2="b", k3="c", k4="d")
@@ -170,6 +176,10 @@ def test_row_that_is_larger_than_its_topic_takes_is_published_once_it_does(workb
     assert changed == {f'{{"id":{id}}}': times for id, times in {1: 2, 2: 2, 3: 2, 4: 1, 5: 1}.items()}, "each once"
 
 
+# what brokers, stores and registries refuse: their answers are judged without them, each kind is met once for real
+@pytest.mark.repeats(
+    "unit/tidegate/merge/test_dead_letters.py::test_dead_letter_that_its_topic_does_not_take_is_named_by_its_place_and_sent_once_it_does"
+)
 def test_dead_letter_that_is_larger_than_its_topic_takes_waits_with_the_others_until_it_does(
     workbench, monkeypatch
 ) -> None:

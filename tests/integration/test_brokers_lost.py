@@ -71,6 +71,10 @@ def flush_in_time(bench: Workbench, name: str) -> None:
     wait_until(is_through, f"a flush of {name}", seconds=300)
 
 
+# what a leader answers whose log ends before the position; how the log comes to that, and what a flush then does
+@pytest.mark.repeats(
+    "contract/test_broker.py::test_log_that_ends_before_an_offset_under_the_epoch_of_that_offset_was_cut_there"
+)
 def test_log_that_a_leader_without_the_newest_records_has_cut_is_told_also_when_it_has_grown_again(
     cluster: BrokerCluster, bench: Workbench
 ) -> None:
@@ -134,6 +138,9 @@ def read_command(message: str) -> Any:
     return json.loads(match.group(1))
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/flush/test_plan_after_elections.py::test_topic_without_a_leader_delays_its_own_table_alone_and_loses_nothing"
+)
 def test_partition_whose_only_replica_is_away_holds_up_its_own_table_alone_and_loses_nothing(
     cluster: BrokerCluster, bench: Workbench
 ) -> None:
@@ -164,6 +171,8 @@ def test_partition_whose_only_replica_is_away_holds_up_its_own_table_alone_and_l
     assert read_ids(bench, "single_1") == [11, 12, 13, 14]
 
 
+# every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
+@pytest.mark.repeats("unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs")
 def test_broker_that_is_lost_for_good_is_missed_by_no_flush_no_group_and_no_transaction(
     cluster: BrokerCluster, bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +216,8 @@ def test_broker_that_is_lost_for_good_is_missed_by_no_flush_no_group_and_no_tran
         assert read_ids(bench, table) == list(range(1, 8))
 
 
+# every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
+@pytest.mark.repeats("unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs")
 def test_flushes_go_on_while_brokers_are_restarted_one_after_another(
     cluster: BrokerCluster, bench: Workbench, record_property: Any
 ) -> None:

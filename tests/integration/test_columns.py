@@ -2,9 +2,12 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 
 
+@pytest.mark.repeats("integration/test_metadata.py::test_kafka_metadata_lands_typed_and_in_the_stated_order")
 def test_metadata_columns_hold_what_kafka_says(workbench) -> None:
     topic = workbench.topic(2)
     metadata = {

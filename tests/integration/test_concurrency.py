@@ -26,6 +26,8 @@ def read_ids(workbench, table: str) -> list[int]:
     return sorted(row["id"] for row in workbench.read_rows(table))
 
 
+# runners that meet at any call in memory; two real ones meet in a merge, and one sleeps before its publish
+@pytest.mark.repeats("unit/tidegate/flush/test_flush.py::test_two_runners_at_any_interleaving_publish_once")
 def test_two_flushes_at_once_in_processes_give_every_row_once(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("race", [topic], key=KEY, value=VALUE, table=APPEND)
@@ -73,6 +75,9 @@ def test_two_merges_at_once_of_two_attempts_publish_one(workbench) -> None:
     assert read_ids(workbench, "shop.twins") == list(range(40))
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/test_reparent.py::test_deletes_without_keys_and_rewritten_files_are_merged_again"
+)
 def test_foreign_compaction_between_cut_and_publish_is_survived(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("compacted", [topic], key=KEY, value=VALUE)
@@ -167,6 +172,19 @@ def suspend_flush(trial: Trial, at: str):
     return running
 
 
+# the two moments that differ: it had published before it fell asleep, and it had not
+@pytest.mark.repeats(
+    "test_runner_that_sleeps_through_two_newer_batches_changes_nothing[before the publish]",
+    "after plan",
+    "after stage",
+    "after the cut",
+    "after the merge",
+    "before the clean-up",
+)
+@pytest.mark.repeats(
+    "unit/scenarios/test_concurrency.py::test_runner_that_sleeps_at_any_point_changes_nothing_when_it_wakes",
+    "before the commit of offsets",
+)
 @pytest.mark.parametrize("moment", ASLEEP)
 def test_runner_that_sleeps_through_two_newer_batches_changes_nothing(sleepers: Trial, moment: str) -> None:
     number = 10 * (1 + list(ASLEEP).index(moment))
@@ -190,6 +208,7 @@ def test_runner_that_sleeps_through_two_newer_batches_changes_nothing(sleepers: 
     sleepers.check()
 
 
+@pytest.mark.repeats("unit/tidegate/flush/test_flush.py::test_heartbeat_corrects_what_a_zombie_committed")
 def test_offsets_that_a_runner_commits_late_are_recovered_by_the_next_flush(sleepers: Trial) -> None:
     """They are progress for people; no step reads them."""
     sleepers.produce_batch(100)

@@ -190,6 +190,7 @@ def convert_to_plain(value: Any) -> Any:
     return [convert_to_plain(element) for element in value] if isinstance(value, list) else value
 
 
+@pytest.mark.repeats("test_schema_of_the_envelope_is_looked_at_inside_of_structs_maps_and_lists[debezium-json]", "json")
 @pytest.mark.parametrize("word", ["json", "debezium-json"])
 def test_schema_of_the_envelope_is_looked_at_inside_of_structs_maps_and_lists(spark, word: str) -> None:
     fields: list[dict[str, Any]] = NESTED_SCHEMA
@@ -277,6 +278,10 @@ def test_nanoseconds_of_the_envelopes_schema_are_cut_where_that_is_asked_for(spa
     ]
 
 
+# the same batches; without the envelope each event is decoded in tests of its format
+@pytest.mark.repeats(
+    "integration/test_debezium_flush.py::test_inserts_updates_deletes_and_their_tombstones_over_several_batches[True]"
+)
 def test_plain_json_in_an_envelope_upserts_by_an_enveloped_key(workbench) -> None:
     topic = workbench.topic()
     key = {"fields": ["id", "day"], "schema": "id DECIMAL(10,2), day DATE"}

@@ -42,6 +42,21 @@ def trials(workbenches, runners, tmp_path_factory):
     return trial
 
 
+# every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
+@pytest.mark.repeats(
+    "unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs",
+    "everything is staged and no answer came",
+    "the branch was cut",
+    "the branch was cut and no answer came",
+    "the merge made its snapshot and the session ended",
+    "the merge made its snapshot",
+    "the publish was not sent",
+    "the row of history was half written",
+    "all is published and the group does not know",
+    "the group knows and the answer was lost",
+    "rows are staged and their counts are not",
+    "staged rows are gone from the catalog and not from disk",
+)
 @pytest.mark.parametrize("situation", LATER)
 def test_fault_in_a_later_batch_is_recovered_by_the_next_run(trials: Trial, situation: str, record_property) -> None:
     point, kind = LATER[situation]
@@ -50,6 +65,13 @@ def test_fault_in_a_later_batch_is_recovered_by_the_next_run(trials: Trial, situ
     record_property("counted", {"crash cases on real components": 1})
 
 
+# every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
+@pytest.mark.repeats(
+    "unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs",
+    "an intermediate table is there and nothing else",
+    "the namespace is there and the table is not",
+    "the table has its first snapshot and no answer came",
+)
 @pytest.mark.parametrize("situation", FIRST)
 def test_fault_in_the_first_batch_is_recovered_by_the_next_run(
     workbench, runners, situation: str, record_property

@@ -113,6 +113,8 @@ def build_value(value: Any) -> Any:
     return {"id": 7, **GOOD} if value == "key" else value
 
 
+# dead letters: the whole way of a poisoned topic is walked for real, the rest in memory
+@pytest.mark.repeats("unit/tidegate/merge/test_dead_letters.py::test_each_table_has_its_own_dead_letters")
 def test_record_that_is_bad_for_one_table_lands_in_the_other(workbench) -> None:
     topic = workbench.topic(1)
     tables = [
@@ -157,6 +159,9 @@ def read_all_records(workbench: Any, topic: str) -> list[Any]:
         consumer.close()
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/stores/test_dead_letters.py::test_letters_elsewhere_are_not_opened"
+)
 def test_batch_with_bad_records_opens_no_dead_letters_of_earlier_offsets(workbench, tmp_path) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("lettered", [topic], key=KEY, value=VALUE, source={"errors": {"tolerance": "all"}})
@@ -176,6 +181,9 @@ def test_batch_with_bad_records_opens_no_dead_letters_of_earlier_offsets(workben
     assert sorted(places) == sorted((n % 2, n // 2, n) for n in range(12))
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_dead_letters_of_old_topics.py::test_flush_after_the_topic_was_recreated_and_rebased_removes_no_dead_letter_of_the_old_one"
+)
 def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flush_and_replay(workbench) -> None:
     """Two partitions. The rebase shows dead letters of the old topic, the flush keeps them, the replay names them."""
     topic, letters = workbench.topic(2), "shop.tidegate_recreated_dead_letters"
@@ -223,6 +231,10 @@ def test_dead_letters_of_a_topic_that_was_created_again_stay_through_rebase_flus
     assert read_letters() == sorted(old + new, key=str), "read again from the same topic they wait once"
 
 
+# all orders of the calls of two replays
+@pytest.mark.repeats(
+    "unit/scenarios/test_replays_at_once.py::test_each_dead_letter_comes_in_once_whatever_the_order_of_two_replays"
+)
 def test_two_replays_at_once_bring_each_dead_letter_of_a_table_without_a_key_in_once(workbench) -> None:
     """Two partitions. A replay that gives way asks for one at a time, and the same command finds the rest done."""
     topic, errors = workbench.topic(2), {"errors": {"tolerance": "all"}}

@@ -18,6 +18,8 @@ def build_row(id, name, amount="1.50", at="2026-01-01T00:00:00Z"):
     return {"id": id, "name": name, "amount": amount, "at": at}
 
 
+# the same batches; without the envelope each event is decoded in tests of its format
+@pytest.mark.repeats("test_inserts_updates_deletes_and_their_tombstones_over_several_batches[True]", "False")
 @pytest.mark.parametrize("envelope", [False, True])
 def test_inserts_updates_deletes_and_their_tombstones_over_several_batches(workbench, envelope: bool) -> None:
     topic = workbench.topic()
@@ -49,6 +51,10 @@ def test_inserts_updates_deletes_and_their_tombstones_over_several_batches(workb
     ]
 
 
+# formats: what is decoded is the same, and the flush behind it is another format's
+@pytest.mark.repeats(
+    "integration/test_presence.py::test_update_without_a_key_that_changes_a_key_field_deletes_the_old_row"
+)
 def test_delete_without_a_record_key_finds_it_in_before(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("keyless", [topic], key={"fields": ["id"]}, value=VALUE)

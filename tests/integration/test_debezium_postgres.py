@@ -137,6 +137,9 @@ def write_pipeline(workbench: Any, source: Source, more: str = "") -> None:
     workbench.pipeline("bank", [source.topic(name) for name in (*BANK, "everything")], tables=tables)
 
 
+@pytest.mark.repeats(
+    "integration/test_connect_types.py::test_every_logical_type_lands_exactly_and_every_one_may_be_null"
+)
 def test_iceberg_ends_as_postgres_row_by_row_and_type_by_type(workbench, source: Source) -> None:
     database = source.database
     source.wait_until_sent()

@@ -14,6 +14,35 @@ FEWER_INPUTS = 500  # for keys, and for other ways to read a format
 MIN_SHARE = 50  # at least one record of so many is a row, and one is bad: the seeds meet both ways
 
 
+# the same decoder, below another envelope or in the key
+@pytest.mark.repeats(
+    "test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[json]",
+    "json envelope",
+    "json-schema logical",
+    "json lenient",
+    "json hex",
+    "json extended",
+)
+@pytest.mark.repeats(
+    "test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[debezium-json]",
+    "mongodb",
+    "canal-json",
+    "maxwell-json",
+    "ogg-json",
+    "debezium-json schema",
+)
+@pytest.mark.repeats("test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[avro]", "debezium-avro", "key avro")
+@pytest.mark.repeats("test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[protobuf]", "key protobuf")
+@pytest.mark.repeats("test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[msgpack]", "key msgpack")
+@pytest.mark.repeats("test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[csv]", "csv hex", "key csv")
+@pytest.mark.repeats(
+    "test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down[key json]",
+    "key json bare",
+    "key json text",
+    "key json lenient",
+    "key json-schema",
+    "key extended",
+)
 @pytest.mark.parametrize("name", FORMATS)
 def test_corrupt_record_is_a_row_or_bad_and_takes_no_other_down(
     compiling_spark: Any, name: str, record_property: Any

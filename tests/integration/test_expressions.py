@@ -213,6 +213,26 @@ CHOOSE = {
 }
 
 
+@pytest.mark.repeats(
+    "test_change_event_of_another_source_table_deletes_no_row_of_the_same_key[debezium-json-route]",
+    "maxwell-json-route",
+    "canal-json-route",
+    "ogg-json-route",
+)
+@pytest.mark.repeats(
+    "test_change_event_of_another_source_table_deletes_no_row_of_the_same_key[debezium-json-name]",
+    "maxwell-json-name",
+    "canal-json-name",
+    "ogg-json-name",
+)
+# the longer condition has the shorter one as a part of it
+@pytest.mark.repeats(
+    "test_change_event_of_another_source_table_deletes_no_row_of_the_same_key[debezium-json-when of the row too]",
+    "debezium-json-when",
+    "maxwell-json-when of the row too",
+    "canal-json-when of the row too",
+    "ogg-json-when of the row too",
+)
 @pytest.mark.parametrize("choice", CHOOSE.values(), ids=CHOOSE)
 @pytest.mark.parametrize("word", ["debezium-json", "maxwell-json", "canal-json", "ogg-json"])
 def test_change_event_of_another_source_table_deletes_no_row_of_the_same_key(
@@ -317,6 +337,7 @@ def test_rows_are_chosen_by_a_column_of_the_key_that_the_value_does_not_repeat(w
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 
 
+@pytest.mark.repeats("unit/scenarios/test_when_false.py::test_history_closes_the_row")
 @pytest.mark.parametrize(
     "more",
     [{}, {"sequence_by": ["lsn"]}, {"history": "scd2", "sequence_by": ["lsn"]}],
@@ -374,6 +395,7 @@ def test_deletes_are_ordered_by_what_select_makes_of_the_row_that_they_show(spar
     ]
 
 
+@pytest.mark.repeats("test_delete_whose_sequence_cannot_be_made_is_bad[True]", "False")
 @pytest.mark.parametrize("keys_only", [True, False])
 def test_delete_whose_sequence_cannot_be_made_is_bad(spark, keys_only: bool) -> None:
     select = "SELECT *, CAST(v AS INT) AS at, CAST(10 / n AS INT) AS part FROM record"
@@ -387,6 +409,7 @@ def test_delete_whose_sequence_cannot_be_made_is_bad(spark, keys_only: bool) -> 
     ]
 
 
+@pytest.mark.repeats("unit/scenarios/test_select.py::test_sequence_may_be_made_of_the_record_by_select")
 @pytest.mark.parametrize("history", ["none", "scd2"])
 def test_column_that_select_makes_orders_the_records(workbench, history: str) -> None:
     """Late records of two partitions, deletes among them."""

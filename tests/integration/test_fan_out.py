@@ -58,6 +58,9 @@ def test_records_are_routed_by_pattern_and_by_name_and_tombstones_reach_every_ta
     assert read_ids(workbench, "route.both") == [20]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/table/test_batch_queue.py::test_failing_table_queues_its_batches_while_the_other_takes_each"
+)
 def test_table_that_a_schema_blocks_queues_its_batches_and_takes_them_when_it_is_fixed(workbench) -> None:
     topic = workbench.topic(1)
     tables = [{"name": "lake.queue.good"}, {"name": "lake.queue.bad", "max_pending": 2}]
@@ -124,6 +127,10 @@ def test_records_name_their_tables_and_awkward_values_never_become_names(workben
         workbench.flush("named")
 
 
+# a table that fails or is refused beside others: every way in memory, one under the scheduler
+@pytest.mark.repeats(
+    "e2e/test_airflow.py::test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the_other_published"
+)
 def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_fixed(workbench) -> None:
     topic, other = workbench.topic(1), workbench.topic(1)
     tables = [{"name": "lake.back.good", "topics": [topic]}, {"name": "lake.back.bad", "topics": [topic]}]
@@ -159,6 +166,7 @@ def test_table_that_was_rolled_back_holds_up_no_other_and_catches_up_when_it_is_
     assert workbench.build_ports("back").broker.read_committed("tidegate-back", (topic,)) == {topic: {0: 4}}
 
 
+@pytest.mark.repeats("test_records_name_their_tables_and_awkward_values_never_become_names")
 @pytest.mark.parametrize("more", [{"into": "k"}, {"prefix": "k_"}], ids=["into", "prefix"])
 def test_records_name_tables_whose_key_is_one_column_or_has_a_prefix(workbench, more: dict[str, str]) -> None:
     topic = workbench.topic()

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer
 from tidegate.flush.flush import flush
 from tidegate.monitoring.status import read_status
@@ -48,6 +49,9 @@ def test_a_heartbeat_record_tells_position_and_the_time_that_a_connector_vouches
     assert workbench.committed("beating") == {topic: {0: 1, 1: 0}, connector: {0: 1}}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/flush/test_heartbeat.py::test_records_that_wait_for_half_of_what_they_are_kept_are_warned_of"
+)
 def test_status_warns_of_records_that_are_nearly_as_old_as_their_topic_keeps_them(workbench) -> None:
     topic = workbench.topic(**{"retention.ms": "7200000"})
     workbench.pipeline("late", [topic], key=KEY, value=VALUE)

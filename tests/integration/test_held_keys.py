@@ -75,6 +75,9 @@ def test_uuid_and_bytes_of_one_length_are_keys_and_values_or_bad(workbench, monk
     assert [sum(part in reason for reason in reasons) for part in ("f: not 4 b", "id: not a UUID")] == [1, 1]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/merge/test_statements.py::test_parts_of_a_key_in_one_column_are_written_in_the_tables_order"
+)
 def test_closed_version_keeps_its_values_where_its_parts_stand_in_another_order(workbench) -> None:
     topic = workbench.topic()
     times = "valid_from TIMESTAMP, valid_to TIMESTAMP, is_current BOOLEAN"
@@ -91,6 +94,9 @@ def test_closed_version_keeps_its_values_where_its_parts_stand_in_another_order(
     assert sorted(versions, key=repr) == [(i, parts[number], number == 1) for i in (1, 2) for number in range(2)]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/test_older_specs.py::test_partition_whose_column_is_gone_is_told_and_one_that_was_taken_away_is_not"
+)
 def test_table_whose_partitions_column_was_dropped_is_merged_into_by_the_way_that_is_told(workbench) -> None:
     topic, key = workbench.topic(), {"fields": ["id"], "schema": "id BIGINT"}
     create = {"create": {"partition_by": ["part"]}}

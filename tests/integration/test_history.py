@@ -127,6 +127,8 @@ def count_seconds(at: datetime | None) -> int:
     return 99 if at is None else int((at - BASE).total_seconds())
 
 
+# the same statement over hundreds of histories
+@pytest.mark.repeats("test_rows_are_those_of_the_model_wherever_batches_are_cut")
 def test_change_events_are_laid_out_by_the_sources_time_and_a_new_column_comes_along(workbench) -> None:
     topic = workbench.topic()
     source = {"metadata": {"changed": "value.source.timestamp"}}
@@ -153,6 +155,8 @@ def test_change_events_are_laid_out_by_the_sources_time_and_a_new_column_comes_a
     ]
 
 
+# the same statement over hundreds of histories
+@pytest.mark.repeats("test_rows_are_those_of_the_model_wherever_batches_are_cut")
 def test_rows_selected_from_records_become_versions_by_their_timestamps(workbench) -> None:
     topic = workbench.topic()
     select = "SELECT id, CAST(upper(name) AS STRING) AS name, offset FROM record"

@@ -221,6 +221,23 @@ def check(workbench: Any, name: str, topic: str, case: Case) -> None:
     assert sort_rows(workbench.read_rows(f"shop.{name}")) == sort_rows(case.rows), file
 
 
+# what is proposed is checked without servers; these formats are flushed in tests of their own
+@pytest.mark.repeats(
+    "unit/tidegate/sampling/test_proposal.py::test_format_is_recognised_and_its_file_is_valid",
+    "maxwell",
+    "golden_gate",
+    "debezium_schema",
+    "debezium",
+    "canal",
+    "csv",
+    "msgpack",
+    "text",
+    "raw",
+)
+@pytest.mark.repeats("unit/tidegate/sampling/test_proposal.py::test_key_by_its_look", "clashing_key", "keyless")
+@pytest.mark.repeats(
+    "unit/tidegate/sampling/test_proposal.py::test_key_that_is_named_is_taken_from_the_value", "key_in_value"
+)
 @pytest.mark.parametrize("name", PLAIN)
 def test_flush_of_the_file_that_init_wrote_equals_what_was_sent(workbench, name) -> None:
     check(workbench, name, workbench.topic(2), PLAIN[name]())
@@ -265,6 +282,7 @@ def test_registered_avro_takes_its_columns_and_its_key_from_the_registry(workben
     check(workbench, "orders", topic, Case(records, [build_stored_row(1, "a"), build_stored_row(2, None)], words=words))
 
 
+@pytest.mark.repeats("unit/tidegate/sampling/test_proposal.py::test_id_of_a_schema_is_found_wherever_it_lies")
 def test_registered_change_events_and_a_bare_key_of_record_names(workbench, registry) -> None:
     topic, encoder = workbench.topic(2), Registering(registry)
     key = [encoder.encode(f"{topic}-key", KEY, {"id": n}) for n in (0, 1, 2)]
@@ -283,6 +301,7 @@ def test_registered_change_events_and_a_bare_key_of_record_names(workbench, regi
     check(workbench, "named", named, Case(records, rows, messages, words))
 
 
+@pytest.mark.repeats("unit/tidegate/sampling/test_proposal.py::test_id_of_a_schema_is_found_wherever_it_lies")
 def test_registered_messages_and_objects(workbench, registry) -> None:
     from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.json_schema import JSONSerializer
@@ -435,6 +454,9 @@ def test_transactions_compaction_and_large_records_are_read(workbench) -> None:
     assert (table["records"], table["offsets"]) == (3, 8)
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/cli/new_pipeline/test_init.py::test_dry_run_takes_the_newest_records_of_each_partition_by_turns"
+)
 def test_dry_run_shows_what_a_flush_would_make_of_ten_records_and_writes_nothing(workbench) -> None:
     topic = workbench.topic(2)
     workbench.produce(
@@ -452,6 +474,7 @@ def test_dry_run_shows_what_a_flush_would_make_of_ten_records_and_writes_nothing
     assert not workbench.exists("shop.t")
 
 
+@pytest.mark.repeats("unit/tidegate/sampling/test_proposal.py::test_several_topics_have_a_table_each")
 def test_several_topics_get_a_table_each_and_land(workbench) -> None:
     first, second = workbench.topic(2), workbench.topic(2)
     workbench.produce(first, ({"id": 1}, {"id": 1}), ({"id": 2}, {"id": 2}, {"partition": 1}))

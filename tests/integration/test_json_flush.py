@@ -18,6 +18,7 @@ def build_records(changes):
     return [({"id": id}, None if name is None else {"id": id, "name": name}) for id, name in changes]
 
 
+@pytest.mark.repeats("test_rows_do_not_depend_on_how_batches_are_cut[both]", "upsert", "delete", "append")
 @pytest.mark.parametrize("mode", MODES)
 def test_rows_do_not_depend_on_how_batches_are_cut(workbench, mode: str) -> None:
     """One batch, and two that cut the changes of one key apart."""

@@ -220,6 +220,9 @@ def test_table_is_keyed_by_the_value_where_records_have_another_key(workbench) -
         workbench.flush("others")
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_staged_shape.py::test_batch_staged_before_a_column_was_added_is_staged_again_with_it"
+)
 def test_setting_the_key_aside_for_the_value_stages_what_waits_again(workbench) -> None:
     topic = workbench.topic()
     schema = {"schema": "id BIGINT, name STRING"}

@@ -44,6 +44,7 @@ def test_string_key_is_the_key_column_and_beats_the_value_for_a_delete(workbench
     assert workbench.read_rows("shop.words") == [{"code": "", "name": "2"}, {"code": "ä 'b'", "name": "1"}]
 
 
+@pytest.mark.repeats("integration/test_msgpack.py::test_key_of_a_record_without_one_is_taken_from_the_value[False]")
 def test_keyless_topic_takes_the_key_from_the_value(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("keyless", [topic], key={"fields": ["id"]}, value=VALUE)
@@ -62,6 +63,7 @@ def test_bare_value_as_key_is_the_one_key_column(workbench) -> None:
     assert [r["id"] for r in workbench.read_rows("shop.bare")] == [43]
 
 
+@pytest.mark.repeats("test_record_whose_key_and_value_differ_is_bad")
 def test_prefix_keeps_key_and_value_columns_of_one_name_apart(workbench) -> None:
     topic = workbench.topic()
     key = {"fields": ["id"], "schema": "id BIGINT", "prefix": "k_"}
@@ -82,6 +84,8 @@ def test_except_key_takes_the_key_column_from_the_key_alone(workbench) -> None:
     assert workbench.read_rows("shop.apart") == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
 
 
+# keys of all types in later batches
+@pytest.mark.repeats("integration/test_row_semantics.py::test_key_of_any_type_finds_its_row")
 def test_key_columns_of_other_types_than_text_match_in_later_batches(workbench) -> None:
     topic = workbench.topic()
     schema = "day DATE, at TIMESTAMP, amount DECIMAL(12,2), flag BOOLEAN"
@@ -99,6 +103,7 @@ def test_key_columns_of_other_types_than_text_match_in_later_batches(workbench) 
     assert [row["n"] for row in workbench.read_rows("shop.typed")] == [2]
 
 
+@pytest.mark.repeats("unit/scenarios/test_key_in_value.py::test_rows_are_found_by_the_leaves_of_the_struct")
 def test_whole_key_in_one_struct_column(workbench) -> None:
     topic = workbench.topic()
     key = {"fields": ["id", "part"], "schema": "id BIGINT, part STRING", "into": "the key"}

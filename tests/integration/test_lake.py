@@ -119,6 +119,8 @@ def test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance(lake:
     assert {find_action(request) for request in lake.store.requests} <= set(list_documented_actions())
 
 
+# the same behaviour of the same code, by way of other servers
+@pytest.mark.repeats("test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance")
 def test_tables_are_right_through_a_backfill_maintenance_of_all_tables_and_a_kill(lake: Lake, runners) -> None:
     topic, bench = flush_twice(lake), lake.bench
     bench.run_spark_sql("DELETE FROM lake.shop.latest WHERE id IN (3, 5)")

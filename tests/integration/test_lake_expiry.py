@@ -107,6 +107,13 @@ def is_upload(request: Request) -> bool:
     return request.method == "PUT" and "/shop/p/data/" in request.path
 
 
+# keys handed out at another place of the answer, for longer, not renewed, or for ever by a server; and log-ins
+@pytest.mark.repeats(
+    "test_merge_outlasts_its_keys_and_asks_for_newer_ones[short-config]",
+    "short-storage-credentials",
+    "long-config",
+    "long-storage-credentials",
+)
 @pytest.mark.parametrize("place", [IN_CONFIG, IN_CREDENTIALS])
 @pytest.mark.parametrize(
     "lasting",
@@ -132,6 +139,8 @@ def test_merge_outlasts_its_keys_and_asks_for_newer_ones(servers, lasting: tuple
     assert len({request.access_key for request in lake.store.faulty_requests}) >= merge_seconds / max(seconds, wait)
 
 
+# keys handed out at another place of the answer, for longer, not renewed, or for ever by a server; and log-ins
+@pytest.mark.repeats("test_merge_outlasts_its_keys_and_asks_for_newer_ones[short-config]")
 def test_keys_that_nobody_renews_end_a_merge_with_one_sentence_and_the_next_flush_does_it(servers) -> None:
     keys = ExpiringKeys(servers.rest, servers.store, SHORT_KEY_SECONDS, renewable=False)
     lake = servers.begin(remove_keys(servers.owner))
@@ -144,6 +153,8 @@ def test_keys_that_nobody_renews_end_a_merge_with_one_sentence_and_the_next_flus
     lake.check("second")
 
 
+# keys handed out at another place of the answer, for longer, not renewed, or for ever by a server; and log-ins
+@pytest.mark.repeats("test_merge_outlasts_its_keys_and_asks_for_newer_ones[short-config]")
 def test_log_in_that_ends_in_the_middle_of_a_merge_is_renewed_by_both_sides(servers) -> None:
     tokens = ExpiringTokens(servers.rest, int(SHORT_KEY_SECONDS))
     lake = servers.begin(add_login(servers.owner, servers.rest.address))

@@ -63,6 +63,10 @@ def bench(own_workbench: Workbench, lake_servers: LakeServers, tmp_path: Path) -
     return LakeBench(own_workbench, lake_servers.make_catalog("postgres", "s3", tmp_path))
 
 
+# a setting that hides a secret by its name, of sessions and of applications
+@pytest.mark.repeats(
+    "unit/tidegate/test_redaction.py::test_secret_of_a_catalog_is_hidden_by_its_name_in_sessions_and_in_applications"
+)
 def test_keys_of_a_connection_serve_both_sides_and_show_in_no_output_session_or_file(bench: LakeBench) -> None:
     processes = flush_twice(bench)
     assert_shown_nowhere(bench, processes, bench.folder, bench.stack.run_dir)
@@ -98,6 +102,10 @@ def record_command_lines() -> Iterator[set[str]]:
         looking.join()
 
 
+# a setting that hides a secret by its name, of sessions and of applications
+@pytest.mark.repeats(
+    "unit/tidegate/test_redaction.py::test_secret_of_a_catalog_is_hidden_by_its_name_in_sessions_and_in_applications"
+)
 def test_keys_show_in_no_event_log_and_on_no_command_line_of_a_submitted_job(bench: LakeBench) -> None:
     events = bench.folder / "events"
     events.mkdir()
@@ -116,6 +124,10 @@ def test_keys_show_in_no_event_log_and_on_no_command_line_of_a_submitted_job(ben
     assert not [line for line in lines if bench.properties["s3.secret-access-key"] in line]
 
 
+# keys handed out at another place of the answer, for longer, not renewed, or for ever by a server; and log-ins
+@pytest.mark.repeats(
+    "integration/test_lake_expiry.py::test_merge_outlasts_its_keys_and_asks_for_newer_ones[short-config]"
+)
 def test_keys_that_the_catalog_hands_out_are_the_only_ones_in_use(workbench, lake_servers, tmp_path: Path) -> None:
     vended = Secrets("", "vended-access-key", "vended-secret-key")
     variables = lake_servers.variables

@@ -67,6 +67,9 @@ def lake(workbench, lake_servers: LakeServers, tmp_path) -> Iterator[Lake]:
         lake_servers.run_sql(address, f"DROP OWNED BY {ROLE}", f"DROP ROLE {ROLE}")
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/table/test_errors.py::test_refusal_is_never_taken_for_a_fault_that_passes"
+)
 def test_documented_rights_are_enough_and_each_that_is_missing_is_named(lake: Lake) -> None:
     lake.send((1, "a"), (2, "b"), (3, "c"))
     lake.bench.flush("p")

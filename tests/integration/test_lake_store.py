@@ -3,10 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lake_servers import OTHER_STORE, LakeBench, LakeServers
 from tidegate.flush.maintain import list_maintained_tables, maintain
 
 
+# the same behaviour of the same code, by way of other servers
+@pytest.mark.repeats("integration/test_lake.py::test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance")
 def test_flushes_and_maintenance_into_another_store_leave_the_rows_and_nothing_else(
     workbench: Any, lake_servers: LakeServers, tmp_path: Path
 ) -> None:

@@ -104,6 +104,8 @@ def test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_
     assert (read_names(workbench), list_missing_files(workbench)) == (rows, [])
 
 
+# the job compacts for real there; when it is due and what it rewrites is asked in unit tests
+@pytest.mark.repeats("test_maintenance_makes_a_table_small_and_loses_neither_position_nor_tag_nor_young_file")
 def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workbench, topic) -> None:
     workbench.pipeline("m", [topic], key=KEY, value=VALUE, maintenance={"compact_every": 3})
     for number in range(6):
@@ -133,6 +135,9 @@ def test_compaction_behind_flushes_keeps_their_files_few_and_loses_nothing(workb
     assert read_names(workbench) == {**rows, 2: "later"}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/flush/test_compact.py::test_large_files_are_rewritten_for_the_share_of_their_deletes_and_never_for_the_number_of_delete_files"
+)
 def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workbench, topic) -> None:
     put(workbench, topic, **{f"k{number}": "a" for number in range(200)})
     workbench.flush("m")
@@ -154,6 +159,8 @@ def test_compaction_merges_the_delete_files_of_files_that_are_large_enough(workb
     assert read_names(workbench) == {**dict.fromkeys(range(6, 199), "a"), 0: "c"}
 
 
+# the same path of spark-submit, with a flush of two tasks and a compaction
+@pytest.mark.repeats("e2e/test_what_others_see.py::test_spark_submit_on_a_standalone_cluster_gives_the_same_table")
 def test_maintenance_through_spark_submit_does_the_same(workbench, topic) -> None:
     put(workbench, topic, k1="a")
     workbench.flush("m")
@@ -164,6 +171,9 @@ def test_maintenance_through_spark_submit_does_the_same(workbench, topic) -> Non
     assert read_names(workbench) == {1: "a", **dict.fromkeys(range(10, 14), "foreign")}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/flush/test_maintain.py::test_snapshots_between_main_and_the_last_published_one_are_kept"
+)
 def test_expiry_never_cuts_main_off_from_the_last_published_snapshot(workbench, topic) -> None:
     put(workbench, topic, k1="a")
     workbench.flush("m")
@@ -195,6 +205,10 @@ def test_merge_that_meets_maintenance_between_cut_and_publish_cuts_again_and_suc
     assert set(workbench.load_iceberg("shop.m").metadata.refs) == {"main", "tidegate_m"}
 
 
+# at every call in memory
+@pytest.mark.repeats(
+    "unit/tidegate/flush/test_merge.py::test_merge_paused_at_any_call_while_newer_batches_are_published_changes_nothing"
+)
 def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runner(workbench, topic) -> None:
     put(workbench, topic, k1="a", k2="a")
     workbench.flush("m")
@@ -235,6 +249,7 @@ def test_merge_suspended_before_its_commit_survives_the_clean_up_of_another_runn
     assert workbench.list_data_files("shop.m_m_tmp") == []
 
 
+@pytest.mark.repeats("test_merge_that_meets_maintenance_between_cut_and_publish_cuts_again_and_succeeds")
 def test_flushes_beside_a_loop_of_maintenance_all_succeed(workbench, topic) -> None:
     put(workbench, topic, k0="a")
     workbench.flush("m")

@@ -3,11 +3,16 @@
 import json
 from typing import Any
 
+import pytest
+
 PARTITIONS = 2000
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 VALUE = {"schema": "id BIGINT, name STRING"}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/reprocess/test_backfill.py::test_range_is_cut_into_slices_as_often_for_forty_partitions_as_for_two"
+)
 def test_two_thousand_partitions_are_flushed_counted_committed_and_backfilled(workbench) -> None:
     """Each partition has two keys; then a few of them change, as on most days, and rows come back that were lost."""
     topic = workbench.topic(PARTITIONS)

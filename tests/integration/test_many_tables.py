@@ -15,6 +15,9 @@ def build_upsert(id, name):
     return {"id": id}, {"id": id, "name": name}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/flush/test_flush.py::test_failing_table_does_not_hold_up_the_other_and_the_run_is_red"
+)
 def test_failing_table_is_finished_by_the_next_flush_while_the_other_goes_on(workbench) -> None:
     """The one that fails may not be created. No double takes part."""
     first, second = workbench.topic(1), workbench.topic(1)
@@ -69,6 +72,9 @@ def test_tables_of_one_topic_share_a_read_and_differ_in_what_they_do(workbench) 
     assert positions == {json.dumps({topic: {0: 3}})}
 
 
+@pytest.mark.repeats(
+    "contract/test_destination.py::test_publish_moves_main_tag_and_position_of_its_pipeline_alone_and_drops_the_branch"
+)
 def test_two_pipelines_into_one_table_keep_a_position_each(workbench) -> None:
     first, second = workbench.topic(1), workbench.topic(1)
     for name, topic in (("left", first), ("right", second)):

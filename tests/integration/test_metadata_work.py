@@ -57,6 +57,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     return counted
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_catalog_round_trips.py::test_flush_asks_a_fixed_number_of_times_for_each_table"
+)
 def test_flush_loads_and_commits_a_fixed_number_of_times(workbench, calls: Calls) -> None:
     topic = workbench.topic()
     workbench.pipeline("counted", [topic], key={"fields": ["id"], "schema": "id BIGINT"}, value={"schema": "id BIGINT"})

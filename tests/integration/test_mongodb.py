@@ -110,6 +110,8 @@ def test_key_is_the_value_in_its_text(spark) -> None:
     assert broken[1] == "the key is not a JSON object that fits the key columns"
 
 
+# the text becomes plain JSON whatever the column's type is; keys of plain JSON of all types are read in their tests
+@pytest.mark.repeats("test_key_is_the_value_in_its_text")
 @pytest.mark.parametrize(
     ("kind", "texts", "values"),
     [
@@ -163,6 +165,10 @@ def build_expected_row(oid: str, n: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+# the same batches; without the envelope each event is decoded in tests of its format
+@pytest.mark.repeats(
+    "integration/test_debezium_flush.py::test_inserts_updates_deletes_and_their_tombstones_over_several_batches[True]"
+)
 def test_documents_are_inserted_replaced_and_deleted_without_a_row_before(workbench) -> None:
     topic = workbench.topic()
     key = {"fields": ["_id"], "schema": "_id STRING", "json": {"extended": True}}

@@ -14,6 +14,7 @@ def read_branch(workbench, branch: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for row in rows)
 
 
+@pytest.mark.repeats("unit/scenarios/test_named_branch.py::test_promoted_branch_is_gone_on_with_on_main")
 def test_branch_of_a_table_is_written_audited_and_promoted(workbench) -> None:
     topic = workbench.topic()
     workbench.run_spark_sql("CREATE NAMESPACE lake.shop")

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from lake_servers import LakeBench, LakeServers
 from tidegate.adapters.open_clients import OpenClients
 from tidegate.flush.flush import flush
@@ -21,6 +22,7 @@ def test_flushes_leave_nothing_to_the_collector(workbench: Any) -> None:
     check_leaves_nothing(workbench)
 
 
+@pytest.mark.repeats("test_flushes_leave_nothing_to_the_collector")
 def test_flushes_into_an_object_store_leave_nothing_to_the_collector(
     workbench: Any, lake_servers: LakeServers, tmp_path: Path
 ) -> None:

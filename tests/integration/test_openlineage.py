@@ -141,6 +141,10 @@ def list_fields(dataset: dict[str, Any]) -> list[str]:
     return [field["name"] for field in dataset["facets"]["schema"]["fields"]]
 
 
+# the same lineage, through Airflow's provider, which is installed beside the environment
+@pytest.mark.repeats(
+    "unit/tidegate/lineage/test_golden_lineage.py::test_each_column_of_a_pipelines_tables_is_traced_to_fields_of_its_topics"
+)
 def test_flush_backfill_and_publication_tell_where_each_column_comes_from(provider, workbench, tmp_path) -> None:
     orders, customers, sink = workbench.topic(2), workbench.topic(2), workbench.topic(1)
     keyed = {"key": {"fields": ["id"], "schema": "id BIGINT"}}

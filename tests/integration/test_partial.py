@@ -70,6 +70,7 @@ TABLES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.repeats("unit/scenarios/test_partial_updates.py::test_table_equals_the_model_wherever_batches_are_cut")
 def test_many_histories_end_as_the_model_wherever_batches_are_cut(workbench) -> None:
     topic = workbench.topic(1)
     tables = [{"name": f"lake.shop.{name}", **table} for name, table in TABLES.items()]
@@ -143,6 +144,11 @@ def compute_grouped_rows(changes: list[tuple[int, int, dict[str, Any] | None]], 
     return sorted(repr(sorted(row.items())) for row in rows.values())
 
 
+@pytest.mark.repeats(
+    "test_groups_end_as_the_model_wherever_batches_are_cut_and_after_a_second_reading[grouped_soft-table1]",
+    "grouped-table0",
+    "grouped_spread-table2",
+)
 @pytest.mark.parametrize(("name", "table"), [
     ("grouped", {}),
     ("grouped_soft", {"deletes": "soft"}),

@@ -71,6 +71,9 @@ def list_random_texts() -> list[bytes]:
     return [*pairs, *longer, *objects]
 
 
+@pytest.mark.repeats(
+    "test_usual_spelling_is_read_off_and_any_text_is_what_the_parser_makes_of_it[id-BIGINT]", "id-SMALLINT"
+)
 @pytest.mark.parametrize(("name", "type"), [("id", "BIGINT"), ("id", "INT"), ("id", "STRING"), ("id", "SMALLINT"),
                                             ("größe", "BIGINT"), ('a"b', "STRING")])  # fmt: skip
 def test_usual_spelling_is_read_off_and_any_text_is_what_the_parser_makes_of_it(spark, name: str, type: str) -> None:

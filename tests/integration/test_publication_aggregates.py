@@ -7,6 +7,7 @@ import pytest
 from round_trip import Way, read
 
 
+@pytest.mark.repeats("test_windows_and_a_global_aggregate_equal_recomputing_all[tumbling]")
 def test_word_count_over_an_upsert_topic_follows_each_change_with_retractions(workbench) -> None:
     """As in Flink's documentation: a count for each word, and a tombstone where a count falls to nothing."""
     sql = "SELECT name AS word, count(*) AS frequency FROM {table} GROUP BY name"
@@ -38,6 +39,9 @@ CHANGES = ({"k5": "x", "k3": None, "k20": "n1"}, {"k1": None, "k8": None, "k21":
 AT_ONCE = "tumbling"  # a window comes, one goes, one loses a row, one wins a row, one has another row, one stays
 
 
+@pytest.mark.repeats(
+    "test_windows_and_a_global_aggregate_equal_recomputing_all[tumbling]", "hopping", "session", "whole"
+)
 @pytest.mark.parametrize("kind", GROUPED)
 def test_windows_and_a_global_aggregate_equal_recomputing_all(workbench, kind: str) -> None:
     key, value, by = GROUPED[kind]

@@ -254,6 +254,9 @@ def test_partition_of_every_key_is_its_murmur2_hash(workbench) -> None:
     assert {0, 1, 2, 3, 4, 5, 6} == {*partitions.values()}
 
 
+# updates, deletes and a rollback: any snapshot is a difference of rows
+# of the hash of a key a quick test asks a second implementation, this one Java's client
+@pytest.mark.repeats("test_partition_of_every_key_is_its_murmur2_hash")
 def test_partition_of_every_key_is_what_the_java_client_chooses(workbench, tmp_path) -> None:
     partitions = produce_keys(workbench, 7)
     source = tmp_path / "Partitions.java"
@@ -277,6 +280,7 @@ public class Partitions {
 """
 
 
+@pytest.mark.repeats("unit/scenarios/test_stable_results.py::test_commands_tell_where_publications_stand")
 def test_command_line_publishes_tells_and_validates(workbench) -> None:
     way = Way(workbench, "words")
     way.flush(k1="a", k2="b")
@@ -340,6 +344,8 @@ def read_avro_records(registry: SchemaRegistry, bench: Any, topic: str) -> list[
     return sorted(records, key=lambda record: record[1]["id"])
 
 
+# the refusal; old keys are deleted by a comparison like keys that the table never had
+@pytest.mark.repeats("test_avro_and_protobuf_are_what_deserializers_read_and_a_key_of_another_schema_is_refused")
 def test_key_whose_schema_has_changed_is_refused_until_the_topic_is_compared(workbench, registry) -> None:
     """The old keys are deleted then, and each row is there under its new one."""
     avro = {"format": "avro", "avro": {"registry": registry.url}}

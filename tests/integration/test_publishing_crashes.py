@@ -17,6 +17,9 @@ from tidegate.publications.publish import build_publish_job, publish
 from tidegate_spark.publish import producer
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_publication_walks.py::test_run_that_sleeps_at_any_call_while_others_go_on_changes_nothing_when_it_wakes"
+)
 @pytest.mark.parametrize(("fault", "step"), [("SIGKILL", 17), ("SIGSTOP", 37), ("OVERTAKEN", 17)])
 def test_exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_up_late(
     workbench, fault: str, step: int, record_property
@@ -26,6 +29,9 @@ def test_exactly_once_reader_sees_each_change_once_whatever_is_killed_or_wakes_u
     record_property("counted", {"crash cases on real components": walk["cases"]})
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_publication_walks.py::test_killed_run_is_recovered_by_a_run_towards_another_snapshot"
+)
 def test_at_least_once_reader_misses_no_change_and_ends_with_the_last(workbench, record_property) -> None:
     """The walk itself compares topic and table behind each case."""
     walk, records = walk_in_process(workbench, "at-least-once", "SIGKILL", 17)
@@ -46,6 +52,10 @@ def broker(tmp_path) -> Iterator[Any]:
         running.stop()
 
 
+@pytest.mark.repeats(
+    "test_broker_that_is_killed_inside_a_transaction_costs_no_change_and_doubles_none[before a commit]",
+    "before a record",
+)
 @pytest.mark.parametrize(
     "calls", [["produce"] * 3, ["commit_transaction"] * 2], ids=["before a record", "before a commit"]
 )

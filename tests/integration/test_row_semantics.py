@@ -3,6 +3,8 @@
 import base64
 from typing import Any
 
+import pytest
+
 KEY = {"fields": ["id"], "schema": "id BIGINT"}
 WORDS = ("", " ", "it's", 'a "b"', "back\\slash", "new\nline", "tab\t", "naïve 名前 🙂", "NULL", "a`b", "%_", "\u0000")
 
@@ -61,6 +63,7 @@ def test_row_that_moves_to_another_partition_is_found_and_its_soft_delete_is_rea
     assert [tuple(row) for row in rows] == [(1, "south", False), (2, "north", True), (3, "east", False)]
 
 
+@pytest.mark.repeats("unit/tidegate/flush/test_flush.py::test_ignored_tombstones_reach_lag_zero_in_upsert_only_tables")
 def test_upsert_only_partitions_that_end_in_tombstones_reach_lag_zero(workbench) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("kept", [topic], key=KEY, value={"schema": "id BIGINT, n INT"}, table={"delete": False})
@@ -106,6 +109,8 @@ def render_ddl(names: tuple[str, ...]) -> str:
     return ", ".join("`" + name.replace("`", "``") + "` STRING" for name in names)
 
 
+# every statement is rendered with odd names and parsed; a table with odd names is flushed in tests of columns
+@pytest.mark.repeats("unit/sql/test_iceberg_golden.py::test_statement_is_one_that_spark_reads")
 def test_names_that_need_quoting_work_in_every_statement_of_every_mode(workbench) -> None:
     topic = workbench.topic(1)
     tables = [{"name": f"lake.shop.{mode}", **settings} for mode, settings in MODES.items()]

@@ -78,6 +78,8 @@ def read_latest_values(workbench: Any, topic: str) -> dict[str, str]:
     return {key.decode(): json.loads(value)["name"] for key, value in values.items() if value is not None}
 
 
+# pipelines that come, change, break beside another and go; calls and failures look by look in unit tests
+@pytest.mark.repeats("test_files_that_come_change_and_go_are_followed")
 def test_pipelines_flush_on_their_own_and_a_failing_one_stops_none_of_them(workbench: Any, started: list[Run]) -> None:
     timed, counted, poisoned = (workbench.topic(2) for _ in range(3))
     out = f"out-{timed}"

@@ -76,6 +76,9 @@ def test_table_grows_at_every_depth_and_rows_of_before_stay(workbench) -> None:
     assert (rows[1]["n"], rows[5]["s"], rows[5]["late"]) == (9, {"a": 1, "b": None}, None)
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_staged_shape.py::test_batch_staged_before_a_column_was_added_is_staged_again_with_it"
+)
 def test_widening_while_a_batch_waits_under_the_old_shape_stages_it_again(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("waits", [topic], key=KEY, value={"schema": "id BIGINT, n INT"})
@@ -91,6 +94,10 @@ def test_widening_while_a_batch_waits_under_the_old_shape_stages_it_again(workbe
     assert read_types(workbench, "shop.waits") == {"id": "long", "n": "long"}
 
 
+# schemas that change: each rule without servers; a table that grows at every depth is flushed
+@pytest.mark.repeats(
+    "unit/tidegate/table/test_compatibility.py::test_column_renamed_in_the_table_keeps_receiving_the_records_field"
+)
 def test_column_renamed_between_stage_and_merge_and_later_keeps_receiving_its_field(workbench) -> None:
     topic = workbench.topic()
     schema = "id BIGINT, name STRING, inner STRUCT<a: INT, b: STRING>"
@@ -121,6 +128,9 @@ def test_column_renamed_between_stage_and_merge_and_later_keeps_receiving_its_fi
     assert rows == {1: ("x", 1), 3: ("x", 1), 4: ("new", 4)}
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/schema/test_evolution.py::test_required_column_is_relaxed_where_the_record_may_lack_it"
+)
 def test_required_columns_are_relaxed_and_a_forced_table_has_none(workbench) -> None:
     topic = workbench.topic()
     create = {"force_optional": True}
@@ -161,6 +171,9 @@ def test_null_for_a_column_that_stays_required_is_told_in_one_sentence_and_the_n
     assert workbench.read_rows("shop.kept") == [{"id": 1, "name": None}, {"id": 2, "name": "y"}]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/table/test_schema_evolution.py::test_identifier_fields_stay_required_while_all_else_follows_the_pipeline"
+)
 def test_table_with_identifier_fields_is_written_and_evolved_and_keeps_them(workbench) -> None:
     """As Flink makes a table with a PRIMARY KEY."""
     topic = workbench.topic()
@@ -197,6 +210,9 @@ def test_incompatible_change_is_refused_before_anything_is_written(workbench) ->
     assert workbench.load_iceberg("shop.bent_bent_tmp").metadata.last_updated_ms == staged
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/table/test_lineage.py::test_column_that_was_dropped_and_added_again_is_empty_until_somebody_fills_it"
+)
 def test_key_that_was_dropped_and_added_again_is_refused_until_it_is_filled(workbench) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("again", [topic], key=KEY, value={"schema": "id BIGINT, name STRING"})
@@ -213,6 +229,9 @@ def test_key_that_was_dropped_and_added_again_is_refused_until_it_is_filled(work
     assert len(workbench.read_rows("shop.again")) == 2
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/merge/test_statements.py::test_flag_of_deleted_rows_that_was_renamed_in_the_table_is_found_by_its_own_name"
+)
 def test_flag_of_deleted_rows_is_renamed_and_goes_on_and_is_refused_once_it_is_dropped(workbench) -> None:
     topic = workbench.topic(2)
     value = {"schema": "id BIGINT, version INT"}

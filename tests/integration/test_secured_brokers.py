@@ -71,6 +71,9 @@ def read_command_lines(stack: Stack) -> list[str]:
     return [Path(f"/proc/{pid}/cmdline").read_bytes().decode() for pid in pids]
 
 
+@pytest.mark.repeats(
+    "integration/test_security.py::test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere[orders]"
+)
 def test_secured_servers_serve_a_flush_and_no_secret_of_theirs_is_to_be_seen(
     bench: Workbench, secured: Stack, secrets: dict[str, str]
 ) -> None:
@@ -88,6 +91,10 @@ def test_secured_servers_serve_a_flush_and_no_secret_of_theirs_is_to_be_seen(
     assert [name for name, secret in secrets.items() if any(secret in text for text in texts)] == []
 
 
+# a log-in that a Spark server refuses, at a small server; one broker that asks for log-ins and rights
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/spark/test_refused_login.py::test_refused_token_is_an_error_that_names_the_connection_and_is_not_tried_again"
+)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -115,6 +122,8 @@ def test_spark_answers_nobody_without_its_token_and_the_next_flush_with_it_does_
     assert read_names(bench, "shop.tokens_b") == {2: "y"}
 
 
+# every fault at every point, with the steps that are run everywhere over parts in memory; three are walked for real
+@pytest.mark.repeats("unit/test_failpoints.py::test_fault_at_any_point_is_recovered_by_the_next_runs")
 def test_every_broker_is_killed_in_turn_while_records_come_and_no_row_is_lost_or_doubled(
     bench: Workbench, secured: Stack
 ) -> None:

@@ -80,6 +80,7 @@ def find_files_with(word: str, *folders: Path) -> list[Path]:
     return [file for file in files if word.encode() in file.read_bytes()]
 
 
+@pytest.mark.repeats("test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere[orders]", "submitted")
 @pytest.mark.parametrize("topic", ["orders", "submitted"])
 def test_the_documented_rights_are_enough_and_the_password_is_seen_nowhere(workbench, broker, topic: str) -> None:
     """By the Connect server, and by spark-submit: its event log and its command line are where a secret would show."""
@@ -185,6 +186,9 @@ def read_last_values(broker: GuardedBroker, topic: str) -> dict[str, Any]:
     return {m.key().decode(): m.value() and json.loads(m.value()) for m in read_committed(broker.backdoor, topic)}
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_publications.py::test_right_that_is_missing_is_named_and_no_reason_to_try_again"
+)
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
 def test_publication_runs_with_exactly_the_documented_rights(workbench, broker, delivery: str) -> None:
     """It makes its topics, goes on, and compares; a user without the right to its transactional ids gets nowhere."""
@@ -213,6 +217,10 @@ def test_publication_runs_with_exactly_the_documented_rights(workbench, broker, 
     assert set(topics) == {f"out-{user}", f"state-{user}"}
 
 
+# a refused log-in is one sentence, of a pipeline and of a publication
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/kafka/test_errors.py::test_refused_log_in_of_a_publication_is_a_sentence_that_needs_a_person_as_that_of_a_pipeline"
+)
 def test_a_wrong_password_is_one_clear_error_that_does_not_hold_it(workbench, broker) -> None:
     workbench.pipeline("locked", ["orders"], key=KEY, value=VALUE)
     for command in (("plan", "locked"), ("flush", "locked"), ("status", "locked")):
@@ -225,6 +233,10 @@ def test_a_wrong_password_is_one_clear_error_that_does_not_hold_it(workbench, br
     assert find_files_with(WRONG, workbench.folder) == []
 
 
+# a refused log-in is one sentence, of a pipeline and of a publication
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/kafka/test_errors.py::test_refused_log_in_of_a_publication_is_a_sentence_that_needs_a_person_as_that_of_a_pipeline"
+)
 def test_a_wrong_password_of_a_publication_is_one_clear_error_too(workbench, broker) -> None:
     broker.add_user("publisher-locked", PASSWORD)
     with pytest.raises(GiveUp, match=r"refuse the log-in: .*check user, password and mechanism") as error_info:
@@ -233,6 +245,9 @@ def test_a_wrong_password_of_a_publication_is_one_clear_error_too(workbench, bro
     assert len(str(error_info.value).splitlines()) == 1
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/flush/test_heartbeat.py::test_run_without_work_commits_again_what_the_brokers_would_forget"
+)
 def test_a_quiet_partition_keeps_its_offset_while_an_unkept_group_loses_its_own(workbench, broker) -> None:
     """The broker forgets offsets a minute after their last commit, where others take seven days."""
     connection = {"bootstrap.servers": broker.backdoor}

@@ -51,6 +51,7 @@ MODES = {
 }
 
 
+@pytest.mark.repeats("test_statements_leave_what_one_record_at_a_time_would_leave[hard]", "soft", "kept")
 @pytest.mark.parametrize("name", MODES)
 def test_statements_leave_what_one_record_at_a_time_would_leave(workbench, name: str) -> None:
     topic = workbench.topic(1)
@@ -100,6 +101,9 @@ def test_delete_events_are_ordered_by_the_row_before_them_and_tombstones_by_offs
     assert [(r["id"], r["name"]) for r in workbench.read_rows("shop.cdc")] == [(1, "newer"), (2, "new"), (3, "a")]
 
 
+@pytest.mark.repeats(
+    "contract/test_destination.py::test_remembered_deletes_are_forgotten_by_time_and_none_without_a_mark"
+)
 def test_deletes_ordered_by_metadata_are_remembered_until_the_log_has_passed_their_retention(workbench) -> None:
     topic, day = workbench.topic(1), 86_400_000
     source = {"metadata": {"at": "timestamp"}}

@@ -98,6 +98,7 @@ def create_small_files(workbench: Any) -> str:
     return f"CALL lake.system.rewrite_data_files(table => 'small.files', options => {options})"
 
 
+@pytest.mark.repeats("test_server_keeps_nothing_of_sessions_that_have_ended[postgresql]", "sqlite")
 def test_server_keeps_nothing_of_sessions_that_have_ended(
     workbench: Any, server: SparkServer, connections: Callable[[], int]
 ) -> None:

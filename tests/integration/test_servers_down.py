@@ -40,6 +40,8 @@ def read_ids(workbench: Any, name: str) -> list[int]:
     return sorted(row["id"] for row in workbench.read_rows(f"shop.{name}"))
 
 
+# the same wait, for another server; its words without thirty real seconds
+@pytest.mark.repeats("test_commands_without_brokers_say_so[plan]")
 def test_flush_without_spark_waits_half_a_minute_and_says_whom_it_waited_for(workbench: Any, closed: str) -> None:
     topic = workbench.topic(2)
     spark = {"remote": f"sc://{closed}"}
@@ -58,6 +60,8 @@ def test_flush_without_spark_waits_half_a_minute_and_says_whom_it_waited_for(wor
     assert read_ids(workbench, "sparkless") == [1, 2, 11, 12]
 
 
+# the same wait, for another server; its words without thirty real seconds
+@pytest.mark.repeats("test_commands_without_brokers_say_so[plan]", "status")
 @pytest.mark.parametrize("command", ["plan", "status"])
 def test_commands_without_brokers_say_so(workbench: Any, closed: str, command: str) -> None:
     kafka = {"bootstrap.servers": closed, "security.protocol": "PLAINTEXT"}
@@ -109,6 +113,8 @@ def test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_nex
     assert read_ids(workbench, "leaving") == [1, 2, 11, 12]
 
 
+# the same client gives up
+@pytest.mark.repeats("test_spark_that_goes_in_the_middle_and_stays_away_ends_the_flush_and_the_next_recovers", "2", "4")
 @pytest.mark.parametrize("last", [2, 4])  # the client's connection for the job that stages, and for the one that merges
 def test_spark_that_goes_while_a_session_is_opened_ends_the_flush_as_soon(
     workbench: Any, relay: Relay, monkeypatch: pytest.MonkeyPatch, last: int
@@ -164,6 +170,9 @@ def frozen(own_stack: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Frozen]:
 FROZEN = r"Spark connection=spark_default address=127\.0\.0\.1:\d+ has answered nothing for {} s in the middle of {}; "
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/test_silent_server.py::test_server_that_freezes_while_a_statement_runs_ends_it"
+)
 @pytest.mark.parametrize("job", ["stage", "merge"])
 def test_spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_recovers(
     own_workbench: Any, frozen: Frozen, job: str
@@ -185,6 +194,9 @@ def test_spark_that_freezes_in_the_middle_of_a_job_ends_the_flush_and_the_next_r
     assert workbench.list_data_files("shop.freezing_freezing_tmp") == []
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/test_silent_server.py::test_server_that_freezes_while_a_statement_runs_ends_it"
+)
 @pytest.mark.usefixtures("keyboard")
 def test_command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so(
     own_workbench: Any, frozen: Frozen
@@ -209,6 +221,10 @@ def test_command_ends_within_four_minutes_where_spark_is_frozen_and_stays_so(
     assert workbench.list_data_files("shop.hung_hung_tmp") == []
 
 
+# Spark's own server answers questions meanwhile, as the test's does
+@pytest.mark.repeats(
+    "unit/tidegate_spark/test_silent_server.py::test_server_that_goes_on_in_time_ends_the_statement_with_its_result"
+)
 def test_spark_that_goes_on_in_time_after_it_was_frozen_goes_on_with_its_job(
     own_workbench: Any, frozen: Frozen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +251,9 @@ def test_spark_that_goes_on_in_time_after_it_was_frozen_goes_on_with_its_job(
     assert workbench.list_data_files("shop.thawing_thawing_tmp") == []
 
 
+@pytest.mark.repeats(
+    "unit/tidegate_spark/test_silent_server.py::test_statement_that_takes_long_without_a_word_is_not_ended"
+)
 def test_statement_that_takes_long_without_a_word_is_waited_for(own_stack: Any, frozen: Frozen) -> None:
     """Spark answers questions while a statement keeps it busy."""
     from tidegate_spark.session import close, connect_session

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from conftest import wait_until
 from crash.points import Point
 from tidegate.errors import TidegateError
@@ -70,6 +71,7 @@ def list_metadata_files(workbench: Any, table: str) -> list[Path]:
     return sorted(path for path in (location / "metadata").iterdir() if path.suffix != ".crc")
 
 
+@pytest.mark.repeats("integration/test_faults.py::test_flush_killed_by_the_operating_system_is_finished_by_the_next")
 def test_batches_with_kills_end_in_the_right_table_and_leave_nothing_behind(workbench, runners) -> None:
     chance, model = random.Random(SEED), dict[int, str]()
     topic = workbench.topic(2)

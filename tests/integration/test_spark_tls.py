@@ -76,6 +76,8 @@ def bench(workbench: Workbench, guarded_spark: Any, tmp_path: Path) -> Iterator[
         process.wait()
 
 
+# the proxy's settings fit the server's; run, a token that is refused through it is refused as without it
+@pytest.mark.repeats("unit/deploy/test_kubernetes.py::test_ports_fit_from_the_service_to_the_server")
 def test_flush_goes_through_tls_with_the_token_and_nobody_gets_in_without(bench: TlsBench) -> None:
     topic = bench.topic()
     bench.pipeline("guarded", [topic], key={"fields": ["id"], "schema": "id BIGINT"},

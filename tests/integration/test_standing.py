@@ -76,6 +76,10 @@ ALL = "older_than => TIMESTAMP '2999-01-01 00:00:00', retain_last => 1"
 EXPIRE = f"CALL lake.system.expire_snapshots(table => 'shop.p', {ALL})"
 
 
+@pytest.mark.repeats(
+    "test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not_resumed_wrongly[keep-kept_ids1]",
+    "rewind-kept_ids0",
+)
 @pytest.mark.parametrize(("answer", "kept_ids"), [("rewind", [1, 2, 3, 4]), ("keep", [1, 3, 4])])
 def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not_resumed_wrongly(
     table, answer, kept_ids
@@ -109,6 +113,8 @@ def test_rollback_fails_until_it_is_answered_and_a_batch_staged_before_it_is_not
     assert table.workbench.list_data_files("shop.p_p_tmp") == []
 
 
+# what others do to a table, one thing at a time at a real catalog
+@pytest.mark.repeats("contract/test_destination.py::test_rollback_is_noticed_and_the_ancestors_position_told")
 def test_rollback_behind_a_foreign_compaction_loses_nothing_and_one_before_it_is_told(table) -> None:
     first = table.flush(1)
     second = table.flush(2)
@@ -122,6 +128,7 @@ def test_rollback_behind_a_foreign_compaction_loses_nothing_and_one_before_it_is
     assert table.ids == [1, 2, 3]
 
 
+@pytest.mark.repeats("contract/test_destination.py::test_rollback_to_where_no_ancestor_carries_a_position_tells_none")
 def test_rollback_to_where_no_snapshot_tells_a_position_is_never_guessed(table) -> None:
     first = table.flush(1)
     table.sql("INSERT INTO lake.shop.p VALUES (-1, 'foreign')")
@@ -141,6 +148,9 @@ def test_rollback_to_where_no_snapshot_tells_a_position_is_never_guessed(table) 
     assert table.ids == [-1, 1, 2]
 
 
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/iceberg/table/test_lineage.py::test_position_behind_rows_that_were_picked_onto_main_is_not_gone_back_to"
+)
 def test_batch_that_was_picked_onto_main_after_a_rollback_is_not_read_again_and_comes_back_whole(table) -> None:
     first, _, third = table.flush(1), table.flush(2), table.flush(3)
     table.sql(render_rollback(first), f"CALL lake.system.cherrypick_snapshot('shop.p', {third})")
@@ -154,6 +164,7 @@ def test_batch_that_was_picked_onto_main_after_a_rollback_is_not_read_again_and_
     assert table.ids == [1, 2, 3, 4]
 
 
+@pytest.mark.repeats("contract/test_destination.py::test_position_survives_the_expiry_of_the_snapshots_that_carried_it")
 def test_position_outlives_every_snapshot_but_the_last_and_a_history_cut_off_is_told(table) -> None:
     table.flush(1)
     table.flush(2)
@@ -170,6 +181,11 @@ def test_position_outlives_every_snapshot_but_the_last_and_a_history_cut_off_is_
     assert table.ids == [-1, 1, 2, 3, 4, 5]
 
 
+# both empty the table's history; the second one leaves rows
+@pytest.mark.repeats(
+    "test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on[CREATE OR REPLACE TABLE lake.shop.p AS SELECT * FROM lake.shop.p WHERE id > 1-remaining_ids1]",  # noqa: E501
+    "CREATE OR REPLACE TABLE lake.shop.p (id BIGINT, name STRING)-remaining_ids0",
+)
 @pytest.mark.parametrize(
     ("statement", "remaining_ids"),
     [("CREATE OR REPLACE TABLE lake.shop.p (id BIGINT, name STRING)", []),
@@ -197,6 +213,9 @@ def test_create_or_replace_shows_like_a_rollback_and_both_ways_out_lead_on(table
     assert table.batch >= 4
 
 
+@pytest.mark.repeats(
+    "contract/test_destination.py::test_publish_is_refused_when_another_publish_moved_the_position_or_the_table_was_replaced"
+)
 def test_table_replaced_by_another_of_its_name_is_told_and_starts_as_a_new_one(table) -> None:
     table.flush(1)
     table.produce(2)
@@ -209,6 +228,9 @@ def test_table_replaced_by_another_of_its_name_is_told_and_starts_as_a_new_one(t
     assert table.ids == [1, 2]
 
 
+@pytest.mark.repeats(
+    "contract/test_destination.py::test_position_property_that_somebody_removed_is_found_in_the_tagged_snapshot"
+)
 def test_what_others_remove_by_hand_is_reported_or_recovered(table) -> None:
     table.flush(1)
     table.sql(f"ALTER TABLE lake.shop.p UNSET TBLPROPERTIES ({', '.join(_list_position_properties(table))})")
@@ -256,6 +278,7 @@ def test_log_of_another_cluster_topic_or_length_is_told_and_rebase_leads_on(tabl
     assert table.ids == [1, 2, 3, 6]
 
 
+@pytest.mark.repeats("unit/tidegate/flush/test_plan.py::test_new_partitions_start_at_the_log_start_whatever_start_says")
 def test_growth_is_refused_or_accepted_and_a_new_topic_under_a_pattern_starts_at_its_logs_start(workbench) -> None:
     first = workbench.topic(1)
     source = {"topic_pattern": f"{first}.*", "start": {"offsets": {first: {0: 1}}}}

@@ -112,6 +112,8 @@ def lake(workbench: Any, tmp_path: Any) -> Iterator[Lake]:
         yield lake
 
 
+# the same behaviour of the same code, by way of other servers
+@pytest.mark.repeats("integration/test_lake.py::test_tables_are_right_through_a_rollback_a_lost_answer_and_maintenance")
 def test_documented_policy_is_enough(lake: Lake) -> None:
     lake.send(k1="a", k2="b", k3="c", k4="d")
     lake.run("flush", "p")
@@ -132,6 +134,10 @@ def test_documented_policy_is_enough(lake: Lake) -> None:
     assert [prefix for prefix in listed if not prefix.startswith(f"{lake.prefix}/")] == []
 
 
+# by the words of real refusals; then each action alone
+@pytest.mark.repeats(
+    "unit/tidegate/jobs/test_refused_rights.py::test_action_that_the_store_refused_is_named_by_its_words_or_by_the_call"
+)
 def test_flush_names_what_it_may_not_write_and_is_finished_where_it_may_not_delete(
     lake: Lake, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -155,6 +161,10 @@ def test_flush_names_what_it_may_not_write_and_is_finished_where_it_may_not_dele
     assert lake.list_files("shop.latest_p_tmp") == []
 
 
+# by the words of real refusals; then each action alone
+@pytest.mark.repeats(
+    "unit/tidegate/jobs/test_refused_rights.py::test_action_that_the_store_refused_is_named_by_its_words_or_by_the_call"
+)
 def test_each_action_alone_is_named_by_flush_and_maintenance_and_so_are_files_that_stayed(lake: Lake) -> None:
     assert {*MAINTENANCES, "s3:DeleteObject", "s3:AbortMultipartUpload"} == set(list_documented_actions())
     lake.send(k1="a", k2="b", k3="c", k4="d")
@@ -184,6 +194,10 @@ def test_each_action_alone_is_named_by_flush_and_maintenance_and_so_are_files_th
     lake.check()
 
 
+# by the words of real refusals; then each action alone
+@pytest.mark.repeats(
+    "unit/tidegate/jobs/test_refused_rights.py::test_action_that_the_store_refused_is_named_by_its_words_or_by_the_call"
+)
 def test_upload_that_failed_in_the_middle_is_given_up_and_a_refusal_of_that_is_named(
     workbench: Any, lake: Lake
 ) -> None:

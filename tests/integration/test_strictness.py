@@ -209,6 +209,9 @@ def test_value_that_bigquery_has_no_room_for_is_bad_there_and_nowhere_else(spark
     assert set(decoding.read_reasons(spark, decoding.build_stage_table(ValueFormat("json"), columns), values)) == {None}
 
 
+@pytest.mark.repeats(
+    "integration/test_dead_letters.py::test_poisoned_topic_stops_at_the_first_bad_record_or_lands_with_the_bad_ones_set_aside"
+)
 def test_bad_record_fails_the_flush_with_its_place_and_publishes_nothing(workbench) -> None:
     topic = workbench.topic(2)
     workbench.pipeline("strict", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(5,2)"})
@@ -227,6 +230,7 @@ def test_bad_record_fails_the_flush_with_its_place_and_publishes_nothing(workben
     assert (process.returncode, "offset=1" in process.stderr) == (1, True)
 
 
+@pytest.mark.repeats("unit/scenarios/test_bad_topic.py::test_table_takes_its_records_when_the_bad_one_is_gone")
 def test_schema_corrected_after_a_bad_record_loses_nothing(workbench) -> None:
     topic = workbench.topic()
     workbench.pipeline("fixed", [topic], key=KEY, value={"schema": "id BIGINT, amount DECIMAL(5,2)"})

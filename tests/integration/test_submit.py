@@ -7,6 +7,10 @@ from tidegate.errors import BadRecord
 SUBMITTED = {"master": "local[1]"}
 
 
+# what a driver leaves behind is read in unit tests; jobs run through spark-submit end to end
+@pytest.mark.repeats(
+    "unit/tidegate/adapters/spark/test_submit.py::test_error_of_a_submitted_job_keeps_its_kind_and_its_text"
+)
 def test_publication_that_is_refused_in_a_submitted_job_is_refused_and_not_tried_again(workbench) -> None:
     way = Way(workbench, "refused", sql="SELECT id % 2 AS id, name FROM {table}", spark=SUBMITTED)
     way.flush(k1="a", k2="b", k3="c")

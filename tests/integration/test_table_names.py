@@ -21,6 +21,7 @@ MODES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.repeats("unit/sql/test_iceberg_golden.py::test_table_name_is_quoted_part_by_part")
 def test_tables_of_odd_names_are_flushed_and_maintained(workbench: Any) -> None:
     topic = workbench.topic(2)
     tables = [{"name": f"lake.{SPACE}.{name}", **mode} for name, mode in MODES.items()]

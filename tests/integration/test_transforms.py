@@ -117,6 +117,8 @@ def test_batch_says_which_snapshot_of_a_dimension_it_read_and_a_second_match_is_
         shared.flush("named")
 
 
+# a join with a table as of the record's time is an example of the page, too
+@pytest.mark.repeats("test_examples_of_the_page_give_the_rows_that_it_promises")
 def test_compacted_topic_of_one_pipeline_is_joined_as_of_the_records_time_by_another(shared) -> None:
     """And a bounded read takes it only so far as it was asked to."""
     customers, orders = shared.topic(**{"cleanup.policy": "compact"}), shared.topic()

@@ -66,6 +66,20 @@ CASES: dict[str, tuple[list[list[Any]], dict[int, str]]] = {
 }
 
 
+# a truncate at every place of a batch in memory; rows on both sides of it are flushed for real
+@pytest.mark.repeats(
+    "test_truncate_empties_the_table_as_of_its_offset[twice, with rows between them]",
+    "alone",
+    "first of a batch",
+    "last of a batch",
+    "rows before and after it in one batch",
+)
+# any cuts and deaths in memory; the statement runs in [twice, with rows between them]
+@pytest.mark.repeats(
+    "unit/scenarios/test_truncates.py::test_table_equals_the_model_wherever_batches_are_cut_and_runs_die",
+    "in two batches",
+    "and rows in the batch behind it",
+)
 @pytest.mark.parametrize("case", CASES)
 def test_truncate_empties_the_table_as_of_its_offset(workbench, case: str) -> None:
     batches, expected = CASES[case]
@@ -80,6 +94,9 @@ def test_truncate_empties_the_table_as_of_its_offset(workbench, case: str) -> No
     assert workbench.committed("cut") == workbench.read_ends(topic)
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_truncates.py::test_batch_with_a_truncate_takes_a_statement_of_its_own_and_says_so"
+)
 def test_truncate_is_told_in_the_result_the_snapshot_and_history(workbench) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("told", [topic], key=KEY, value=VALUE, table=PARTITIONED)
@@ -98,6 +115,8 @@ def test_truncate_is_told_in_the_result_the_snapshot_and_history(workbench) -> N
     assert sorted(history) == ["append", "merge", "truncate"]
 
 
+# statements: each stands in a golden file, and the model of rows is walked in memory
+@pytest.mark.repeats("unit/sql/test_bigquery_golden.py::test_statement_reads_as_the_golden_file")
 @pytest.mark.parametrize("case", ["rows before and after it in one batch", "alone", "in two batches"])
 def test_truncate_empties_a_table_of_bigquery_too(dwh: Any, case: str) -> None:
     batches, expected = CASES[case]
@@ -126,6 +145,10 @@ FAULTS = {
 }
 
 
+# any cuts and deaths in memory; the statement runs in [twice, with rows between them]
+@pytest.mark.repeats(
+    "unit/scenarios/test_truncates.py::test_table_equals_the_model_wherever_batches_are_cut_and_runs_die"
+)
 def test_truncate_is_applied_once_whatever_befalls_its_run(workbench, runners) -> None:
     topic = workbench.topic(1)
     workbench.pipeline("trial", [topic], key=KEY, value=VALUE, table=PARTITIONED)
@@ -145,6 +168,10 @@ def test_truncate_is_applied_once_whatever_befalls_its_run(workbench, runners) -
         assert set(refs) == {"main", "tidegate_trial"}
 
 
+# any cuts and deaths in memory; the statement runs in [twice, with rows between them]
+@pytest.mark.repeats(
+    "unit/scenarios/test_truncates.py::test_table_equals_the_model_wherever_batches_are_cut_and_runs_die"
+)
 def test_update_that_leaves_columns_out_keeps_them_of_a_row_behind_the_truncate_alone(workbench) -> None:
     topic = workbench.topic(1)
     value = {"format": "ogg-json", "schema": "ID BIGINT, NAME STRING, N INT", "truncate": "apply"}
@@ -167,6 +194,9 @@ def test_update_that_leaves_columns_out_keeps_them_of_a_row_behind_the_truncate_
     assert sorted(tuple(row.values()) for row in workbench.read_rows("shop.ogg")) == [(1, "new", 5), (3, "other", 6)]
 
 
+@pytest.mark.repeats(
+    "integration/test_publications.py::test_reader_of_the_topic_holds_the_table_after_every_kind_of_snapshot"
+)
 def test_publication_of_a_truncated_table_deletes_the_keys_that_went(workbench) -> None:
     way, source = Way(workbench, "trip"), workbench.topic(1)
     workbench.pipeline("trip", [source], key=KEY, value=VALUE)

@@ -141,6 +141,9 @@ def test_what_tasks_of_an_older_version_handed_on_is_read() -> None:
     assert to_json([batch.to_dict() for batch in batches]) == [{**batch, **added} for batch in tasks["staged"]]
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_dead_letters_of_old_topics.py::test_letters_of_the_version_before_outlive_a_recreated_topic"
+)
 def test_dead_letter_that_an_older_version_left_outlives_a_topic_that_was_created_again(
     workbench: "Workbench", restored: dict[str, Any]
 ) -> None:

@@ -105,6 +105,18 @@ def format_value(value: Any) -> str:
     return str(tuple(map(format_value, value)) if isinstance(value, tuple) else value)
 
 
+# the same decoders, below other envelopes
+@pytest.mark.repeats(
+    "test_value_is_what_was_written_or_its_record_is_bad[json]",
+    "debezium-json",
+    "ogg-json",
+    "maxwell-json",
+    "json in an envelope",
+    "debezium-json in an envelope",
+)
+@pytest.mark.repeats(
+    "test_value_is_what_was_written_or_its_record_is_bad[json with its schema]", "debezium-json with its schema"
+)
 @pytest.mark.parametrize("word", FORMATS)
 def test_value_is_what_was_written_or_its_record_is_bad(spark, word: str) -> None:
     cases = FORMATS[word]
@@ -194,6 +206,8 @@ GOOD_ROW = "(CASE WHEN reason IS NULL THEN value_struct END)"
 WHOLE = {"raw": value_cases.RAW, "string": (*value_cases.TEXT, *value_cases.STRING)}
 
 
+@pytest.mark.repeats("test_whole_key_or_value_is_what_was_written_or_its_record_is_bad[raw-key]", "raw-value")
+@pytest.mark.repeats("test_whole_key_or_value_is_what_was_written_or_its_record_is_bad[string-value]", "string-key")
 @pytest.mark.parametrize("part", ["key", "value"])
 @pytest.mark.parametrize("word", WHOLE)
 def test_whole_key_or_value_is_what_was_written_or_its_record_is_bad(spark, word: str, part: str) -> None:
@@ -254,6 +268,7 @@ def test_key_that_is_taken_from_the_value_is_as_lenient_as_the_value(spark) -> N
     assert bad[0] == "the value does not fit value.schema, fields: x"
 
 
+@pytest.mark.repeats("test_key_is_the_number_that_was_written_also_in_an_envelope[json]", "debezium-json")
 @pytest.mark.parametrize("word", ["json", "debezium-json"])
 def test_key_is_the_number_that_was_written_also_in_an_envelope(spark, word: str) -> None:
     texts = [b"841e19", b'"841e19"', b'{"id": 841e19}', b'{"payload": {"id": 841e19}}']
@@ -266,6 +281,7 @@ def test_key_is_the_number_that_was_written_also_in_an_envelope(spark, word: str
     assert [BAD if reason else str(value) for value, reason in results] == expected
 
 
+@pytest.mark.repeats("test_bare_key_in_an_envelope_is_the_text_that_was_written[json]", "debezium-json")
 @pytest.mark.parametrize("word", ["json", "debezium-json"])
 def test_bare_key_in_an_envelope_is_the_text_that_was_written(spark, word: str) -> None:
     numbers = ["19.90", "1e5", "1E400", "841e19", "123456789012345678901234567890.10", "-7", "7", "1" * 50]

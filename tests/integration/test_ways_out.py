@@ -69,6 +69,10 @@ def test_rollback_is_undone_by_the_printed_command(workbench, rolled_back) -> No
     assert (second.returncode, "none was rolled back" in second.stdout) == (0, True)
 
 
+# the answers to a rollback in memory; one undo and one rewind are run by the printed command
+@pytest.mark.repeats(
+    "unit/scenarios/test_rollback_answers.py::test_undo_refuses_to_lose_what_others_wrote_since_unless_that_is_said"
+)
 def test_rollback_is_not_undone_over_another_writers_rows_but_by_the_printed_command(workbench, rolled_back) -> None:
     workbench.run_spark_sql("INSERT INTO lake.shop.undone VALUES (9, 'theirs')")
     refused = workbench.run_cli(*find_command(rolled_back, "undo-rollback"), "--yes")
@@ -78,6 +82,7 @@ def test_rollback_is_not_undone_over_another_writers_rows_but_by_the_printed_com
     assert read_names(workbench) == AFTER
 
 
+@pytest.mark.repeats("test_rollback_is_answered_once_by_the_printed_command[--rewind-expected0]", "--keep-expected1")
 @pytest.mark.parametrize(("answer", "expected"), [("--rewind", AFTER), ("--keep", {1: "a", 2: "b"})])
 def test_rollback_is_answered_once_by_the_printed_command(workbench, rolled_back, answer, expected) -> None:
     pattern = rf"tidegate (answer-rollback \S+ --table \S+ {answer})"
@@ -107,6 +112,10 @@ def poisoned(workbench) -> tuple[str, str]:
     return topic, process.stderr.strip()
 
 
+# a bad record is looked at, skipped and flushed on real servers by two clicks, and replayed in memory
+@pytest.mark.repeats(
+    "e2e/test_page.py::test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others"
+)
 def test_poison_record_is_shown_field_by_field_by_the_printed_command(workbench, poisoned) -> None:
     topic, message = poisoned
     command = find_command(message, "record")
@@ -134,6 +143,10 @@ def test_poison_record_is_shown_field_by_field_by_the_printed_command(workbench,
     assert tables == ["poisoned_poisoned_tmp"]
 
 
+# a bad record is looked at, skipped and flushed on real servers by two clicks, and replayed in memory
+@pytest.mark.repeats(
+    "e2e/test_page.py::test_poison_record_is_looked_at_and_skipped_in_two_clicks_and_the_table_has_all_others"
+)
 def test_poison_record_is_skipped_by_the_printed_command_and_replayed_after_a_correction(workbench, poisoned) -> None:
     topic, message = poisoned
     command = find_command(message, "skip")
@@ -163,6 +176,9 @@ def test_poison_record_is_skipped_by_the_printed_command_and_replayed_after_a_co
     assert sorted(row["id"] for row in workbench.read_rows("shop.poisoned")) == [1, 2, 3, 4]
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_chosen_letters.py::test_only_the_chosen_letters_are_replayed_also_those_that_lie_between_others"
+)
 def test_dead_letters_are_chosen_exported_replayed_and_discarded(workbench, tmp_path) -> None:
     topic = workbench.topic(2)
     errors = {"errors": {"tolerance": "all"}}

@@ -65,6 +65,8 @@ def installed(venv, workbench, tmp_path) -> Run:
     return call
 
 
+# the package as pip lays it out; in an environment of its own it is installed, and flushes
+@pytest.mark.repeats("unit/test_wheel.py::test_installed_command_tells_its_version_and_finds_its_statements_and_jobs")
 def test_two_commands_bring_a_stock_airflow_to_a_flush_of_two_partitions(installed: Run, workbench, tmp_path) -> None:
     home = tmp_path / "airflow"
     assert installed("tidegate", "--version").stdout.startswith("tidegate ")
@@ -100,6 +102,8 @@ def test_two_commands_bring_a_stock_airflow_to_a_flush_of_two_partitions(install
     assert installed("tidegate", "flush", "orders").stdout.count("inserted=") == 0
 
 
+# the package as pip lays it out; in an environment of its own it is installed, and flushes
+@pytest.mark.repeats("unit/test_wheel.py::test_installed_command_tells_its_version_and_finds_its_statements_and_jobs")
 def test_job_is_submitted_from_the_package_with_the_libraries_that_it_needs(
     installed: Run, workbench, tmp_path
 ) -> None:

@@ -220,6 +220,9 @@ def test_apicurios_ids_of_eight_bytes_of_four_and_in_headers(spark, api: int, us
         server.close()
 
 
+@pytest.mark.repeats(
+    "test_record_types_of_one_topic_are_read_each_into_its_table[RecordNameStrategy]", "TopicRecordNameStrategy"
+)
 @pytest.mark.parametrize("strategy", ["RecordNameStrategy", "TopicRecordNameStrategy"])
 def test_record_types_of_one_topic_are_read_each_into_its_table(workbench, spark, registry, strategy: str) -> None:
     import confluent_kafka.schema_registry as names

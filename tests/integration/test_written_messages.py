@@ -153,6 +153,7 @@ def _render_cell(value: str, kind: str) -> str:
     return f"coalesce({value}, array())" if kind.startswith("ARRAY") else value
 
 
+@pytest.mark.repeats("test_row_of_every_type_is_what_readers_have[value]", "key")
 @pytest.mark.parametrize("name", ["value", "key"])
 def test_row_of_every_type_is_what_readers_have(spark: Any, registry: SchemaRegistry, name: str) -> None:
     """The earliest and the last of each type, nothing, and NULL; a key has no lists and maps."""
@@ -199,6 +200,7 @@ FIELDS: dict[
 }
 
 
+@pytest.mark.repeats("test_registered_message_is_used_as_it_is_with_each_type_that_it_may_have[proto3]", "proto2")
 @pytest.mark.parametrize("syntax", ["proto2", "proto3"])
 def test_registered_message_is_used_as_it_is_with_each_type_that_it_may_have(
     spark: Any, registry: SchemaRegistry, syntax: str

@@ -149,6 +149,8 @@ def test_bytes_in_string_are_refused_where_a_pipeline_would_read_others(spark: A
         assert [(reason, bytes(row["a"])) for reason, row in results] == [(None, b"cafe"), (None, b"\x00\xff")]
 
 
+@pytest.mark.repeats("test_row_of_every_type_is_read_back_as_it_was_written[json-value]", "json-key")
+@pytest.mark.repeats("test_row_of_every_type_is_read_back_as_it_was_written[csv-value]", "csv-key")
 @pytest.mark.parametrize("part", ["value", "key"])
 @pytest.mark.parametrize("word", ["json", "csv"])
 def test_row_of_every_type_is_read_back_as_it_was_written(spark: Any, word: str, part: str) -> None:

@@ -46,6 +46,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield soak_world
 
 
+@pytest.mark.repeats("integration/test_faults.py::test_flush_killed_by_the_operating_system_is_finished_by_the_next")
 def test_every_table_equals_its_topic_after_faults_and_nothing_grows(world: World) -> None:
     chance, pipelines = random.Random(SEED), list_pipelines(COUNT)
     world.write_pipelines(pipelines, INTERVAL_SECONDS)

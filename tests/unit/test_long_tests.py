@@ -1,37 +1,49 @@
-"""What `make test` leaves out is listed, test by test, and each has a quick test beside it that is there."""
+"""What `make test` leaves out repeats a quick test, which is there and runs in every build."""
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from long_tests import LONG, find_unknown, is_long
-
-ROOT = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[1]
 
 
 @cache
-def list_functions(file: str) -> set[str]:
-    path = ROOT / file
-    tree = ast.parse(path.read_text() if path.exists() else "")
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+def list_functions(file: Path) -> dict[str, ast.FunctionDef]:
+    tree = ast.parse(file.read_text() if file.exists() else "")
+    return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def is_there(name: str) -> bool:
-    file, _, test = name.partition("::")
-    return test.partition("[")[0] in list_functions(file)
+def list_repeats(function: ast.FunctionDef) -> Iterator[tuple[str, list[str]]]:
+    """The quick test that each mark names, and the parameters that it is about; none: all."""
+    for node in function.decorator_list:
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.repeats":
+            quick, *parameters = (ast.literal_eval(word) for word in node.args)
+            yield quick, parameters
 
 
-def test_every_long_test_and_every_quick_one_that_stands_for_it_is_there() -> None:
-    assert [name for name in (*LONG, *LONG.values()) if not is_there(name)] == [], "correct tests/long_tests.py"
+def list_marked() -> Iterator[tuple[Path, str]]:
+    """The file of each long test, and the quick test behind which it stands."""
+    for file in sorted(TESTS.rglob("test_*.py")):
+        if "pytest.mark.repeats(" in file.read_text():
+            yield from ((file, quick) for node in list_functions(file).values() for quick, _ in list_repeats(node))
 
 
-def test_quick_test_that_stands_for_long_ones_runs_in_every_build() -> None:
-    assert [quick for quick in LONG.values() if is_long(quick)] == []
-    assert [name for name in LONG if name.startswith("tests/unit")] == []
+def find_quick(file: Path, quick: str) -> tuple[Path, str, str]:
+    """Its file, function and parameters; a name without a file is one of the same file."""
+    name, _, test = quick.rpartition("::")
+    function, _, parameters = test.partition("[")
+    return (TESTS / name if name else file), function, parameters.removesuffix("]")
 
 
-def test_parameter_that_no_test_has_is_found() -> None:
-    listed = ("tests/a.py::test_a[gone]", "tests/b.py::test_b")
-    assert find_unknown({"tests/a.py::test_a[here]", "tests/a.py::test_c"}, listed) == ["tests/a.py::test_a[gone]"]
-    assert find_unknown({"tests/a.py::test_a[gone]"}, listed) == []
-    assert find_unknown({"tests/c.py::test_c"}, listed) == []
+def test_every_long_test_repeats_a_quick_one_that_is_there_and_runs_in_every_build() -> None:
+    marked = list(list_marked())
+    assert len(marked) > 100
+    for file, quick in marked:
+        assert "unit" not in file.relative_to(TESTS).parts, f"{file.name}: unit tests are never long"
+        home, function, parameters = find_quick(file, quick)
+        node = list_functions(home).get(function)
+        assert node is not None, f"{file.name}: there is no {quick}"
+        for _, long_ones in list_repeats(node):
+            assert long_ones, f"{file.name}: {quick} is long itself"
+            assert parameters not in long_ones, f"{file.name}: {quick} is long itself"

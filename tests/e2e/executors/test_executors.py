@@ -18,6 +18,8 @@ pytestmark = pytest.mark.real
 OUTAGE_SECONDS = float(os.environ.get("OUTAGE_SECONDS", "60"))  # make test-long takes more
 
 
+# the demo's parts: its events and its verdict in unit tests, its stack and its DAGs in every other end-to-end test
+@pytest.mark.repeats("e2e/test_airflow.py::test_the_schedule_flushes_by_itself_and_a_run_without_work_is_skipped")
 def test_two_schedulers_and_their_workers_share_the_flushes(land: Land) -> None:
     with land.keep_producing():
         wait_until(
@@ -31,6 +33,7 @@ def test_two_schedulers_and_their_workers_share_the_flushes(land: Land) -> None:
             )
 
 
+@pytest.mark.repeats("integration/test_faults.py::test_flush_killed_by_the_operating_system_is_finished_by_the_next")
 @pytest.mark.parametrize("with_task", [True, False], ids=["with the task", "and the task lives on"])
 def test_task_of_a_lost_worker_is_tried_again(land: Land, with_task: bool) -> None:
     with land.keep_producing():
@@ -39,6 +42,7 @@ def test_task_of_a_lost_worker_is_tried_again(land: Land, with_task: bool) -> No
         expect_retry(land, task)
 
 
+@pytest.mark.repeats("integration/test_faults.py::test_flush_killed_by_the_operating_system_is_finished_by_the_next")
 def test_tasks_of_a_lost_scheduler_are_taken_over(land: Land) -> None:
     with land.keep_producing():
         with land.catch_task("orders", "merge") as task:
@@ -49,6 +53,7 @@ def test_tasks_of_a_lost_scheduler_are_taken_over(land: Land) -> None:
         wait_until(lambda: land.metadata.count_schedulers() == 2, "the scheduler is back", DEADLINE_SECONDS)
 
 
+@pytest.mark.repeats("integration/test_faults.py::test_flush_killed_by_the_operating_system_is_finished_by_the_next")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT], ids=["restarted", "crashed"])
 def test_database_that_goes_away_under_running_flushes_loses_no_row(land: Land, how: signal.Signals) -> None:
     with land.keep_producing():
@@ -58,6 +63,7 @@ def test_database_that_goes_away_under_running_flushes_loses_no_row(land: Land, 
         wait_until(lambda: land.metadata.count_schedulers() == 2, "both schedulers", DEADLINE_SECONDS)
 
 
+@pytest.mark.repeats("integration/test_faults.py::test_flush_killed_by_the_operating_system_is_finished_by_the_next")
 def test_database_that_is_away_for_minutes_under_running_flushes_loses_no_row(land: Land) -> None:
     """Only the services are started again. The next run recovers what this one could not do."""
     with land.keep_producing():
@@ -70,6 +76,9 @@ def test_database_that_is_away_for_minutes_under_running_flushes_loses_no_row(la
         wait_until(lambda: land.metadata.count_schedulers() == 2, "both schedulers", DEADLINE_SECONDS)
 
 
+@pytest.mark.repeats(
+    "unit/scenarios/test_changed_tables.py::test_tables_that_change_before_any_step_lose_no_row_and_the_run_goes_on"
+)
 @pytest.mark.parametrize("task_id", ["stage", "merge"])
 def test_pipeline_whose_tables_change_under_a_running_flush_goes_on_with_those_of_its_file(
     land: Land, task_id: str

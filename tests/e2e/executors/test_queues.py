@@ -29,6 +29,7 @@ def land(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield land
 
 
+@pytest.mark.repeats("integration/test_faults.py::test_flush_killed_by_the_operating_system_is_finished_by_the_next")
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["restarted", "killed"])
 def test_queue_that_goes_away_in_the_middle_of_a_merge_loses_no_row(land: Land, how: signal.Signals) -> None:
     """Records keep coming. The queue is back at once, with its tasks, or Airflow sends the tasks again."""
@@ -45,6 +46,7 @@ def test_queue_that_goes_away_in_the_middle_of_a_merge_loses_no_row(land: Land, 
     wait_until(lambda: land.metadata.ask(UNFINISHED) == [(0,)], "no task that nobody takes", DEADLINE_SECONDS)
 
 
+@pytest.mark.repeats("integration/test_faults.py::test_flush_killed_by_the_operating_system_is_finished_by_the_next")
 def test_task_of_a_lost_worker_is_tried_again_whatever_the_queue_is(land: Land) -> None:
     with land.keep_producing():
         with land.catch_task("orders", "merge") as task:
@@ -53,6 +55,7 @@ def test_task_of_a_lost_worker_is_tried_again_whatever_the_queue_is(land: Land) 
         wait_until(lambda: land.metadata.read_state(task) == "success", f"the end of {task}", DEADLINE_SECONDS)
 
 
+@pytest.mark.repeats("integration/test_faults.py::test_flush_killed_by_the_operating_system_is_finished_by_the_next")
 def test_tasks_that_wait_for_lost_workers_are_begun_by_those_that_follow(land: Land) -> None:
     """The workers are frozen when the tasks are sent, and are killed then: no worker has begun them."""
     with land.keep_producing():

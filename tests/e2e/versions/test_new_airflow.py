@@ -33,6 +33,9 @@ def land(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Land]:
         yield land
 
 
+@pytest.mark.repeats(
+    "integration/test_upgrade.py::test_pipeline_and_publication_of_an_older_version_go_on_where_that_one_stopped"
+)
 def test_newer_airflow_goes_on_with_all_that_the_one_before_left_under_way(land: Land) -> None:
     assert land.airflow.get("version")["version"] == older_airflow.VERSION != NEWER
     runs.begin_everything(land)

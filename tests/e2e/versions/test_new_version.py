@@ -25,6 +25,9 @@ NEW_BACKLOG = "tidegate_airflow.triggers.backlog.BacklogTrigger"
 RUNNING = "SELECT count(*) FROM dag_run WHERE dag_id = %s AND state IN ('queued', 'running')"
 
 
+@pytest.mark.repeats(
+    "integration/test_upgrade.py::test_pipeline_and_publication_of_an_older_version_go_on_where_that_one_stopped"
+)
 def test_new_version_goes_on_with_all_that_the_one_before_left_under_way(land: Land) -> None:
     begin_everything(land)
     run_ids = stop_in_the_middle(land)
@@ -41,6 +44,9 @@ def test_new_version_goes_on_with_all_that_the_one_before_left_under_way(land: L
     assert land.airflow.list_import_errors() == []
 
 
+@pytest.mark.repeats(
+    "integration/test_upgrade.py::test_pipeline_and_publication_of_an_older_version_go_on_where_that_one_stopped"
+)
 def test_version_before_goes_on_where_no_run_is_under_way_and_so_does_the_new_one_behind_it(land: Land) -> None:
     """The way back, with files that both know."""
     write_pipeline(land.folder, "tug")
