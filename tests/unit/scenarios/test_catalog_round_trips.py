@@ -8,8 +8,8 @@ from fakes import World, build_pipeline, build_table
 from fakes.counted import Calls
 from tidegate.errors import NothingToDo
 from tidegate.flush.flush import flush
-from unit.tidegate.tables.test_templated_tables import build_template
-from unit.tidegate.tables.test_templated_tables import produce as produce_kind
+from unit.tidegate.table.test_templated_tables import build_template
+from unit.tidegate.table.test_templated_tables import produce as produce_kind
 
 # calls of one flush with rows: those of the pipeline, and those of each table
 MOST = {

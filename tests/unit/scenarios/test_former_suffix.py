@@ -18,7 +18,7 @@ from tidegate.reprocess.rebase import propose_moves, rebase_positions
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
-from unit.tidegate.tables.test_templated_tables import build_template, produce, read_keys
+from unit.tidegate.table.test_templated_tables import build_template, produce, read_keys
 
 COPY, LETTERS = "lake.shop.copy", "lake.shop.tidegate_shop_dead_letters"
 BEFORE = build_pipeline(build_table(), build_table(COPY))
