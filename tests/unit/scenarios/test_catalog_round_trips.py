@@ -14,8 +14,8 @@ from unit.tidegate.table.test_templated_tables import produce as produce_kind
 # calls of one flush with rows: those of the pipeline, and those of each table
 MOST = {
     "plan": (1, 4),  # the log; position, what is staged, its highest number, and files that an earlier run has left
-    # the ids of the topics, Spark, and the ids behind it; position, shape, folder, counts, and the batch as it was left
-    "stage": (3, 5),
+    # the ids of the topics, Spark, and the ids behind it; position, shape, both folders, counts, the batch
+    "stage": (3, 6),
     "flush": (0, 1),  # the position, before a queue is drained
     "merge": (0, 11),  # five around Spark's statements, six to cut, to look at the head, and to publish
     "record_batch": (0, 1),
