@@ -13,7 +13,7 @@ from tidegate.flush.stage import stage
 from tidegate.model.offsets import Offsets
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
-from tidegate.table.lookup import expand_template
+from tidegate.table.session import expand_template
 
 from crash.points import Journey, Point, build_fault
 

@@ -23,7 +23,7 @@ from fakes.pipelines import build_pipeline, build_table
 from fakes.record_decoder import BAD
 from fakes.spark import MemoryEngine, StructuredSql
 from fakes.tables import MemoryTable, Row, Snapshot
-from fakes.world import CrashAt, Hook, PauseAt, Watched, World
+from fakes.world import CrashAt, Hook, PauseAt, Watched, World, build_session
 
 __all__ = [
     "BAD",
@@ -54,5 +54,6 @@ __all__ = [
     "Watched",
     "World",
     "build_pipeline",
+    "build_session",
     "build_table",
 ]

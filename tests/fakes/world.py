@@ -4,8 +4,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from tidegate.model.table_state import TableState
 from tidegate.ports.context import Ports
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.table import Table
+from tidegate.table.session import TableSession
 
 from fakes.broker import MemoryBroker
 from fakes.clock import Clock, Crash
@@ -69,6 +72,11 @@ class World:
         """The table's rows in an order of their own."""
         memory_table = self.destination.tables.get(table)
         return sorted(memory_table.read_rows(), key=lambda r: json.dumps(r, sort_keys=True)) if memory_table else []
+
+
+def build_session(pipeline: Pipeline, table: Table, state: TableState | None = None) -> TableSession:
+    """A table as a step has read it, for checks that look at nothing else."""
+    return TableSession(World().build_ports(pipeline), table, state)
 
 
 class CrashAt:

@@ -26,6 +26,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.scd2 import History
 from tidegate.spec.table import Create, Table
 from tidegate.table.columns import list_destination_columns, stages_kept_columns
+from tidegate.table.session import TableSession
 from unit.scenarios import test_model, test_partial_updates, test_sequence_groups
 from unit.tidegate.adapters.bigquery.test_publish_script import list_intermediate_columns
 from warehouse import PROJECT
@@ -90,13 +91,14 @@ class Bench:
         )  # fmt: skip
         script = render_transaction(
             self.sql, positions=POSITIONS, pipeline="shop", version=number, attempt=f"a{number}", properties={},
-            statements=render_merge_statements(self.ports, self.table, batch, "b"), audits=self._render_audits(batch),
+            statements=render_merge_statements(TableSession(self.ports, self.table), batch, "b"),
+            audits=self._render_audits(batch),
         )  # fmt: skip
         client.query(script).result()
         return script
 
     def _render_audits(self, batch: StagedBatch) -> list[tuple[str, str]]:
-        audits = prepare_audits(self.ports, self.table, batch, "b", batch.attempt)
+        audits = prepare_audits(TableSession(self.ports, self.table), batch, "b", batch.attempt)
         return list(zip(audits.request.questions, audits.texts, strict=True)) if audits else []
 
     def _build_staged_row(self, record: Record, number: int) -> dict[str, Any]:

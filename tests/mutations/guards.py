@@ -135,7 +135,7 @@ GUARDS = [
     Guard(
         "missing rows of an append do not count as no rows",
         "plugins/tidegate/merge/attempt.py",
-        "    if swap.min_added_rows:\n",
+        "    if attempt.min_added_rows:\n",
         "    if False:\n",
         SWAP + "append_that_writes_nothing_does_not_move_the_position",
     ),
@@ -185,7 +185,7 @@ GUARDS = [
     Guard(
         "only the pipeline that created a table sets its sort order",
         "plugins/tidegate/flush/merge.py",
-        "    return work.ports.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY) == name\n",
+        "    return creator == table.pipeline.name\n",
         "    return True\n",
         MERGE + "empty_table_that_somebody_else_created_keeps_its_order",
     ),
@@ -248,7 +248,7 @@ GUARDS = [
     Guard(
         "rows that were staged for another shape are not merged",
         "plugins/tidegate/flush/merge.py",
-        "    check_shape(work.ports, work.table, state, work.staged)\n",
+        "    check_shape(work.table, work.staged)\n",
         "",
         "tests/unit/scenarios/test_changed_tables.py::"
         "test_rows_that_were_staged_for_another_file_are_staged_again_and_not_merged",
@@ -256,7 +256,7 @@ GUARDS = [
     Guard(
         "rows in the columns of the destination are not merged for another file",
         "plugins/tidegate/table/queue.py",
-        "    if not file_shape or file_shape != _compute_file_shape(table, metadata):\n",
+        "    if not file_shape or file_shape != _compute_file_shape(table.spec, table.metadata):\n",
         "    if False:\n",
         "tests/unit/scenarios/test_changed_tables.py::"
         "test_rows_in_the_columns_of_the_table_are_staged_again_for_another_file",
@@ -358,14 +358,14 @@ GUARDS = [
     Guard(
         "a table of ours is no destination",
         "plugins/tidegate/flush/merge.py",
-        "    check_is_destination(work.message_prefix, state)\n",
+        "    check_is_destination(work.prefix, table.state)\n",
         "",
         "tests/unit/tidegate/model/test_ownership.py::test_memory_of_another_pipelines_table_is_no_destination",
     ),
     Guard(
         "a table of remembered deletes or changes is claimed before it is evolved",
         "plugins/tidegate/merge/owed.py",
-        "ports.tables.claim(memory, describe_memory(table, columns)) is not None",
+        "tables.claim(memory, describe_memory(spec, columns)) is not None",
         "True",
         "tests/unit/tidegate/model/test_ownership.py::test_memory_of_somebody_else_is_neither_written_nor_evolved",
     ),
@@ -380,7 +380,7 @@ GUARDS = [
     Guard(
         "a log that was cut and has grown again is refused",
         "plugins/tidegate/table/progress.py",
-        "            check_not_cut(ports, observed.table, end, log)\n",
+        "            check_not_cut(observed, end, log)\n",
         "",
         "tests/unit/tidegate/flush/test_plan_after_elections.py::"
         "test_log_that_was_cut_is_told_with_the_place_of_the_cut_whether_it_has_grown_again_or_not[3]",
@@ -417,8 +417,8 @@ GUARDS = [
     Guard(
         "appended keys are new in the snapshot of the cut",
         "plugins/tidegate/merge/write_mode.py",
-        '"at": state.snapshot_id',
-        '"at": ports.commits.read_head(table.name, "main").parent_id',
+        '"at": snapshot_id',
+        '"at": table.ports.commits.read_head(table.name, "main").parent_id',
         "tests/unit/tidegate/merge/test_write_mode.py::test_key_of_the_newest_snapshot_is_not_new",
     ),
     Guard(
@@ -794,7 +794,7 @@ GUARDS = [
     Guard(
         "a topic that was created again while its keys were read decides about no dead letter",
         "plugins/tidegate/reprocess/replay_stage.py",
-        "        check_same_log(ports, work.message_prefix, ranges, position)\n",
+        "        check_same_log(ports, work.prefix, ranges, position)\n",
         "        pass\n",
         REPLAYS + "topic_that_is_created_again_while_the_later_keys_are_read_decides_about_no_dead_letter",
     ),
@@ -991,7 +991,7 @@ GUARDS = [
     Guard(
         "a truncate is applied in a topic of one partition alone",
         CHECKS,
-        "    if table.value.applies_truncates and several is not None:\n",
+        "    if table.spec.value.applies_truncates and several is not None:\n",
         "    if False:\n",
         "tests/unit/scenarios/test_truncates.py::test_topic_of_several_partitions_is_refused_before_anything_is_staged",
     ),

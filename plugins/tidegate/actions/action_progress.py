@@ -11,7 +11,7 @@ from tidegate.errors import GiveUp, NothingToDo
 from tidegate.model.offsets import format_names
 from tidegate.ports.context import Ports
 from tidegate.reprocess.discard import ProposedDiscard
-from tidegate.table.lookup import find_table
+from tidegate.table.session import find_table
 
 
 @dataclass

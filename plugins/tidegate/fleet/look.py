@@ -13,8 +13,8 @@ from tidegate.flush.plan import plan_observed
 from tidegate.model.batch import Plan
 from tidegate.ports.context import Ports
 from tidegate.table.log import list_row_topics
-from tidegate.table.lookup import expand_template
 from tidegate.table.progress import ObservedTable, observe_tables
+from tidegate.table.session import expand_template
 
 log = logging.getLogger(__name__)
 THREADS = 8  # catalogs are waited for side by side; what a thread computes beside that, Python does one at a time

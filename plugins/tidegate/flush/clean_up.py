@@ -21,7 +21,7 @@ from tidegate.model import resource_names
 from tidegate.ports.context import Ports, TableFiles, TableState
 from tidegate.spec.runtime import Maintenance
 from tidegate.spec.table import Table
-from tidegate.table.lookup import expand_template
+from tidegate.table.session import TableSession, expand_template
 
 log = logging.getLogger(__name__)
 # Delete files for which a large file is rewritten: so many that only the share of its deletes is a reason.
@@ -150,14 +150,13 @@ def clean_up(ports: Ports) -> list[CleanUpReport]:
     not fail the flush: the next run does the rest.
     """
     ports = expand_template(ports)
-    return [_TableCleaning(ports, table).clean() for table in ports.pipeline.tables]
+    return [_TableCleaning(TableSession(ports, table)).clean() for table in ports.pipeline.tables]
 
 
 class _TableCleaning:
     """The cleaning of one table. `report` holds what is done so far, also if the next part fails."""
 
-    def __init__(self, ports: Ports, table: Table) -> None:
-        self._ports = ports
+    def __init__(self, table: TableSession) -> None:
         self._table = table
         self.report = CleanUpReport(table.name)
 
@@ -167,40 +166,39 @@ class _TableCleaning:
             self._clean()
         except Exception as error:  # whatever it is, rows are published: leftovers must not fail the flush
             reason = f"{type(error).__name__}: {error}"
-            place = f"pipeline={self._ports.pipeline.name} table={self._table.name} batch={self.report.published}"
+            place = f"{self._table.prefix} batch={self.report.published}"
             log.warning("clean-up failed, the next run tries again: %s: %s", place, reason)
             self._note(failed=reason)
         return self.report
 
     def _clean(self) -> None:
-        ports = self._ports
-        table = self._table
-        state = ports.tables.read_state(table.name, ports.pipeline.name)
+        table = self._table.refresh()
+        ports = table.ports
+        state = table.state
         if state is None or state.recorded_position is None:
-            intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
-            self._note(removed=ports.staging.clean_up(intermediate, 0))
+            self._note(removed=ports.staging.clean_up(table.intermediate, 0))
             return
         batch = state.recorded_position.batch
         self._note(published=batch)
-        if table.errors.topic:  # first: batches that are still staged may have letters that were not sent
-            self._note(sent_dead_letters=send_dead_letters(ports, table, batch))
-        removed_counts = ports.staging.clean_up(*_find_leftovers(ports, table, batch))
+        if table.spec.errors.topic:  # first: batches that are still staged may have letters that were not sent
+            self._note(sent_dead_letters=send_dead_letters(table, batch))
+        removed_counts = ports.staging.clean_up(*_find_leftovers(table, batch))
         is_worn = is_due(ports.pipeline.maintenance, batch, removed_counts.get("batches", 0))
         self._note(removed=removed_counts, needs_compaction=is_worn)
-        is_gone = partial(_is_backfill_gone, ports, table)
+        is_gone = partial(_is_backfill_gone, ports, table.spec)
         self._note(branches=ports.commits.drop_branches(table.name, ports.pipeline.name, batch, is_gone))
-        if table.remembers:
-            self._note(**_forget_old_deletes(ports, table, state))
+        if table.spec.remembers:
+            self._note(**_forget_old_deletes(table, state))
 
     def _note(self, **report_fields: Any) -> None:
         self.report = replace(self.report, **report_fields)
 
 
-def _find_leftovers(ports: Ports, table: Table, batch: int) -> tuple[str, int]:
+def _find_leftovers(table: TableSession, batch: int) -> tuple[str, int]:
     """The table to clean, and up to which batch. A table of names with branches keeps its newest snapshot alone."""
-    if table.discovers_names and ports.commits.has_branches(table.name):
+    if table.spec.discovers_names and table.has_branches:
         return table.name, batch - 1
-    return resource_names.name_intermediate_table(ports.pipeline, table), batch
+    return table.intermediate, batch
 
 
 def _is_backfill_gone(ports: Ports, table: Table, backfill: str) -> bool:
@@ -210,13 +208,14 @@ def _is_backfill_gone(ports: Ports, table: Table, backfill: str) -> bool:
     return not any(name.casefold().startswith(prefix) for name in ports.tables.list_tables(namespace))
 
 
-def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[str, Any]:
+def _forget_old_deletes(table: TableSession, state: TableState) -> dict[str, Any]:
     """Forget deletes that are older than `tombstone_retention`.
 
     The records' own time counts, not the clock: a pipeline that stood still may yet read older records. A time in the
     future counts as now: one record from a wrong clock would let all deletes be forgotten, for good. Several pipelines
     may publish into the table and share the memory, so the one that is farthest behind decides.
     """
+    ports = table.ports
     times = {ports.pipeline.name: _read_valid_through_ms(state)}
     for other_pipeline in ports.tables.list_pipelines(table.name):
         other_state = (
@@ -227,11 +226,13 @@ def _forget_old_deletes(ports: Ports, table: Table, state: TableState) -> dict[s
     known_times = [ms for ms in times.values() if ms is not None]
     if len(known_times) < len(times):
         return {"forgotten_deletes": 0, "unknown_valid_through": sorted(p for p, ms in times.items() if ms is None)}
-    kept_ms = table.tombstone_retention_seconds * 1000
+    kept_ms = table.spec.tombstone_retention_seconds * 1000
     before_ms = min(*known_times, ports.now_ms()) - kept_ms
     every_ms = kept_ms // FORGET_SHARE
     return {
-        "forgotten_deletes": ports.tables.forget_deletes(resource_names.name_memory_table(table), before_ms, every_ms)
+        "forgotten_deletes": ports.tables.forget_deletes(
+            resource_names.name_memory_table(table.spec), before_ms, every_ms
+        )
     }
 
 

@@ -11,9 +11,9 @@ from tidegate.model.offsets import get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.ports.context import Ports
 from tidegate.spec.runtime import Period
-from tidegate.table.lookup import check_table_is_known
 from tidegate.table.pipeline_progress import TableProgress, measure_progress
 from tidegate.table.progress import observe_tables
+from tidegate.table.session import check_table_is_known
 
 log = logging.getLogger(__name__)
 KEY_FORMATS = {Period.HOUR: "%Y-%m-%dT%H", Period.DAY: "%Y-%m-%d"}  # what Airflow's mappers of hours and days write

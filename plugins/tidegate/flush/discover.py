@@ -8,17 +8,17 @@ from tidegate.flush.stage_request import read_epochs
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import StageTable
 from tidegate.jobs.stage_outcome import DiscoveredNames, require_first_bad
-from tidegate.merge.attempt import Swap, publish_head, retry_commits, write_on_branch
+from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.ownership import describe_name_registry
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.ports.context import Ports, TableState
+from tidegate.ports.context import Ports
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
 from tidegate.table.columns import find_retracting_answers, list_record_key_columns, list_value_columns
-from tidegate.table.lookup import make_concrete_table
 from tidegate.table.position import check_not_overtaken
+from tidegate.table.session import TableSession, make_concrete_table
 
 
 def build_name_finder(ports: Ports, table: Table, planned_batch: PlannedBatch) -> StageTable:
@@ -146,38 +146,30 @@ def advance_registry(ports: Ports, plan: Plan, planned_batch: PlannedBatch) -> N
 
 def _commit_registry_advance(ports: Ports, plan: Plan, planned_batch: PlannedBatch) -> None:
     name = ports.pipeline.name
-    attempt = ports.new_attempt()
-    table = next(table for table in ports.pipeline.tables if table.name == planned_batch.table)
+    spec = next(table for table in ports.pipeline.tables if table.name == planned_batch.table)
+
+    def guard(table: TableSession) -> None:
+        check_not_overtaken(table, planned_batch.batch, planned_batch.ranges)
+
+    table = TableSession(ports, spec).refresh()
+    guard(table)
+    attempt = begin_attempt(table, planned_batch.batch, guard, f"{table.prefix} batch={planned_batch.batch}")
     ids = {topic: i for topic, i in plan.topic_ids.items() if topic in planned_batch.ranges.by_topic}
     end = Position(
-        planned_batch.ranges.end, planned_batch.batch, attempt,
+        planned_batch.ranges.end, planned_batch.batch, attempt.id,
         cluster_id=plan.cluster_id, topic_ids=ids, epochs=plan.epochs,
         outside=planned_batch.watermark == WatermarkSide.OUTSIDE,
     )  # fmt: skip
 
-    def guard(state: TableState | None) -> None:
-        check_not_overtaken(ports.pipeline, table, state, planned_batch.batch, planned_batch.ranges)
-
-    state = ports.tables.read_state(table.name, name)
-    guard(state)
-    if state is not None and state.snapshot_id is None:
+    if table.state is not None and table.state.snapshot_id is None:
         start = replace(
             end, offsets=planned_batch.ranges.start, batch=0, outside=planned_batch.watermark != WatermarkSide.INSIDE
         )
         ports.commits.seed(table.name, name, start)
-        state = ports.tables.read_state(table.name, name)
-    if state is None:
-        raise RetryLater(f"pipeline={name} table={table.name}: it was created, and the catalog lacks it; stage again")
-    swap = Swap(
-        ports=ports,
-        message_prefix=f"pipeline={name} table={table.name} batch={planned_batch.batch}",
-        table=table.name,
-        state=state,
-        branch=resource_names.name_branch(name, planned_batch.batch, attempt),
-        attempt=attempt,
-        properties=end.to_properties(name),
-        guard=guard,
-        summary={**end.to_properties(name), "tidegate.pipeline": name, "tidegate.batch": str(planned_batch.batch)},
-        tag=resource_names.name_tag(name),
-    )
-    publish_head(swap, write_on_branch(swap, planned_batch.batch))
+        table = table.refresh()
+    if table.state is None:
+        raise RetryLater(f"{table.prefix}: it was created, and the catalog lacks it; stage again")
+    properties = end.to_properties(name)
+    summary = {**properties, "tidegate.batch": str(planned_batch.batch)}
+    attempt = replace(attempt, table=table, properties=properties, summary=summary)
+    publish_head(attempt, write_on_branch(attempt))

@@ -16,7 +16,7 @@ from tidegate.flush.stage import stage_tables
 from tidegate.model.batch import Plan, PublishedBatch, Refusal, StagedBatch
 from tidegate.model.offsets import Offsets
 from tidegate.ports.context import Ports
-from tidegate.table.lookup import expand_template
+from tidegate.table.session import expand_template
 
 log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ from tidegate.merge.owed import send_dead_letters
 from tidegate.ports.context import Ports, TableState
 from tidegate.spec.table import Table
 from tidegate.table.distant import check_no_former_batches, get_former_suffix, list_former_intermediates
+from tidegate.table.session import TableSession
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ def drop_former_intermediates(ports: Ports, table: Table, state: TableState) -> 
         merge = replace(ports.pipeline.merge, intermediate_suffix=get_former_suffix(ports.pipeline, table.name, name))
         try:
             before = replace(ports, pipeline=replace(ports.pipeline, merge=merge))
-            send_dead_letters(before, table, state.highest_batch)
+            send_dead_letters(TableSession(before, table), state.highest_batch)
             ports.staging.drop(name)
             log.info("dropped, as merge.intermediate_suffix has changed: %s", where)
         except TidegateError as reason:

@@ -2,23 +2,22 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError
-from tidegate.merge.attempt import Swap, publish_head, retry_commits, write_on_branch
-from tidegate.model import resource_names
+from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
 from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets, merge_offsets
 from tidegate.model.position import Position
-from tidegate.ports.context import Ports, TableState
+from tidegate.ports.context import Ports
 from tidegate.spec.source import StartKind
 from tidegate.table.heartbeat_records import HeartbeatRecord, build_heartbeat_records, encode_records
 from tidegate.table.log import list_ignored_topics, list_row_topics, read_known_log
-from tidegate.table.lookup import expand_template
 from tidegate.table.pipeline_progress import measure_progress
 from tidegate.table.progress import ObservedTable, observe_tables
 from tidegate.table.risks import find_risks
+from tidegate.table.session import TableSession, expand_template
 from tidegate.table.start_offsets import resolve_latest_start
 from tidegate.table.watermark import (
     commit_to_group,
@@ -84,51 +83,41 @@ def _format_limit(limit: int | None) -> str:
 log = logging.getLogger(__name__)
 
 
-def renew_position(ports: Ports, table: str, older_than_ms: int) -> None:
+def renew_position(table: TableSession, older_than_ms: int) -> None:
     """Put the pipeline's position, as it is, and its tag onto a new snapshot without rows.
 
     Expiry keeps all snapshots from the tag on, as without them a rollback could not be told. So this is for a tag on a
     snapshot of before `older_than_ms` above which others have written. A table that was rolled back keeps what it has:
     a person has yet to answer. A failure is logged alone: the next heartbeat tries again.
     """
-    place = f"pipeline={ports.pipeline.name} table={table}"
     try:
-        if ports.commits.has_branches(table):
-            retry_commits(ports, place, partial(_renew_once, ports, table, older_than_ms))
+        if table.has_branches:
+            retry_commits(table.ports, table.prefix, partial(_renew_once, table, older_than_ms))
     except TidegateError as error:
         log.warning("the position was not renewed, so older snapshots stay: %s; the next heartbeat tries again", error)
 
 
-def _renew_once(ports: Ports, table: str, older_than_ms: int) -> None:
-    name = ports.pipeline.name
-    attempt = ports.new_attempt()
-    state = ports.tables.read_state(table, name)
+def _renew_once(table: TableSession, older_than_ms: int) -> None:
+    table = table.refresh()
+    state = table.state
     position = state.recorded_position if state else None
     if state is None or position is None or state.is_rolled_back or state.snapshot_ms >= older_than_ms:
         return
     if not state.snapshots_since_publish:
         return
-    properties = position.to_properties(name)
-    place = f"pipeline={name} table={table}"
-    swap = Swap(
-        ports=ports,
-        message_prefix=place,
-        table=table,
-        state=state,
-        branch=resource_names.name_branch(name, state.highest_batch, attempt),
-        attempt=attempt,
-        properties=properties,
-        guard=partial(_check_unmoved, place, position),
-        summary={**properties, "tidegate.pipeline": name},
-        tag=resource_names.name_tag(name),
-    )
-    head = publish_head(swap, write_on_branch(swap, state.highest_batch))
-    log.info("position renewed: %s snapshot=%s", place, head.snapshot_id)
+    properties = position.to_properties(table.pipeline.name)
+    attempt = begin_attempt(table, state.highest_batch, partial(_check_unmoved, position))
+    attempt = replace(attempt, properties=properties, summary=properties)
+    head = publish_head(attempt, write_on_branch(attempt))
+    log.info("position renewed: %s snapshot=%s", table.prefix, head.snapshot_id)
 
 
-def _check_unmoved(place: str, position: Position, state: TableState | None) -> None:
-    if state is None or state.is_rolled_back or state.recorded_position != position:
-        raise RetryLater(f"{place}: another run was faster, and the position is newer by that; it will be tried again")
+def _check_unmoved(position: Position, table: TableSession) -> None:
+    state = table.require_state()
+    if state.is_rolled_back or state.recorded_position != position:
+        raise RetryLater(
+            f"{table.prefix}: another run was faster, and the position is newer by that; it will be tried again"
+        )
 
 
 @dataclass(frozen=True)
@@ -212,7 +201,7 @@ def _renew_positions(ports: Ports, tables: Sequence[ObservedTable]) -> None:
         if state is None or state.snapshots_since_publish <= maintenance.keep_snapshots:
             continue
         if state.snapshot_ms < expired_ms:
-            renew_position(ports, observed.table.name, expired_ms)
+            renew_position(observed, expired_ms)
 
 
 def _compute_offsets(ports: Ports, tables: Sequence[ObservedTable]) -> tuple[Offsets, GiveUp | None]:

@@ -13,7 +13,7 @@ from tidegate.model import resource_names
 from tidegate.model.ownership import KIND_PROPERTY, TableKind
 from tidegate.ports.context import Ports, TableFiles
 from tidegate.spec.runtime import Maintenance, UseWhen
-from tidegate.table.lookup import expand_template
+from tidegate.table.session import expand_template
 
 # Iceberg's rewrite takes fewer small files of a partition for not worth it.
 MIN_SMALL_FILES = 5

@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.errors import AuditFailed, GiveUp, PositionLost, PublishedElsewhere, RetryLater, TidegateError
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
-from tidegate.merge.attempt import Swap, publish_head, retry_commits, write_on_branch
+from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
 from tidegate.merge.audits import prepare_audits
 from tidegate.merge.owed import count_changes, evolve_memory, render_dead_letter_statements
 from tidegate.merge.statements import build_merge_input, render_merge_statements
@@ -23,11 +23,9 @@ from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports, TableState
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import format_type, parse_type
-from tidegate.spec.table import Table
-from tidegate.table.columns import list_destination_columns, resolve_columns
+from tidegate.table.columns import list_destination_columns
 from tidegate.table.compatibility import build_row_properties, check_mergeable
 from tidegate.table.history import record_batch
-from tidegate.table.lookup import check_table_is_known, find_table
 from tidegate.table.position import check_is_destination, check_not_overtaken, resolve_position
 from tidegate.table.queue import (
     check_shape,
@@ -37,23 +35,23 @@ from tidegate.table.queue import (
     iterate_merge_groups,
     publishes_without_rows,
 )
+from tidegate.table.session import TableSession, check_table_is_known, open_table
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class MergeContext:
-    """What stays the same over all cuts of one merge."""
+class BatchMerge:
+    """A staged batch on its way into its table, which is read again for each round; `started_ms` is the first one's."""
 
-    ports: Ports
-    table: Table
+    table: TableSession
     staged: StagedBatch
     started_ms: int
 
     @property
-    def message_prefix(self) -> str:
-        """For messages."""
-        return f"pipeline={self.ports.pipeline.name} table={self.table.name} batch={self.staged.batch}"
+    def prefix(self) -> str:
+        """What its messages begin with."""
+        return f"{self.table.prefix} batch={self.staged.batch}"
 
 
 def merge(ports: Ports, staged_batch: StagedBatch) -> PublishedBatch:
@@ -67,207 +65,190 @@ def merge(ports: Ports, staged_batch: StagedBatch) -> PublishedBatch:
 
     Main moved and the position did not: back to 2. The position moved: `PublishedElsewhere`.
     """
-    table = find_table(ports, staged_batch.table)
-    work = MergeContext(ports=ports, table=table, staged=staged_batch, started_ms=ports.now_ms())
-    return retry_commits(ports, work.message_prefix, partial(_run_round, work))
+    work = BatchMerge(open_table(ports, staged_batch.table), staged_batch, started_ms=ports.now_ms())
+    return retry_commits(ports, work.prefix, partial(_run_round, work))
 
 
-def _run_round(work: MergeContext) -> PublishedBatch:
+def _run_round(work: BatchMerge) -> PublishedBatch:
     """One cut; `CommitRefused` asks for the next."""
-    state = prepare_table(work)
-    if published_batch := _find_published(work, state):
+    work = replace(work, table=prepare_table(work))
+    if published_batch := _find_published(work, work.table):
         return published_batch
-    check_shape(work.ports, work.table, state, work.staged)
-    if not work.staged.counts.to_write and not publishes_without_rows(work.ports, work.table, state, work.staged):
+    check_shape(work.table, work.staged)
+    if not work.staged.counts.to_write and not publishes_without_rows(work.table, work.staged):
         return _build_result(work, None, None, PublishOutcome.NO_ROWS)
     try:
-        return _cut_merge_publish(work, state)
+        return _cut_merge_publish(work)
     except (RetryLater, AuditFailed):
         # a run that published first has removed this run's branch, and Spark's error would hide that
-        state_now = _read_state(work)
-        if state_now and (published_batch := _find_published(work, state_now)):  # by this very task, sent twice
+        table_now = work.table.refresh()
+        if table_now.state and (published_batch := _find_published(work, table_now)):  # by this very task, sent twice
             return published_batch
         _check_still_staged(work)
         raise
 
 
-def _check_still_staged(work: MergeContext) -> None:
-    intermediate = resource_names.name_intermediate_table(work.ports.pipeline, work.table)
-    if work.ports.staging.read_staged_outcome(intermediate, work.staged.attempt) is None:
+def _check_still_staged(work: BatchMerge) -> None:
+    intermediate = work.table.intermediate
+    if work.table.ports.staging.read_staged_outcome(intermediate, work.staged.attempt) is None:
         raise GiveUp(
-            f"{work.message_prefix}: the staged rows are gone from intermediate={intermediate} "
+            f"{work.prefix}: the staged rows are gone from intermediate={intermediate} "
             f"attempt={work.staged.attempt}; nothing was merged; the next flush stages them again"
         )
 
 
-def prepare_table(work: MergeContext) -> TableState:
-    """Step 1 of `merge`: create the table if it is missing, evolve its schema, give it a snapshot; return its state."""
-    ports = work.ports
-    table = work.table
-    name = work.ports.pipeline.name
-    state = _read_state(work)
-    _check_same_table(work, state)
-    check_is_destination(work.message_prefix, state)
-    resolve_position(ports.pipeline, table, state)  # refuses a table that was rolled back, before anything is changed
-    if state is None:
+def prepare_table(work: BatchMerge) -> TableSession:
+    """Step 1 of `merge`: create the table if it is missing, evolve its schema, give it a snapshot; return it as it is.
+
+    A table that was rolled back is refused before anything is changed.
+    """
+    table = work.table.refresh()
+    _check_same_table(work, table.state)
+    check_is_destination(work.prefix, table.state)
+    resolve_position(table)
+    if table.state is None:
         _create_table(work, "create_namespace", "create_table", "order_table")
-        state = _read_state(work)
-    elif _is_unordered(work, state):
+        table = table.refresh()
+    elif _is_unordered(table):
         _create_table(work, "order_table")
-        state = _read_state(work)
-    if state is None:
-        raise RetryLater(f"{work.message_prefix}: the catalog lacks the table that was created; it will be tried again")
-    table = resolve_columns(table, work.ports.pipeline.source.metadata, state)
-    check_mergeable(work.ports.pipeline, table, state)
-    columns = list_destination_columns(table, work.ports.pipeline.source.metadata)
-    if ports.tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
-        state = _read_state(work) or state
-    evolve_memory(ports, work.message_prefix, replace(table, target_schema=state.struct))
-    if state.snapshot_id is None:
-        start = replace(work.staged.compute_end_position(None), offsets=work.staged.ranges.start, staged_attempt="")
-        start = replace(start, batch=state.highest_batch, timestamps={})
-        ports.commits.seed(table.name, name, replace(start, outside=work.staged.watermark != WatermarkSide.INSIDE))
-        state = _read_state(work) or state
-    return state
+        table = table.refresh()
+    if table.state is None:
+        raise RetryLater(f"{work.prefix}: the catalog lacks the table that was created; it will be tried again")
+    check_mergeable(table)
+    table = table.evolve()
+    evolve_memory(work.prefix, table)
+    state = table.require_state()
+    if state.snapshot_id is not None:
+        return table
+    start = replace(work.staged.compute_end_position(None), offsets=work.staged.ranges.start, staged_attempt="")
+    start = replace(
+        start, batch=state.highest_batch, timestamps={}, outside=work.staged.watermark != WatermarkSide.INSIDE
+    )
+    table.ports.commits.seed(table.name, table.pipeline.name, start)
+    seeded = table.refresh()
+    return table if seeded.state is None else seeded
 
 
-def _is_unordered(work: MergeContext, state: TableState) -> bool:
+def _is_unordered(table: TableSession) -> bool:
     """Whether the run that created the table may have ended before it set the table's order (`cluster_by`).
 
     A table gets its first snapshot after that. Setting the order again does no harm.
     """
-    table = work.table
-    name = work.ports.pipeline.name
-    if state.snapshot_id is not None or not table.create.cluster_by or not table.create.enabled:
+    create = table.spec.create
+    if table.require_state().snapshot_id is not None or not create.cluster_by or not create.enabled:
         return False
-    return work.ports.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY) == name
+    creator = table.ports.tables.read_property(table.name, resource_names.CREATED_BY_PROPERTY)
+    return creator == table.pipeline.name
 
 
-def _create_table(work: MergeContext, *statement_names: str) -> None:
+def _create_table(work: BatchMerge, *statement_names: str) -> None:
     table = work.table
-    pipeline = work.ports.pipeline
-    if not table.create.enabled:
-        raise GiveUp(
-            f"{work.message_prefix}: the table does not exist and create.enabled=false; create it and run again"
-        )
+    create = table.spec.create
+    pipeline = table.pipeline.name
+    if not create.enabled:
+        raise GiveUp(f"{work.prefix}: the table does not exist and create.enabled=false; create it and run again")
     values = {
         "table": table.name,
         "parent": table.name.rsplit(".", 1)[0],
-        "columns": _list_created_columns(table, list_destination_columns(table, pipeline.source.metadata)),
-        "partition_by": table.create.partition_by,
-        "cluster_by": table.create.cluster_by,
-        "properties": table.create.properties,
-        "pipeline": pipeline.name,
+        "columns": _list_created_columns(table),
+        "partition_by": create.partition_by,
+        "cluster_by": create.cluster_by,
+        "properties": create.properties,
+        "pipeline": pipeline,
     }
-    chosen_statements = [name for name in statement_names if name != "order_table" or table.create.cluster_by]
-    rendered = (work.ports.get_sql(table.name).render(name, **values) for name in chosen_statements)
+    chosen_statements = [name for name in statement_names if name != "order_table" or create.cluster_by]
+    rendered = (table.sql.render(name, **values) for name in chosen_statements)
     try:
         statements = tuple(statement for statement in rendered if statement)
-        work.ports.engine.run(MergeJob(pipeline.name, work.staged.batch, statements, table=table.name))
+        table.ports.engine.run(MergeJob(pipeline, work.staged.batch, statements, table=table.name))
     except RetryLater:
-        if _read_state(work) is None:  # else another first run has created the table
+        if table.refresh().state is None:  # else another first run has created the table
             raise
 
 
-def _list_created_columns(table: Table, columns: tuple[Column, ...]) -> tuple[Column, ...]:
+def _list_created_columns(table: TableSession) -> tuple[Column, ...]:
     """The columns of a new table; none is required with `create.force_optional`."""
-    if not table.create.force_optional:
+    columns = list_destination_columns(table.spec, table.metadata)
+    if not table.spec.create.force_optional:
         return columns
     return tuple(Column(column.name, format_type(parse_type(column.type))) for column in columns)
 
 
-def _read_state(work: MergeContext) -> TableState | None:
-    return work.ports.tables.read_state(work.table.name, work.ports.pipeline.name)
-
-
-def _check_same_table(work: MergeContext, state: TableState | None) -> None:
+def _check_same_table(work: BatchMerge, state: TableState | None) -> None:
     """A batch from the middle of the log must not become the first of another table."""
     staged_for = work.staged.table_uuid
     current_uuid = state.uuid if state else None
     if staged_for is not None and staged_for != current_uuid:
         raise PositionLost(
-            f"{work.message_prefix}: the table was dropped, or replaced by another of the same name: "
+            f"{work.prefix}: the table was dropped, or replaced by another of the same name: "
             f"uuid={current_uuid} staged_for={staged_for}; nothing was merged; the next flush plans anew for the table "
             "as it is then"
         )
     if work.staged.follows and (state is None or state.recorded_position is None):
         raise PositionLost(
-            f"{work.message_prefix}: the table has no position, and this batch follows attempt={work.staged.follows}, "
+            f"{work.prefix}: the table has no position, and this batch follows attempt={work.staged.follows}, "
             "which is not published there; nothing was merged; the next flush plans anew for the table as it is then"
         )
 
 
-def _find_published(work: MergeContext, state: TableState) -> PublishedBatch | None:
+def _find_published(work: BatchMerge, table: TableSession) -> PublishedBatch | None:
     """A success if this batch stands in the table, None if it is next, an error if neither."""
     staged_batch = work.staged
-    pipeline = work.ports.pipeline
-    position = resolve_position(pipeline, work.table, state)
+    position = resolve_position(table)
     if (
         position is not None
         and position.offsets == staged_batch.ranges.end
         and position.staged_attempt == staged_batch.attempt
     ):
-        head = work.ports.commits.read_head(work.table.name, resource_names.name_tag(pipeline.name))
+        head = table.ports.commits.read_head(table.name, resource_names.name_tag(table.pipeline.name))
         return _build_result(work, head, position, PublishOutcome.ALREADY_PUBLISHED)
-    check_not_overtaken(pipeline, work.table, state, staged_batch.batch, staged_batch.ranges)
+    check_not_overtaken(table, staged_batch.batch, staged_batch.ranges)
     return None
 
 
-def _cut_merge_publish(work: MergeContext, state: TableState) -> PublishedBatch:
-    ports = work.ports
+def _cut_merge_publish(work: BatchMerge) -> PublishedBatch:
+    table = work.table
     staged_batch = work.staged
-    write_mode.check_is_sole_writer(ports, work.message_prefix, staged_batch)
-    table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
-    attempt = ports.new_attempt()
-    branch = resource_names.name_branch(ports.pipeline.name, staged_batch.batch, attempt)
-    intermediate = resource_names.name_intermediate_table(ports.pipeline, table)
-    values = build_merge_input(ports.pipeline, table, staged_batch, branch)
-    plan = _choose_write_plan(work, table, state, values)
-    position = staged_batch.compute_end_position(resolve_position(ports.pipeline, work.table, state))
-    numbered = replace(position, batch=max(staged_batch.batch, state.highest_batch)).to_properties(ports.pipeline.name)
-    swap = Swap(
-        ports=ports,
-        message_prefix=work.message_prefix,
-        table=table.name,
-        state=state,
-        branch=branch,
-        attempt=attempt,
-        properties={**numbered, **build_row_properties(ports.pipeline, table)},
-        guard=partial(_check_fits, work),
-        summary={**numbered, "tidegate.pipeline": ports.pipeline.name, **write_mode.describe_write(staged_batch, plan)},
-        tag=resource_names.name_tag(ports.pipeline.name),
-        audits=prepare_audits(ports, table, staged_batch, branch, attempt),
-        source=StagedSource(intermediate, staged_batch.batch, staged_batch.attempt),
+    write_mode.check_is_sole_writer(table, staged_batch)
+    attempt = begin_attempt(table, staged_batch.batch, partial(_check_fits, work), work.prefix)
+    values = build_merge_input(table, staged_batch, attempt.branch)
+    plan = _choose_write_plan(work, values)
+    position = staged_batch.compute_end_position(resolve_position(table))
+    highest = max(staged_batch.batch, table.require_state().highest_batch)
+    numbered = replace(position, batch=highest).to_properties(table.pipeline.name)
+    attempt = replace(
+        attempt,
+        properties={**numbered, **build_row_properties(table)},
+        summary={**numbered, **write_mode.describe_write(staged_batch, plan)},
+        audits=prepare_audits(table, staged_batch, attempt.branch, attempt.id),
+        source=StagedSource(table.intermediate, staged_batch.batch, staged_batch.attempt),
         conf=write_mode.choose_spark_conf(staged_batch, plan),
-        reparenting=write_mode.plan_reparenting(table, staged_batch, values),
-        min_added_rows=staged_batch.counts.staged if write_mode.is_always_written(table, staged_batch) else 0,
+        reparenting=write_mode.plan_reparenting(table.resolved, staged_batch, values),
+        min_added_rows=staged_batch.counts.staged if write_mode.is_always_written(table.spec, staged_batch) else 0,
     )
-    rows = render_merge_statements(ports, table, staged_batch, branch, plan) if staged_batch.counts.staged else ()
-    letters = render_dead_letter_statements(ports, staged_batch, state.highest_batch, intermediate)
-    head = write_on_branch(swap, staged_batch.batch, *letters, *rows)
-    log.info(
-        "%s: %s snapshot=%s rows=%s", plan.written_as, work.message_prefix, head.snapshot_id, staged_batch.counts.staged
-    )
-    published_head = publish_head(swap, head)
-    log.info("published: %s position=%s", work.message_prefix, format_offsets(position.offsets))
+    rows = render_merge_statements(table, staged_batch, attempt.branch, plan) if staged_batch.counts.staged else ()
+    letters = render_dead_letter_statements(table, staged_batch)
+    head = write_on_branch(attempt, *letters, *rows)
+    log.info("%s: %s snapshot=%s rows=%s", plan.written_as, work.prefix, head.snapshot_id, staged_batch.counts.staged)
+    published_head = publish_head(attempt, head)
+    log.info("published: %s position=%s", work.prefix, format_offsets(position.offsets))
     return _build_result(work, published_head, position, PublishOutcome.PUBLISHED)
 
 
-def _choose_write_plan(work: MergeContext, table: Table, state: TableState, values: MergeInput) -> write_mode.WritePlan:
+def _choose_write_plan(work: BatchMerge, values: MergeInput) -> write_mode.WritePlan:
     if not work.staged.counts.staged:
         return write_mode.WritePlan(written_as="")
-    return write_mode.choose_write_mode(work.ports, table, work.staged, state, values)
+    return write_mode.choose_write_mode(work.table, work.staged, values)
 
 
-def _check_fits(work: MergeContext, state: TableState | None) -> None:
+def _check_fits(work: BatchMerge, table: TableSession) -> None:
     """Raise when the batch is not the table's next one any more."""
-    _check_same_table(work, state)
-    if state is not None:
-        _find_published(work, state)
+    _check_same_table(work, table.state)
+    _find_published(work, table)
 
 
 def _build_result(
-    work: MergeContext, head: Head | None, position: Position | None, outcome: PublishOutcome
+    work: BatchMerge, head: Head | None, position: Position | None, outcome: PublishOutcome
 ) -> PublishedBatch:
     """What the merge did, by the snapshot that it published."""
     return PublishedBatch(
@@ -277,7 +258,7 @@ def _build_result(
         staged=work.staged.counts.staged,
         **vars(count_changes(head)),
         **vars(read_cost(head.summary if head else None)),
-        seconds=round((work.ports.now_ms() - work.started_ms) / 1000, 2),
+        seconds=round((work.table.ports.now_ms() - work.started_ms) / 1000, 2),
         snapshot_id=head.snapshot_id if head else None,
         valid_through_ms=position.valid_through_ms if position else None,
         outcome=outcome,
@@ -398,9 +379,7 @@ def _find_remaining(ports: Ports, queue: Sequence[StagedBatch], awaited: Deferre
 
     That one is included if it is the last, or if the task was deferred for its job.
     """
-    table = find_table(ports, queue[0].table)
-    state = ports.tables.read_state(table.name, ports.pipeline.name)
-    position = resolve_position(ports.pipeline, table, state)
+    position = resolve_position(open_table(ports, queue[0].table).refresh())
     for index, staged_batch in enumerate(queue):
         if position and staged_batch.attempt == position.staged_attempt and staged_batch.ranges.end == position.offsets:
             return queue[index:] if awaited else queue[index + 1 :] or queue[index:]
@@ -409,11 +388,11 @@ def _find_remaining(ports: Ports, queue: Sequence[StagedBatch], awaited: Deferre
 
 def _explain_failure(ports: Ports, queue: Sequence[StagedBatch], error: TidegateError) -> TidegateError:
     """The failure; if the table's queue is full now, also what that means for the pipeline."""
-    table = find_table(ports, queue[0].table)
+    table = open_table(ports, queue[0].table)
     if (
         isinstance(error, PublishedElsewhere)
         or not ports.pipeline.has_several
-        or count_mergeable(queue) < table.max_pending
+        or count_mergeable(queue) < table.spec.max_pending
     ):
         return error
-    return type(error)(f"{error}\n{describe_full_queue(ports, table, queue)}")
+    return type(error)(f"{error}\n{describe_full_queue(table, queue)}")

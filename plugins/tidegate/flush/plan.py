@@ -12,7 +12,6 @@ from tidegate.errors import GiveUp, NothingToDo, PositionLost, RetryLater, Tideg
 from tidegate.flush.batch_size import BatchSizer, cap_at
 from tidegate.flush.staged import find_unfinished_batch
 from tidegate.formats.registry import get_format
-from tidegate.model import resource_names
 from tidegate.model.batch import Plan, PlannedBatch, Refusal
 from tidegate.model.offsets import (
     Offsets,
@@ -32,10 +31,10 @@ from tidegate.spec.runtime import UseWhen
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.table.distant import check_no_former_batches
 from tidegate.table.log import explain_no_row_topics, read_known_log
-from tidegate.table.lookup import expand_template
 from tidegate.table.position import check_truncates_are_ordered
 from tidegate.table.progress import ObservedTable, TableWithLog, attach_log, observe_tables
 from tidegate.table.queue import combine_batches, count_mergeable, describe_full_queue, publishes_without_rows
+from tidegate.table.session import expand_template
 from tidegate.table.start_offsets import resolve_batch_start
 
 # With these options the key's bytes alone do not identify it, or the last record of a key may make no row.
@@ -221,7 +220,7 @@ def plan_observed(
 ) -> Plan:
     """Steps 2 to 4 of `plan`, for tables that were read already. `ports` hold the tables that records have named."""
     log, missing = read_known_log(ports)
-    tables = [_cap_log(observed, stop_offsets) for observed in attach_log(ports, observed_tables, log, missing)]
+    tables = [_cap_log(observed, stop_offsets) for observed in attach_log(observed_tables, log, missing)]
     wait_reason = _describe_full_queues(ports, tables)
     sizer = BatchSizer(ports)
     cuts_new = not wait_reason and not _has_only_table_waiting(ports, tables)
@@ -253,7 +252,7 @@ def plan_observed(
 def _describe_full_queues(ports: Ports, tables: Sequence[TableWithLog]) -> str:
     """Which queue is full, so that no table gets a new batch; empty if none is."""
     full = (t for t in tables if t.error is None and count_mergeable(t.queue) >= t.table.max_pending)
-    return "; ".join(describe_full_queue(ports, observed.table, observed.queue) for observed in full)
+    return "; ".join(describe_full_queue(observed, observed.queue) for observed in full)
 
 
 def _has_only_table_waiting(ports: Ports, tables: Sequence[TableWithLog]) -> bool:
@@ -345,7 +344,7 @@ def _cap_log(observed: TableWithLog, stop_offsets: Offsets | None) -> TableWithL
 
 def _find_highest_staged(ports: Ports, observed: TableWithLog) -> int:
     try:
-        return ports.staging.find_highest_batch(resource_names.name_intermediate_table(ports.pipeline, observed.table))
+        return observed.ports.staging.find_highest_batch(observed.intermediate)
     except TidegateError:
         if observed.error is None:
             raise
@@ -357,7 +356,7 @@ def _list_table_batches(ports: Ports, observed: TableWithLog, fresh: PlannedBatc
     queue = observed.queue
     table = observed.table
     idle = fresh is None and not count_mergeable(queue)
-    if idle and not (queue and publishes_without_rows(ports, table, observed.state, combine_batches(queue))):
+    if idle and not (queue and publishes_without_rows(observed, combine_batches(queue))):
         return []
     return [*(PlannedBatch(table.name, s.batch, s.ranges, s.attempt) for s in queue), *([fresh] if fresh else [])]
 
@@ -365,7 +364,7 @@ def _list_table_batches(ports: Ports, observed: TableWithLog, fresh: PlannedBatc
 def _plan_new_batch(ports: Ports, observed: TableWithLog, new: _NewBatches) -> PlannedBatch | None:
     table = observed.table
     log = observed.log
-    check_truncates_are_ordered(ports.pipeline, table, log)
+    check_truncates_are_ordered(observed, log)
     start = resolve_batch_start(ports, observed)
     ranges = new.sizer.choose_ranges(start, log.end)
     if ranges.span or observed.position is None:

@@ -11,12 +11,11 @@ from tidegate.flush.plan import Failure, isolate_failure, join_failures, note_re
 from tidegate.flush.stage_request import build_stage_table, drops_queue
 from tidegate.flush.staged import find_staged, read_staged_batch, run_or_take_over
 from tidegate.jobs.stage_job import StageJob, StageTable
-from tidegate.model import resource_names as names
 from tidegate.model.batch import Plan, PlannedBatch, Refusal, StagedBatch
 from tidegate.ports.context import Ports
 from tidegate.table.log import check_same_log
-from tidegate.table.lookup import expand_template, find_table, keep_known_tables
 from tidegate.table.position import check_not_overtaken
+from tidegate.table.session import expand_template, find_table, keep_known_tables, open_table
 
 log = logging.getLogger(__name__)
 
@@ -97,8 +96,9 @@ def _get_group_key(planned_batch: PlannedBatch) -> tuple[int, str]:
 
 
 def _resume_batch(ports: Ports, planned_batch: PlannedBatch) -> StagedBatch:
-    intermediate = names.name_intermediate_table(ports.pipeline, find_table(ports, planned_batch.table))
-    return find_staged(ports, intermediate, planned_batch, planned_batch.attempt or "")
+    return find_staged(
+        ports, open_table(ports, planned_batch.table).intermediate, planned_batch, planned_batch.attempt or ""
+    )
 
 
 class _Request(NamedTuple):
@@ -169,10 +169,8 @@ def _check_group_not_overtaken(ports: Ports, group: tuple[PlannedBatch, ...]) ->
     for planned_batch in group:
         if planned_batch.follows:
             continue  # it starts at the end of the queue, and the position is not there yet
-        state = ports.tables.read_state(planned_batch.table, ports.pipeline.name)
-        check_not_overtaken(
-            ports.pipeline, find_table(ports, planned_batch.table), state, planned_batch.batch, planned_batch.ranges
-        )
+        table = open_table(ports, planned_batch.table).refresh()
+        check_not_overtaken(table, planned_batch.batch, planned_batch.ranges)
 
 
 def _run_group(

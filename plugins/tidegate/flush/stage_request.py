@@ -31,12 +31,11 @@ from tidegate.table.columns import (
     list_unavailable_columns,
     list_value_columns,
     list_verified_fields,
-    resolve_columns,
     stages_kept_columns,
 )
 from tidegate.table.compatibility import check_adopted_types, check_compatible, list_key_limits, list_value_limits
-from tidegate.table.lookup import find_table, format_pins, pin_dimensions
 from tidegate.table.queue import describe_shape
+from tidegate.table.session import TableSession, format_pins, open_table, pin_dimensions
 
 SKIPPED_PROPERTY = "skipped"
 MAX_SKIPPED_RECORDS = 100  # more of them say that the schema is wrong, not a record
@@ -139,26 +138,24 @@ def build_stage_table(
     ports: Ports, plan: Plan, planned: PlannedBatch, *, intermediate: str = "", note: str = ""
 ) -> StageTable:
     """What is asked of the stage job for one table; `intermediate` and `note` are a backfill's own."""
-    state = ports.tables.read_state(planned.table, ports.pipeline.name)
-    declared = find_table(ports, planned.table)
-    columns_resolved = resolve_columns(declared, ports.pipeline.source.metadata, state)
-    check_adopted_types(declared, columns_resolved)
-    table = pin_dimensions(ports, columns_resolved)
-    list_destination_columns(table, ports.pipeline.source.metadata)  # refuses columns that no table holds together
-    into = intermediate or names.name_intermediate_table(ports.pipeline, table)
+    session = open_table(ports, planned.table).refresh()
+    check_adopted_types(session.spec, session.resolved)
+    table = pin_dimensions(ports, session.resolved)
+    list_destination_columns(table, session.metadata)  # refuses columns that no table holds together
+    into = intermediate or session.intermediate
     if len(ports.pipeline.tables) == 1:  # of several, only the merge into this one fails, and the others go on
-        check_compatible(ports.pipeline, table, state, planned.ranges)
+        check_compatible(session, planned.ranges)
     is_flush_or_backfill = not intermediate or bool(note)  # not a replay of dead letters, nor a look at one record
     skips = None
     if is_flush_or_backfill and table.errors.max_dead_letters is None:
-        skips = find_skipped_places(ports.pipeline.name, state, planned.ranges, plan.topic_ids)
+        skips = find_skipped_places(ports.pipeline.name, session.state, planned.ranges, plan.topic_ids)
     staged_table = table if skips is None else make_room_for_letters(table)
     attempt = ports.new_attempt()
     note_property = {names.BACKFILL_PROPERTY: note} if note else {}
     create, current_properties = _render_table_creation(ports, staged_table, planned.batch, into, note_property)
-    if not intermediate and state is not None and current_properties is None:
-        drop_former_intermediates(ports, table, state)
-    staged_batch = _build_staged_batch(ports, plan, planned, declared, state)
+    if not intermediate and session.state is not None and current_properties is None:
+        drop_former_intermediates(ports, table, session.state)
+    staged_batch = _build_staged_batch(session, plan, planned)
     folder = _find_landing_folder(ports, planned, into, attempt, create)
     return replace(
         _describe_records(ports, table, planned, attempt),
@@ -176,14 +173,12 @@ def build_stage_table(
 
 def drops_queue(ports: Ports, planned: PlannedBatch) -> bool:
     """Whether staging this batch would drop older ones that wait: the table is made anew, to skip a record."""
-    state = ports.tables.read_state(planned.table, ports.pipeline.name)
-    metadata = ports.pipeline.source.metadata
-    table = pin_dimensions(ports, resolve_columns(find_table(ports, planned.table), metadata, state))
-    if table.errors.max_dead_letters is not None or not list_skipped_records(ports.pipeline.name, state):
+    session = open_table(ports, planned.table).refresh()
+    table = pin_dimensions(ports, session.resolved)
+    if table.errors.max_dead_letters is not None or not list_skipped_records(ports.pipeline.name, session.state):
         return False
-    intermediate = names.name_intermediate_table(ports.pipeline, table)
-    current = ports.tables.claim(intermediate, describe_intermediate(ports.pipeline, table)) or {}
-    return current.get(SHAPE_PROPERTY) == compute_shape(table, metadata)
+    current = ports.tables.claim(session.intermediate, describe_intermediate(ports.pipeline, table)) or {}
+    return current.get(SHAPE_PROPERTY) == compute_shape(table, session.metadata)
 
 
 def _describe_records(ports: Ports, table: Table, planned: PlannedBatch, attempt: str) -> StageTable:
@@ -262,17 +257,15 @@ def _render_table_creation(
     return rendered, current_properties
 
 
-def _build_staged_batch(
-    ports: Ports, plan: Plan, planned: PlannedBatch, table: Table, state: TableState | None
-) -> StagedBatch:
-    """The batch as it is known before anything is read. `table` as the file and its schemas describe it."""
+def _build_staged_batch(table: TableSession, plan: Plan, planned: PlannedBatch) -> StagedBatch:
+    """The batch as it is known before anything is read."""
     return StagedBatch(
         table=table.name, batch=planned.batch, attempt="", snapshot_id=0, ranges=planned.ranges, counts=Counts(),
         cluster_id=plan.cluster_id,
         topic_ids={t: i for t, i in plan.topic_ids.items() if t in planned.ranges.by_topic},
         epochs={t: parts for t, parts in plan.epochs.items() if t in planned.ranges.by_topic},
-        table_uuid=state.uuid if state else None,
-        shape=describe_shape(table, ports.pipeline.source.metadata, state),
+        table_uuid=table.state.uuid if table.state else None,
+        shape=describe_shape(table),
         follows=planned.follows,
         watermark=planned.watermark,
         keys_differ=planned.keys_differ,

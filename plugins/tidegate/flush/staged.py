@@ -23,7 +23,7 @@ from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.context import Ports
 from tidegate.ports.engine import Engine
 from tidegate.spec.table import Table
-from tidegate.table.lookup import find_table
+from tidegate.table.session import find_table
 
 
 def read_staged_batch(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable) -> StagedBatch:

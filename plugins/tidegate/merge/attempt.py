@@ -15,6 +15,7 @@ from tidegate.merge.audits import BatchAudits, check_audits
 from tidegate.model import resource_names
 from tidegate.model.table_state import Reparenting, StagedSource
 from tidegate.ports.context import Head, Ports, TableCommit, TableState
+from tidegate.table.session import TableSession
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
@@ -26,15 +27,18 @@ MAX_SWAP_ATTEMPTS = 20
 ATTEMPT_PROPERTY = "tidegate.attempt"
 
 
-@dataclass(frozen=True)
-class Swap:
-    """One attempt to publish.
+Guard = Callable[[TableSession], None]
 
-    - `message_prefix`: the beginning of its messages.
-    - `table`, `state`: the table, and how it was read before anything was written.
-    - `branch`, `attempt`: where the rows are written, and the id in the summary of their snapshot.
-    - `properties`: set on the table in the commit that publishes. `tag`: moves in that commit, if there is one.
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One try to publish, whether of a batch, a backfill's slice, a replay, a rebase or a renewed position.
+
+    - `table`: as it was read before anything was written. `prefix`: the beginning of its messages.
+    - `batch`, `id`, `branch`: the number of its job, the id in the summary of each snapshot that it writes, and where
+      it writes.
     - `guard`: called with each later reading of the table; raises if another run was faster.
+    - `properties`: set on the table in the commit that publishes. `tag`: moves in that commit, if there is one.
     - `summary`: goes into each snapshot that is written.
     - `audits`: what must hold on the branch before it becomes main.
     - `source`, `conf`: the staged rows that the statements read, and Spark's settings for them.
@@ -43,14 +47,13 @@ class Swap:
     - `reparenting`: how the branch may be put onto a newer main. None: the statements run again when main has moved.
     """
 
-    ports: Ports
-    message_prefix: str
-    table: str
-    state: TableState
+    table: TableSession
+    prefix: str
+    batch: int
+    id: str
     branch: str
-    attempt: str
-    properties: dict[str, str]
-    guard: Callable[[TableState | None], None]
+    guard: Guard
+    properties: dict[str, str] = field(default_factory=dict)
     summary: dict[str, str] = field(default_factory=dict)
     tag: str | None = None
     audits: BatchAudits | None = None
@@ -60,13 +63,50 @@ class Swap:
     reparenting: Reparenting | None = None
 
     @property
+    def ports(self) -> Ports:
+        """What it writes and commits by."""
+        return self.table.ports
+
+    @property
+    def state(self) -> TableState:
+        """What it cuts its branch from."""
+        return self.table.require_state()
+
+    @property
+    def told_summary(self) -> dict[str, str]:
+        """What its snapshots tell of it, for whoever reads the table."""
+        return {**self.summary, "tidegate.pipeline": self.table.pipeline.name}
+
+    @property
     def written_summary(self) -> dict[str, str]:
         """The summary of each snapshot that this attempt writes; `is_own_head` recognises it by that."""
-        return {**self.summary, ATTEMPT_PROPERTY: self.attempt}
+        return {**self.told_summary, ATTEMPT_PROPERTY: self.id}
 
     def is_own_head(self, head: Head | None, parent_id: int | None) -> TypeGuard[Head]:
         """Whether this attempt wrote the snapshot, right above that parent."""
-        return head is not None and head.summary.get(ATTEMPT_PROPERTY) == self.attempt and head.parent_id == parent_id
+        return head is not None and head.summary.get(ATTEMPT_PROPERTY) == self.id and head.parent_id == parent_id
+
+
+def begin_attempt(table: TableSession, batch: int, guard: Guard, prefix: str = "") -> Attempt:
+    """An attempt that moves the position and the tag with it, on a branch of its own; nothing is written yet."""
+    attempt_id = table.ports.new_attempt()
+    pipeline = table.pipeline.name
+    return Attempt(
+        table=table,
+        prefix=prefix or table.prefix,
+        batch=batch,
+        id=attempt_id,
+        branch=resource_names.name_branch(pipeline, batch, attempt_id),
+        guard=guard,
+        tag=resource_names.name_tag(pipeline),
+    )
+
+
+def begin_attempt_beside(table: TableSession, number: int, guard: Guard, prefix: str, backfill: str) -> Attempt:
+    """An attempt that leaves the position and the tag alone: slice `number` of a backfill, or a part of a replay."""
+    attempt_id = table.ports.new_attempt()
+    branch = resource_names.name_backfill_branch(table.pipeline.name, backfill, number=number, attempt=attempt_id)
+    return Attempt(table=table, prefix=prefix, batch=number, id=attempt_id, branch=branch, guard=guard)
 
 
 def retry_commits(ports: Ports, place: str, try_commit: Callable[[], Result]) -> Result:
@@ -81,75 +121,78 @@ def retry_commits(ports: Ports, place: str, try_commit: Callable[[], Result]) ->
     raise RetryLater(f"{place}: other writers moved main {MAX_ROUNDS} times during the merge; it will be tried again")
 
 
-def write_on_branch(swap: Swap, batch: int, *statements: str) -> Head:
+def write_on_branch(attempt: Attempt, *statements: str) -> Head:
     """Cut the branch, run the statements on it, and return the one snapshot that they made.
 
     Statements that change nothing make no snapshot in Spark; an empty one is put in its place. A destination without
     branches gets nothing yet: its publish runs the statements. A failure drops the branch.
     """
-    if not swap.ports.commits.has_branches(swap.table):
-        before = swap.state.snapshot_id or 0
-        return Head(before + 1, before, swap.summary, statements)
-    with _drop_branch_on_failure(swap):
-        _cut_branch(swap)
+    if not attempt.table.has_branches:
+        before = attempt.state.snapshot_id or 0
+        return Head(before + 1, before, attempt.told_summary, statements)
+    with _drop_branch_on_failure(attempt):
+        _cut_branch(attempt)
         if statements:
-            audits = swap.audits.request if swap.audits else None
-            conf = _build_write_conf(swap)
-            swap.ports.engine.run(
-                MergeJob(swap.ports.pipeline.name, batch, statements, conf=conf, audits=audits, table=swap.table)
+            audits = attempt.audits.request if attempt.audits else None
+            conf = _build_write_conf(attempt)
+            pipeline = attempt.table.pipeline.name
+            attempt.ports.engine.run(
+                MergeJob(pipeline, attempt.batch, statements, conf=conf, audits=audits, table=attempt.table.name)
             )
-        head = _find_head(swap, is_written=bool(statements))
-        if statements and swap.audits:
-            check_audits(swap.ports.staging, swap.message_prefix, swap.audits)
+        head = _find_head(attempt, is_written=bool(statements))
+        if statements and attempt.audits:
+            check_audits(attempt.ports.staging, attempt.prefix, attempt.audits)
         return head
 
 
-def _cut_branch(swap: Swap) -> None:
+def _cut_branch(attempt: Attempt) -> None:
     """Cut the branch from the snapshot that the table was read at."""
-    swap.ports.commits.start_branch(swap.table, swap.state, swap.branch)
-    log.info("cut: %s branch=%s from snapshot=%s", swap.message_prefix, swap.branch, swap.state.snapshot_id)
+    attempt.ports.commits.start_branch(attempt.table.name, attempt.state, attempt.branch)
+    log.info("cut: %s branch=%s from snapshot=%s", attempt.prefix, attempt.branch, attempt.state.snapshot_id)
 
 
-def _build_write_conf(swap: Swap) -> dict[str, str]:
+def _build_write_conf(attempt: Attempt) -> dict[str, str]:
     """Spark's settings for the statements, with the summary of the snapshot that they make."""
-    summary_conf = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in swap.written_summary.items()}
-    return {**swap.conf, **summary_conf}
+    summary_conf = {
+        f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in attempt.written_summary.items()
+    }
+    return {**attempt.conf, **summary_conf}
 
 
-def _find_head(swap: Swap, *, is_written: bool) -> Head:
+def _find_head(attempt: Attempt, *, is_written: bool) -> Head:
     """The one snapshot that was made on the branch, or an empty one; `RetryLater` where anything else was."""
-    commits = swap.ports.commits
-    head = commits.read_head(swap.table, swap.branch)
-    if head is not None and head.snapshot_id == swap.state.snapshot_id:
+    commits = attempt.ports.commits
+    head = commits.read_head(attempt.table.name, attempt.branch)
+    if head is not None and head.snapshot_id == attempt.state.snapshot_id:
         if is_written:
-            _check_changed_nothing(swap)
-        commits.append_empty(swap.table, swap.branch, swap.written_summary)
-        head = commits.read_head(swap.table, swap.branch)
-    if not swap.is_own_head(head, swap.state.snapshot_id):
+            _check_changed_nothing(attempt)
+        commits.append_empty(attempt.table.name, attempt.branch, attempt.written_summary)
+        head = commits.read_head(attempt.table.name, attempt.branch)
+    if not attempt.is_own_head(head, attempt.state.snapshot_id):
         raise RetryLater(
-            f"{swap.message_prefix}: branch={swap.branch} is not as this attempt left it; it will be merged again"
+            f"{attempt.prefix}: branch={attempt.branch} is not as this attempt left it; it will be merged again"
         )
     return head
 
 
-def _check_changed_nothing(swap: Swap) -> None:
+def _check_changed_nothing(attempt: Attempt) -> None:
     """A branch that has not moved means "no change" only if nothing was written elsewhere, and nothing had to be."""
-    elsewhere = swap.ports.commits.find_snapshots(swap.table, swap.attempt)
+    elsewhere = attempt.ports.commits.find_snapshots(attempt.table.name, attempt.id)
     if elsewhere:
         raise GiveUp(
-            f"{swap.message_prefix}: Spark wrote snapshot={elsewhere[0]} outside of branch={swap.branch}, as it does "
+            f"{attempt.prefix}: Spark wrote snapshot={elsewhere[0]} outside of branch={attempt.branch}, as it does "
             "when spark.wap.id is set and the table has write.wap.enabled=true; nothing was published; remove "
             "spark.wap.* from the settings of Spark's sessions and server, then flush again"
         )
-    if swap.min_added_rows:
+    if attempt.min_added_rows:
         raise RetryLater(
-            f"{swap.message_prefix}: Spark wrote no snapshot for staged={swap.min_added_rows} rows; nothing was "
+            f"{attempt.prefix}: Spark wrote no snapshot for staged={attempt.min_added_rows} rows; nothing was "
             "published; it will be merged again"
         )
 
 
 @contextmanager
-def _drop_branch_on_failure(swap: Swap) -> Iterator[None]:
+def _drop_branch_on_failure(attempt: Attempt) -> Iterator[None]:
     """Drop the attempt's branch when it fails: no later attempt uses it, and it would keep its files alive.
 
     A job that still runs may make the branch again; clean_up drops that with its batch.
@@ -158,15 +201,15 @@ def _drop_branch_on_failure(swap: Swap) -> Iterator[None]:
         yield
     except Exception:
         try:
-            swap.ports.commits.drop_branch(swap.table, swap.branch)
+            attempt.ports.commits.drop_branch(attempt.table.name, attempt.branch)
         except Exception as error:  # the first failure is the one to report
             log.warning(
-                "branch not dropped, clean_up drops it later: %s branch=%s: %s", swap.message_prefix, swap.branch, error
+                "branch not dropped, clean_up drops it later: %s branch=%s: %s", attempt.prefix, attempt.branch, error
             )
         raise
 
 
-def publish_head(swap: Swap, head: Head) -> Head:
+def publish_head(attempt: Attempt, head: Head) -> Head:
     """Make `head` main and return it as it then stands, with what changed. A failure drops the branch.
 
     1. Read the table. After a lost answer it may have this very commit already: then return.
@@ -174,17 +217,18 @@ def publish_head(swap: Swap, head: Head) -> Head:
     3. If main has moved, put the branch onto the newer main.
     4. Commit. If that is refused or not answered, begin again; after a pause, unless main has moved.
     """
-    with _drop_branch_on_failure(swap):
-        table_commit = _build_commit(swap, head)
+    with _drop_branch_on_failure(attempt):
+        table_commit = _build_commit(attempt, head)
         pauses = iter((*RETRY_PAUSES_SECONDS, 0.0))
         for _ in range(MAX_SWAP_ATTEMPTS):
-            state = _read_state(swap)
-            if state.uuid == table_commit.uuid and _carries_commit(swap, table_commit, state):
-                return _read_published_head(swap, head)
-            swap.guard(state)
+            table = _refresh_table(attempt)
+            state = table.require_state()
+            if state.uuid == table_commit.uuid and _carries_commit(attempt, table_commit, state):
+                return _read_published_head(attempt, head)
+            attempt.guard(table)
             pause: float | None = 0.0
             if _has_main_moved(table_commit, state):
-                moved_commit = _reparent_branch(swap, table_commit, state)
+                moved_commit = _reparent_branch(attempt, table_commit, state)
                 if moved_commit is None:
                     continue
                 head = moved_commit
@@ -192,76 +236,81 @@ def publish_head(swap: Swap, head: Head) -> Head:
             elif (pause := next(pauses, None)) is None:
                 break
             with suppress(CommitRefused, OutcomeUnknown):
-                swap.ports.commits.publish(table_commit)
-                return _read_published_head(swap, head)
+                attempt.ports.commits.publish(table_commit)
+                return _read_published_head(attempt, head)
             if pause:
-                swap.ports.pause(pause)
-        raise RetryLater(f"{swap.message_prefix}: the catalog refused the publish each time; it will be tried again")
+                attempt.ports.pause(pause)
+        raise RetryLater(f"{attempt.prefix}: the catalog refused the publish each time; it will be tried again")
 
 
-def _read_published_head(swap: Swap, head: Head) -> Head:
+def _read_published_head(attempt: Attempt, head: Head) -> Head:
     """What was published: the branch's head, or, without branches, what the commit itself has written."""
-    if swap.ports.commits.has_branches(swap.table):
+    if attempt.table.has_branches:
         return head
-    published_head = swap.ports.commits.read_head(swap.table, resource_names.name_tag(swap.ports.pipeline.name))
-    return replace(published_head, summary={**swap.summary, **published_head.summary}) if published_head else head
-
-
-def _build_commit(swap: Swap, head: Head) -> TableCommit:
-    """The compare-and-swap that makes `head` main."""
-    state = swap.state
-    if state.snapshot_id is None:
-        raise CommitRefused(f"{swap.message_prefix}: no snapshot to cut from")
-    return TableCommit(
-        table=swap.table,
-        uuid=state.uuid,
-        schema_id=state.schema_id,
-        cut=state.snapshot_id,
-        branch=swap.branch,
-        head=head.snapshot_id,
-        properties=swap.properties,
-        tag=swap.tag,
-        pipeline=swap.ports.pipeline.name,
-        attempt=swap.attempt,
-        statements=head.statements,
-        source=swap.source if head.statements else None,
-        audits=_find_publish_audits(swap, head),
+    tag = resource_names.name_tag(attempt.table.pipeline.name)
+    published_head = attempt.ports.commits.read_head(attempt.table.name, tag)
+    return (
+        replace(published_head, summary={**attempt.told_summary, **published_head.summary}) if published_head else head
     )
 
 
-def _find_publish_audits(swap: Swap, head: Head) -> tuple[tuple[str, str], ...]:
+def _build_commit(attempt: Attempt, head: Head) -> TableCommit:
+    """The compare-and-swap that makes `head` main."""
+    state = attempt.state
+    if state.snapshot_id is None:
+        raise CommitRefused(f"{attempt.prefix}: no snapshot to cut from")
+    return TableCommit(
+        table=attempt.table.name,
+        uuid=state.uuid,
+        schema_id=state.schema_id,
+        cut=state.snapshot_id,
+        branch=attempt.branch,
+        head=head.snapshot_id,
+        properties=attempt.properties,
+        tag=attempt.tag,
+        pipeline=attempt.table.pipeline.name,
+        attempt=attempt.id,
+        statements=head.statements,
+        source=attempt.source if head.statements else None,
+        audits=_find_publish_audits(attempt, head),
+    )
+
+
+def _find_publish_audits(attempt: Attempt, head: Head) -> tuple[tuple[str, str], ...]:
     """The audits, if the publish itself must ask them: in a destination without branches."""
-    if swap.audits is None or not head.statements:
+    if attempt.audits is None or not head.statements:
         return ()
-    return tuple(zip(swap.audits.request.questions, swap.audits.texts, strict=True))
+    return tuple(zip(attempt.audits.request.questions, attempt.audits.texts, strict=True))
 
 
-def _read_state(swap: Swap) -> TableState:
-    state = swap.ports.tables.read_state(swap.table, swap.ports.pipeline.name)
-    if state is None:
-        raise CommitRefused(f"{swap.message_prefix}: the table is gone")
-    return state
+def _refresh_table(attempt: Attempt) -> TableSession:
+    table = attempt.table.refresh()
+    if table.state is None:
+        raise CommitRefused(f"{attempt.prefix}: the table is gone")
+    return table
 
 
 def _has_main_moved(table_commit: TableCommit, state: TableState) -> bool:
     return state.snapshot_id != table_commit.cut or state.schema_id != table_commit.schema_id
 
 
-def _reparent_branch(swap: Swap, table_commit: TableCommit, state: TableState) -> Head | None:
+def _reparent_branch(attempt: Attempt, table_commit: TableCommit, state: TableState) -> Head | None:
     """Put the written rows onto the newer main. None if main moved again; `CommitRefused` asks for another merge."""
-    merge_again = CommitRefused(f"{swap.message_prefix}: main moved to snapshot={state.snapshot_id}")
-    if swap.reparenting is None or state.snapshot_id is None or not _is_same_except_main(swap.state, state):
+    merge_again = CommitRefused(f"{attempt.prefix}: main moved to snapshot={state.snapshot_id}")
+    if attempt.reparenting is None or state.snapshot_id is None or not _is_same_except_main(attempt.state, state):
         raise merge_again
     try:
-        head = swap.ports.commits.reparent(table_commit, state.snapshot_id, swap.reparenting.keys, swap.written_summary)
+        head = attempt.ports.commits.reparent(
+            table_commit, state.snapshot_id, attempt.reparenting.keys, attempt.written_summary
+        )
     except CommitRefused:
         return None
     except Exception as error:  # whatever failed, a merge onto the newer main still works
-        log.warning("not put onto a newer main: %s: %s", swap.message_prefix, error)
+        log.warning("not put onto a newer main: %s: %s", attempt.prefix, error)
         raise merge_again from error
-    if not swap.is_own_head(head, state.snapshot_id):
+    if not attempt.is_own_head(head, state.snapshot_id):
         raise merge_again
-    log.info("put onto a newer main: %s snapshot=%s parent=%s", swap.message_prefix, head.snapshot_id, head.parent_id)
+    log.info("put onto a newer main: %s snapshot=%s parent=%s", attempt.prefix, head.snapshot_id, head.parent_id)
     return head
 
 
@@ -271,28 +320,26 @@ def _is_same_except_main(before: TableState, now: TableState) -> bool:
     return (before.uuid, before.schema_id, before.recorded_position) == (now.uuid, now.schema_id, now.recorded_position)
 
 
-def _carries_commit(swap: Swap, table_commit: TableCommit, state: TableState) -> bool:
+def _carries_commit(attempt: Attempt, table_commit: TableCommit, state: TableState) -> bool:
     """Whether the table carries this commit's properties, and its tag is on this very snapshot."""
     if not table_commit.properties:
-        return _is_newest_commit(swap, table_commit, state)
+        return _is_newest_commit(attempt, table_commit, state)
     if any(state.marks.get(key) != value for key, value in table_commit.properties.items()):
         return False
     if table_commit.tag is None:
         return True
-    tagged = swap.ports.commits.read_head(swap.table, table_commit.tag)
+    tagged = attempt.ports.commits.read_head(attempt.table.name, table_commit.tag)
     if tagged is None or tagged.summary.get(ATTEMPT_PROPERTY) != table_commit.attempt:
         return False
     return tagged.snapshot_id == table_commit.head
 
 
-def _is_newest_commit(swap: Swap, table_commit: TableCommit, state: TableState) -> bool:
+def _is_newest_commit(attempt: Attempt, table_commit: TableCommit, state: TableState) -> bool:
     """Whether this commit, which sets no property, is the table's last one.
 
     A commit behind which another writer has committed is not recognised; the caller may merge again.
     """
-    commits = swap.ports.commits
-    pipeline = swap.ports.pipeline.name
-    if commits.has_branches(swap.table):
+    if attempt.table.has_branches:
         return state.snapshot_id == table_commit.head
-    last = commits.read_head(swap.table, resource_names.name_tag(pipeline))
+    last = attempt.ports.commits.read_head(attempt.table.name, resource_names.name_tag(attempt.table.pipeline.name))
     return last is not None and last.summary.get(ATTEMPT_PROPERTY) == table_commit.attempt

@@ -9,10 +9,10 @@ from tidegate.merge.write_mode import is_folded
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import MergeInput
-from tidegate.ports.context import Ports
 from tidegate.ports.sql import Sql
 from tidegate.ports.staging_store import StagingStore
 from tidegate.spec.table import DeleteMode, Table
+from tidegate.table.session import TableSession
 
 PLACEHOLDER = "{table}"
 # what a query gives that is neither true nor false, by the numbers of the statement audit_query
@@ -36,25 +36,23 @@ class BatchAudits:
     staged_attempt: str
 
 
-def prepare_audits(
-    ports: Ports, table: Table, staged_batch: StagedBatch, branch: str, attempt: str
-) -> BatchAudits | None:
+def prepare_audits(table: TableSession, staged_batch: StagedBatch, branch: str, attempt: str) -> BatchAudits | None:
     """What to ask of the branch; None for a table without audits, or for a batch without rows.
 
     One statement for each audit, in the file's order; nothing is asked yet. `attempt` is the merge's: an answer that
     another one left is no answer to this.
     """
-    if not table.audits or not staged_batch.counts.staged:
+    audits = table.spec.audits
+    if not audits or not staged_batch.counts.staged:
         return None
-    values = build_merge_input(ports.pipeline, table, staged_batch, branch)
+    values = build_merge_input(table, staged_batch, branch)
     questions = tuple(
-        _render_audit(ports.get_sql(table.name), audit, _select_audited_rows(table, staged_batch), values)
-        for audit in table.audits
+        _render_audit(table.sql, audit, _select_audited_rows(table.resolved, staged_batch), values) for audit in audits
     )
     audit_property = resource_names.name_audit_property(staged_batch.attempt)
-    texts = tuple(map(_shorten, table.audits))
-    audits = Audits(questions, table=values["source"], property=audit_property, attempt=attempt, texts=texts)
-    return BatchAudits(table.audits, audits, staged_batch.attempt)
+    texts = tuple(map(_shorten, audits))
+    request = Audits(questions, table=values["source"], property=audit_property, attempt=attempt, texts=texts)
+    return BatchAudits(audits, request, staged_batch.attempt)
 
 
 def is_query(audit: str) -> bool:

@@ -22,6 +22,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.table import Table
 from tidegate.table.columns import list_deletes_columns
 from tidegate.table.compatibility import check_same_fields
+from tidegate.table.session import TableSession
 
 LETTER_ADDRESS = ("table", "topic", "partition", "offset")
 MAX_NAMED_RANGES = 100  # of a statement: with more, each letter is compared with too many, and its text grows too long
@@ -32,19 +33,18 @@ LATER_COLUMNS = (Column("topic_id", "STRING"), Column("replayed_by", "STRING"))
 LETTER_REASON = ("stage", "error_class", "message", "batch")
 
 
-def render_dead_letter_statements(
-    ports: Ports, staged: StagedBatch, published: int, intermediate: str
-) -> tuple[str, ...]:
+def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> tuple[str, ...]:
     """Statements that bring the dead letters of a staged batch into their table, to be run before its rows are merged.
 
     They may run again at any time: table, topic id, partition and offset identify a dead letter.
 
     - Letters of this batch are written.
     - Letters that unpublished attempts left at the same offsets are deleted. Unpublished are those of batches above
-      `published`, the highest batch that was ever published.
+      the highest batch that was ever published.
     - Letters of published batches stay. They are marked as replayed if this batch has read their records again from
       the same topic; not if the topic was created again, or the letter has no topic id.
     """
+    ports = table.ports
     name = resource_names.name_dead_letter_table(ports.pipeline)
     own = describe_dead_letters(ports.pipeline)
     others = ports.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges)
@@ -52,7 +52,7 @@ def render_dead_letter_statements(
         return ()
     if ports.tables.claim(name, own) is not None:
         add_later_columns(ports, name)
-    statements = _render_others(ports, name, staged, published, others)
+    statements = _render_others(ports, name, staged, table.require_state().highest_batch, others)
     if staged.counts.dead_lettered:
         sql = ports.get_sql(name)
         statements += [
@@ -62,7 +62,7 @@ def render_dead_letter_statements(
                 "write_dead_letters",
                 snapshot_id=staged.snapshot_id,
                 ranges=_list_named_ranges(staged.ranges),
-                source=intermediate,
+                source=table.intermediate,
                 batch=staged.batch,
                 ids=find_known_topic_ids(staged.topic_ids),
                 **_name_letters(name, staged),
@@ -180,23 +180,22 @@ CONNECT_HEADER_PREFIX = "__connect.errors."
 CONNECT_STAGES = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
 
 
-def send_dead_letters(ports: Ports, table: Table, up_to_batch: int) -> int:
+def send_dead_letters(table: TableSession, up_to_batch: int) -> int:
     """Send the dead letters of published batches whose staged rows are still there; returns how many.
 
     0 without `errors.topic`. `RetryLater` if the brokers may not have them, `GiveUp` for one that is too large for the
     topic. Called before those rows are removed, so that a run that died in between sends them again: at least once.
     """
-    topic = table.errors.topic
+    ports = table.ports
+    topic = table.spec.errors.topic
     if topic is None:
         return 0
     letters = []
     name = resource_names.name_dead_letter_table(ports.pipeline)
-    for staged_batch in ports.staging.list_staged(
-        resource_names.name_intermediate_table(ports.pipeline, table), table.name
-    ):
+    for staged_batch in ports.staging.list_staged(table.intermediate, table.name):
         if staged_batch.batch <= up_to_batch and staged_batch.counts.dead_lettered:
             letters += ports.dead_letters.read_letters_of_attempt(name, table.name, staged_batch.attempt)
-    messages = [_build_message(ports.pipeline.name, table, letter) for letter in letters]
+    messages = [_build_message(ports.pipeline.name, table.spec, letter) for letter in letters]
     try:
         if messages:
             ports.broker.send(topic, messages)
@@ -232,28 +231,30 @@ def _build_message(pipeline: str, table: Table, letter: DeadLetter) -> Message:
     return Message(letter.key, letter.value, (*letter.headers, *headers))
 
 
-def evolve_memory(ports: Ports, place: str, table: Table) -> None:
+def evolve_memory(place: str, table: TableSession) -> None:
     """Change the types in the table of remembered deletes as the key's types changed. The merge creates a missing one.
 
     `GiveUp` where it was made for another key or order, `CommitRefused` where it was dropped meanwhile.
     """
-    pipeline = ports.pipeline
-    memory = resource_names.name_memory_table(table)
-    if not table.remembers:
+    spec = table.resolved
+    tables = table.ports.tables
+    pipeline = table.pipeline.name
+    memory = resource_names.name_memory_table(spec)
+    if not spec.remembers:
         return
-    has_history = table.history is not None
-    list_columns = list_change_columns if ports.commits.has_branches(table.name) else list_destination_change_columns
-    columns = (list_columns if has_history else list_deletes_columns)(table, pipeline.source.metadata)
-    is_there = ports.tables.claim(memory, describe_memory(table, columns)) is not None
-    state = ports.tables.read_state(memory, pipeline.name) if is_there else None
+    has_history = spec.history is not None
+    list_columns = list_change_columns if table.has_branches else list_destination_change_columns
+    columns = (list_columns if has_history else list_deletes_columns)(spec, table.metadata)
+    is_there = tables.claim(memory, describe_memory(spec, columns)) is not None
+    state = tables.read_state(memory, pipeline) if is_there else None
     if state is None:
         return
     try:
         if not has_history:
             check_same_fields(memory, state, columns)
-        ports.tables.evolve(memory, columns, add=has_history, widen=table.widen, relax=True)
+        tables.evolve(memory, columns, add=has_history, widen=spec.widen, relax=True)
     except GiveUp as error:
-        if ports.tables.read_state(memory, pipeline.name) is None:  # the merge makes it anew
+        if tables.read_state(memory, pipeline) is None:  # the merge makes it anew
             raise CommitRefused(f"{place}: table={memory} was dropped meanwhile") from error
         raise GiveUp(
             f"{place}: what remembers deletes was made for another key or another sequence_by: {error}; "

@@ -14,11 +14,9 @@ from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import KeyPaths, MergeInput
 from tidegate.model.ownership import describe_memory
-from tidegate.ports.context import Ports
 from tidegate.ports.sql import Sql
 from tidegate.schema.data_types import Primitive, Struct
 from tidegate.schema.evolution import find_own_path, render_aligned, render_aligned_field, to_struct
-from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.pruning import UNBOUNDED, Bounds
 from tidegate.sql.spark import quote
@@ -26,7 +24,6 @@ from tidegate.table.columns import (
     find_key_field,
     find_sequences,
     list_deletes_columns,
-    list_destination_columns,
     list_key_columns,
     list_key_leaves,
     list_sequence_columns,
@@ -35,25 +32,30 @@ from tidegate.table.columns import (
     list_value_columns,
     stages_kept_columns,
 )
+from tidegate.table.session import TableSession
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """A staged batch on its way into one table. `table` has its columns resolved."""
+    """A staged batch on its way into one table."""
 
-    ports: Ports
-    table: Table
+    session: TableSession
     staged: StagedBatch
+
+    @property
+    def table(self) -> Table:
+        """The table with its columns resolved."""
+        return self.session.resolved
 
     @property
     def sql(self) -> Sql:
         """The statements in the dialect of the table's catalog."""
-        return self.ports.get_sql(self.table.name)
+        return self.session.sql
 
     @property
     def metadata(self) -> dict[str, str]:
         """The metadata columns of the pipeline, with what fills each."""
-        return self.ports.pipeline.source.metadata
+        return self.session.metadata
 
     @property
     def is_folded(self) -> bool:
@@ -62,22 +64,23 @@ class _Batch:
 
     def build_input(self, branch: str) -> MergeInput:
         """What its templates are filled with."""
-        return build_merge_input(self.ports.pipeline, self.table, self.staged, branch)
+        return build_merge_input(self.session, self.staged, branch)
 
 
 def render_merge_statements(
-    ports: Ports, table: Table, staged_batch: StagedBatch, branch: str, plan: WritePlan = MERGE_UNBOUNDED
+    table: TableSession, staged_batch: StagedBatch, branch: str, plan: WritePlan = MERGE_UNBOUNDED
 ) -> tuple[str, ...]:
-    """The statements of one merge job in order; the last one writes the branch. `table` has its columns resolved."""
-    batch = _Batch(ports, table, staged_batch)
+    """The statements of one merge job in order; the last one writes the branch."""
+    batch = _Batch(table, staged_batch)
+    spec = table.spec
     values = batch.build_input(branch)
     if staged_batch.truncated_at is not None:
         return _render_truncate(batch, values)
-    if table.history is not None:
+    if spec.history is not None:
         return _render_history(batch, values)
-    if plan.written_as == APPEND and table.mode != TableMode.APPEND:
+    if plan.written_as == APPEND and spec.mode != TableMode.APPEND:
         return (batch.sql.render("merge_new", **values),)
-    return _render_statements(batch, _choose_statement(table), values, bounds=plan.bounds)
+    return _render_statements(batch, _choose_statement(spec), values, bounds=plan.bounds)
 
 
 def _add_folding(batch: _Batch, values: MergeInput, *, late: bool = False) -> MergeInput:
@@ -95,62 +98,66 @@ def _render_truncate(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     name = "merge_truncate_folded" if batch.is_folded else "merge_truncate"
     bounds = UNBOUNDED
     values = _add_folding(batch, values) if batch.is_folded else values
-    if not batch.ports.commits.has_branches(batch.table.name):
-        bounds = batch.ports.tables.find_bounds(batch.table.name, values)
+    if not batch.session.has_branches:
+        bounds = batch.session.find_bounds(values)
     return (*bounds.removals, *_render_bounded_merge(batch.sql, name, {**values}, bounds))
 
 
 def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     """The statements of a table with history. Without branches the memory of changes has the destination's types."""
-    ports = batch.ports
+    session = batch.session
     table = batch.table
     bounds = UNBOUNDED
     columns = list_change_columns(table, batch.metadata)
-    if not ports.commits.has_branches(table.name):
-        bounds = ports.tables.find_bounds(table.name, values)
+    if not session.has_branches:
+        bounds = session.find_bounds(values)
         columns = list_destination_change_columns(table, batch.metadata)
     owner = describe_memory(table, columns)
     create = batch.sql.render(
         "create_deletes", table=resource_names.name_changes_table(table), columns=columns, own=owner
     )
     bounded = {**values, "bounds": bounds.conditions}
-    return (create, *bounds.guards, *render_history_statements(batch.sql, ports.pipeline, table, batch.staged, bounded))
+    return (
+        create,
+        *bounds.guards,
+        *render_history_statements(batch.sql, session.pipeline, table, batch.staged, bounded),
+    )
 
 
 def render_backfill_statements(
-    ports: Ports, table: Table, staged_batch: StagedBatch, branch: str, source: str
+    table: TableSession, staged_batch: StagedBatch, branch: str, source: str
 ) -> tuple[str, ...]:
     """The same for a slice of a backfill, staged in `source`: keys that a later record there supersedes are left out.
 
     A table without upserts gets one row for each key that has none. Later records are not compared in a table that is
     only appended to, nor if each column is in a sequence group and nothing is deleted: there the table's rows decide.
     """
-    batch = _Batch(ports, table, staged_batch)
+    batch = _Batch(table, staged_batch)
     if batch.is_folded and not _is_decided_by_groups(batch, branch):
         raise GiveUp(
-            f"pipeline={ports.pipeline.name} table={table.name}: records of this range keep values of the row, and a "
+            f"{table.prefix}: records of this range keep values of the row, and a "
             "backfill, which leaves out keys that change later, cannot tell which; nothing was merged; read the range "
             "again in order with rebase"
         )
-    values: MergeInput = {**batch.build_input(branch), "source": source, **_list_key_paths(table)}
-    if table.mode != TableMode.APPEND and not batch.is_folded:
+    values: MergeInput = {**batch.build_input(branch), "source": source, **_list_key_paths(table.resolved)}
+    if table.spec.mode != TableMode.APPEND and not batch.is_folded:
         values["guarded"] = True
-    name = _choose_statement(table) if table.upsert else f"backfill_{table.mode}"
+    name = _choose_statement(table.spec) if table.spec.upsert else f"backfill_{table.spec.mode}"
     return _render_statements(batch, name, values, late=True)
 
 
 def render_replay_statements(
-    ports: Ports, table: Table, staged_batch: StagedBatch, branch: str, source: str
+    table: TableSession, staged_batch: StagedBatch, branch: str, source: str
 ) -> tuple[str, ...]:
     """The same for dead letters. Other records lie between and after them; of one key the highest offset decides.
 
     A table that is only appended to gets them all: none of them is in it.
     """
-    batch = _Batch(ports, table, staged_batch)
+    batch = _Batch(table, staged_batch)
     values: MergeInput = {**batch.build_input(branch), "source": source}
-    if table.mode != TableMode.APPEND and not _is_decided_by_groups(batch, branch):
+    if table.spec.mode != TableMode.APPEND and not _is_decided_by_groups(batch, branch):
         values["guarded"] = values["by_offset"] = True
-    return _render_statements(batch, _choose_statement(table), values, late=True)
+    return _render_statements(batch, _choose_statement(table.spec), values, late=True)
 
 
 def _is_decided_by_groups(batch: _Batch, branch: str) -> bool:
@@ -171,7 +178,7 @@ def _render_statements(
     if batch.is_folded:
         name = "merge_folded"
         values = _add_folding(batch, values, late=late)
-    bounds = bounds or batch.ports.tables.find_bounds(batch.table.name, values)
+    bounds = bounds or batch.session.find_bounds(values)
     bounded = {**values, "bounds": bounds.conditions}
     if batch.table.sequence_by and not batch.is_folded:
         return (*bounds.guards, *_render_sequenced(batch, bounded, bounds))
@@ -204,21 +211,22 @@ def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> 
     return (create, *((remember,) if staged_batch.deletes else ()), *merges)
 
 
-def build_merge_input(pipeline: Pipeline, table: Table, staged_batch: StagedBatch, branch: str) -> MergeInput:
-    """What a merge template is filled with. `table` has its columns resolved."""
-    metadata = pipeline.source.metadata
+def build_merge_input(session: TableSession, staged_batch: StagedBatch, branch: str) -> MergeInput:
+    """What a merge template is filled with."""
+    table = session.resolved
+    metadata = session.metadata
     not_values = {c.name for c in list_key_columns(table)} | set(table.history.columns if table.history else ())
     if table.deletes == DeleteMode.SOFT:
         not_values.add(table.deleted_column)
     values: MergeInput = {
         "target": table.name,
         "branch": f"branch_{branch}",
-        "source": resource_names.name_intermediate_table(pipeline, table),
+        "source": session.intermediate,
         "snapshot_id": staged_batch.snapshot_id,
         "batch": staged_batch.batch,
         "attempt": staged_batch.attempt,
         "keys": [(c.name, find_key_field(table, c.name)) for c in list_key_columns(table)],
-        "values": [c.name for c in list_destination_columns(table, metadata) if c.name not in not_values],
+        "values": [c.name for c in session.columns if c.name not in not_values],
         "staged_rows": staged_batch.counts.staged,
         "layout": table.create,
     }

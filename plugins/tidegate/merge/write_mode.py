@@ -10,9 +10,9 @@ from tidegate.jobs.evaluation import choose_evaluation
 from tidegate.model.batch import StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.table_state import Reparenting
-from tidegate.ports.context import Ports, TableState
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.pruning import Bounds
+from tidegate.table.session import TableSession
 
 APPEND = "append"
 MERGE = "merge"
@@ -36,21 +36,19 @@ class WritePlan:
 MERGE_UNBOUNDED = WritePlan()
 
 
-def choose_write_mode(
-    ports: Ports, table: Table, staged_batch: StagedBatch, state: TableState, values: MergeInput
-) -> WritePlan:
-    """How the rows are written above the snapshot of `state`. Holds for a branch cut from that snapshot only."""
+def choose_write_mode(table: TableSession, staged_batch: StagedBatch, values: MergeInput) -> WritePlan:
+    """How the rows are written above the table as it was read. Holds for a branch cut from that snapshot only."""
+    spec = table.spec
     if staged_batch.truncated_at is not None:
         return WritePlan(written_as=TRUNCATE)
-    if table.mode == TableMode.APPEND:
+    if spec.mode == TableMode.APPEND:
         return WritePlan(written_as=APPEND)
-    if table.history is not None:
+    if spec.history is not None:
         return MERGE_UNBOUNDED
-    bounds = ports.tables.find_bounds(
-        table.name, {**values, "at": state.snapshot_id, "rows": staged_batch.counts.staged}
-    )
+    snapshot_id = table.require_state().snapshot_id
+    bounds = table.find_bounds({**values, "at": snapshot_id, "rows": staged_batch.counts.staged})
     return WritePlan(
-        bounds, APPEND if _adds_only_new_keys(table, staged_batch) and _has_only_new_keys(bounds) else MERGE
+        bounds, APPEND if _adds_only_new_keys(spec, staged_batch) and _has_only_new_keys(bounds) else MERGE
     )
 
 
@@ -78,16 +76,18 @@ def _count_rows_read(staged_batch: StagedBatch, plan: WritePlan) -> int | None:
     return staged_batch.counts.staged + plan.bounds.overlap.rows
 
 
-def check_is_sole_writer(ports: Ports, place: str, staged_batch: StagedBatch) -> None:
+def check_is_sole_writer(table: TableSession, staged_batch: StagedBatch) -> None:
     """`GiveUp` if a truncate would remove rows that another pipeline has written."""
     if staged_batch.truncated_at is None:
         return
-    other_pipelines = [name for name in ports.tables.list_pipelines(staged_batch.table) if name != ports.pipeline.name]
+    pipelines = table.ports.tables.list_pipelines(table.name)
+    other_pipelines = [name for name in pipelines if name != table.pipeline.name]
     if other_pipelines:
         raise GiveUp(
-            f"{place}: the batch holds a truncate at offset={staged_batch.truncated_at}, and the table has rows of "
-            f"pipeline={', '.join(other_pipelines)} too; nothing was merged; give each pipeline a table of its own, or "
-            "set value.truncate: ignore and remove the rows yourself"
+            f"{table.prefix} batch={staged_batch.batch}: the batch holds a truncate at "
+            f"offset={staged_batch.truncated_at}, and the table has rows of pipeline={', '.join(other_pipelines)} too; "
+            "nothing was merged; give each pipeline a table of its own, or set value.truncate: ignore and remove the "
+            "rows yourself"
         )
 
 

@@ -123,7 +123,7 @@ def _describe_table(ports: Ports, progress: TableProgress) -> TableStatus:
     rows = None
     try:
         if progress.is_read:
-            staged_batches = read_staged(ports, progress)
+            staged_batches = read_staged(progress)
             rows = ports.tables.count_rows(name)
     except (GiveUp, RetryLater) as reason:
         problem = problem or str(reason)

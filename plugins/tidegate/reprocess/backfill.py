@@ -4,11 +4,12 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater, TidegateError, join_tables
-from tidegate.merge.attempt import Swap, publish_head, retry_commits, write_on_branch
+from tidegate.merge.attempt import begin_attempt_beside, publish_head, retry_commits, write_on_branch
 from tidegate.merge.owed import count_changes
 from tidegate.merge.statements import render_backfill_statements
 from tidegate.model import resource_names
@@ -17,15 +18,15 @@ from tidegate.model.batch import StagedBatch
 from tidegate.model.ownership import describe_intermediate
 from tidegate.model.publish_cost import PublishOutcome, read_cost
 from tidegate.model.table_state import StagedSource
-from tidegate.ports.context import Head, Ports, TableState
-from tidegate.reprocess.backfill_plan import refuse_waiting_letters, require_position
+from tidegate.ports.context import Head, Ports
+from tidegate.reprocess.backfill_plan import refuse_waiting_letters
 from tidegate.reprocess.backfill_stage import Slice, stage_missing, stage_missing_slice
 from tidegate.spec.table import Table
-from tidegate.table.columns import list_destination_columns, resolve_columns
 from tidegate.table.compatibility import check_mergeable
 from tidegate.table.history import build_slice_note, record_slice
 from tidegate.table.log import filter_table_log, read_log
-from tidegate.table.position import refuse_cut
+from tidegate.table.position import refuse_cut, require_position
+from tidegate.table.session import TableSession
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +36,7 @@ class _SliceRound:
     """What holds for one round: the table as it was read, the slice as it is staged, and when the work began."""
 
     slice: Slice
-    state: TableState
+    table: TableSession
     staged: StagedBatch
     started_ms: int
 
@@ -50,26 +51,20 @@ def merge_slice(table_slice: Slice) -> tuple[AppliedSlice, StagedBatch | None]:
     Main moved, by a flush or by others: back to 1, so that a newer record is never overwritten.
     """
     return retry_commits(
-        table_slice.ports, table_slice.message_prefix, partial(_merge_round, table_slice, table_slice.ports.now_ms())
+        table_slice.ports, table_slice.prefix, partial(_merge_round, table_slice, table_slice.ports.now_ms())
     )
 
 
 def _merge_round(table_slice: Slice, started_ms: int) -> tuple[AppliedSlice, StagedBatch | None]:
-    tables = table_slice.ports.tables
-    name = table_slice.ports.pipeline.name
-    state = tables.read_state(table_slice.table.name, name)
-    table_slice.check_same_topics(require_position(table_slice.ports, table_slice.table, state).topic_ids)
-    if state is None or table_slice.is_applied:
+    table = table_slice.table.refresh()
+    table_slice.check_same_topics(require_position(table).topic_ids)
+    if table_slice.is_applied:
         return _build_result(table_slice, None, None, started_ms, PublishOutcome.ALREADY_APPLIED), None
-    position = table_slice.require_position(state)
     slice_ranges = table_slice.all_ranges[table_slice.number - 1]
-    refuse_waiting_letters(table_slice.ports, table_slice.table, slice_ranges, position)
-    table = resolve_columns(table_slice.table, table_slice.ports.pipeline.source.metadata, state)
-    check_mergeable(table_slice.ports.pipeline, table, state)
-    columns = list_destination_columns(table, table_slice.ports.pipeline.source.metadata)
-    if tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
-        state = tables.read_state(table_slice.table.name, name) or state
-        position = table_slice.require_position(state)
+    refuse_waiting_letters(table, slice_ranges, table_slice.require_position(table))
+    check_mergeable(table)
+    table = table.evolve()
+    position = table_slice.require_position(table)
     staged_batch = next(
         batch
         for batch in stage_missing_slice(table_slice, position.offsets).batches
@@ -77,60 +72,43 @@ def _merge_round(table_slice: Slice, started_ms: int) -> tuple[AppliedSlice, Sta
     )
     log_now = read_log(table_slice.ports)  # once all is read: neither an id nor an epoch comes back
     table_slice.check_same_topics(log_now.topic_ids)
-    refuse_cut(table_slice.ports, table, position, filter_table_log(log_now, table))
+    refuse_cut(table, position, filter_table_log(log_now, table.spec))
     if not staged_batch.counts.staged:
         return _build_result(table_slice, None, staged_batch, started_ms, PublishOutcome.NO_ROWS), staged_batch
-    return _merge_and_publish(_SliceRound(table_slice, state, staged_batch, started_ms)), staged_batch
+    return _merge_and_publish(_SliceRound(table_slice, table, staged_batch, started_ms)), staged_batch
 
 
 def _merge_and_publish(slice_round: _SliceRound) -> AppliedSlice:
     table_slice = slice_round.slice
-    ports = slice_round.slice.ports
-    name = ports.pipeline.name
-    attempt = ports.new_attempt()
-    branch = resource_names.name_backfill_branch(
-        name, table_slice.backfill.id, number=table_slice.number, attempt=attempt
-    )
-    facts = {
+    table = slice_round.table
+    facts: dict[str, Any] = {
         "id": table_slice.backfill.id,
         "slice": table_slice.number,
         "slices": len(table_slice.all_ranges),
         "attempt": slice_round.staged.attempt,
     }
-    ranges = slice_round.staged.ranges.to_dict()
-    swap = Swap(
-        ports=ports,
-        message_prefix=table_slice.message_prefix,
-        table=table_slice.table.name,
-        state=slice_round.state,
-        branch=branch,
-        attempt=attempt,
-        properties={},
-        guard=partial(_check_same_table, slice_round),
-        summary={
-            "tidegate.pipeline": name,
-            resource_names.SLICE_PROPERTY: table_slice.label,
-            resource_names.BACKFILL_PROPERTY: build_slice_note(
-                name, table_slice.backfill.asked, {**facts, "ranges": ranges}
-            ),
-        },
+    facts["ranges"] = slice_round.staged.ranges.to_dict()
+    note = build_slice_note(table.pipeline.name, table_slice.backfill.asked, facts)
+    guard = partial(_check_same_table, slice_round)
+    attempt = begin_attempt_beside(table, table_slice.number, guard, table_slice.prefix, table_slice.backfill.id)
+    attempt = replace(
+        attempt,
+        summary={resource_names.SLICE_PROPERTY: table_slice.label, resource_names.BACKFILL_PROPERTY: note},
         source=StagedSource(table_slice.intermediate, slice_round.staged.batch, slice_round.staged.attempt),
     )
-    table = resolve_columns(table_slice.table, ports.pipeline.source.metadata, slice_round.state)
-    statements = render_backfill_statements(ports, table, slice_round.staged, branch, table_slice.intermediate)
-    head = write_on_branch(swap, table_slice.number, *statements)
-    head = publish_head(swap, head)
+    statements = render_backfill_statements(table, slice_round.staged, attempt.branch, table_slice.intermediate)
+    head = publish_head(attempt, write_on_branch(attempt, *statements))
     with suppress(CommitRefused, RetryLater, GiveUp):  # without it, or its table, the slice is applied once more
-        ports.history.mark_applied(table_slice.intermediate, table_slice.number)
-    log.info("applied: %s snapshot=%s", table_slice.message_prefix, head.snapshot_id)
+        table.ports.history.mark_applied(table_slice.intermediate, table_slice.number)
+    log.info("applied: %s snapshot=%s", table_slice.prefix, head.snapshot_id)
     return _build_result(table_slice, head, slice_round.staged, slice_round.started_ms, PublishOutcome.PUBLISHED)
 
 
-def _check_same_table(slice_round: _SliceRound, state: TableState | None) -> None:
+def _check_same_table(slice_round: _SliceRound, table: TableSession) -> None:
     """Raise when the branch was cut from another table than the one that is there."""
-    if state is None or state.uuid != slice_round.state.uuid:
+    if table.require_state().uuid != slice_round.table.require_state().uuid:
         raise PositionLost(
-            f"{slice_round.slice.message_prefix}: the table was dropped, or replaced by another of the same name, "
+            f"{slice_round.slice.prefix}: the table was dropped, or replaced by another of the same name, "
             "during the backfill; nothing of this slice was applied; flush, then begin the backfill again"
         )
 
@@ -193,8 +171,7 @@ def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSli
 
 
 def _read_position(table_slice: Slice) -> dict[str, dict[int, int]]:
-    state = table_slice.ports.tables.read_state(table_slice.table.name, table_slice.ports.pipeline.name)
-    return table_slice.require_position(state).offsets
+    return table_slice.require_position(table_slice.table.refresh()).offsets
 
 
 def _raise_failures(ports: Ports, slices: list[Slice], failures: list[TidegateError]) -> None:

@@ -11,13 +11,13 @@ from tidegate.model.backfill import Backfill, TableBackfill, find_missing_ranges
 from tidegate.model.offsets import Offsets, Ranges, format_names, format_partitions, get_offset
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_dead_letter_table
-from tidegate.ports.context import Log, Ports, TableState
+from tidegate.ports.context import Log, Ports
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table, TableMode
 from tidegate.spec.time_text import parse_timestamp_ms
 from tidegate.table.log import filter_table_log, list_ignored_topics, parse_written_ranges, read_log
-from tidegate.table.lookup import find_table, refuse_template
-from tidegate.table.position import build_unanswered_error, check_read_log, resolve_position
+from tidegate.table.position import check_read_log, require_position
+from tidegate.table.session import TableSession, refuse_template
 
 MAX_SLICES = 1000  # each is a task; Airflow maps over 1024 at most
 RANGES_EXAMPLE = '{"topic": {"0": [100, 900]}}'
@@ -119,19 +119,20 @@ def propose_backfill(ports: Ports, request: BackfillRequest) -> ProposedBackfill
     pipeline = ports.pipeline
     refuse_template(pipeline, "backfill")
     refuse_truncates(pipeline, "backfill")
-    states = {t.name: ports.tables.read_state(t.name, pipeline.name) for t in pipeline.tables}
+    sessions = {spec.name: TableSession(ports, spec).refresh() for spec in pipeline.tables}
     log = read_log(ports)  # after the tables: a flush between the two must not put a position beyond the log's end
     tables = _choose_tables(ports, request, log)
     refuse_history(pipeline, tables, "backfill")
-    positions = {table.name: _require_backfillable(ports, table, states[table.name], log) for table in tables}
+    positions = {table.name: _require_backfillable(sessions[table.name], log) for table in tables}
     backfill = _find_open_backfill(ports, request, tables, log)
     if backfill is None:
         parts = [
-            TableBackfill(t.name, _compute_table_ranges(ports, t, request, positions[t.name], log)) for t in tables
+            TableBackfill(t.name, _compute_table_ranges(sessions[t.name], request, positions[t.name], log))
+            for t in tables
         ]
         busy = tuple(part for part in parts if part.ranges.span)
         for part in busy:
-            refuse_waiting_letters(ports, find_table(ports, part.table), part.ranges, positions[part.table])
+            refuse_waiting_letters(sessions[part.table], part.ranges, positions[part.table])
         if not busy:
             raise NothingToDo(f"pipeline={pipeline.name}: no offset lies in the wanted range")
         ids = {t: i for t, i in log.topic_ids.items() if any(t in part.ranges.by_topic for part in busy)}
@@ -232,61 +233,48 @@ def _check_topics(ports: Ports, request: BackfillRequest, log: Log) -> None:
             )
 
 
-def _require_backfillable(ports: Ports, table: Table, state: TableState | None, log: Log) -> Position:
+def _require_backfillable(table: TableSession, log: Log) -> Position:
     """Where the table stands, if a backfill of it can be decided; every other case is an error that says what to do."""
-    place = f"pipeline={ports.pipeline.name} table={table.name}"
-    if not table.key.fields:
+    if not table.spec.key.fields:
         raise ConfigurationError(
-            f"{place}: it is appended to without a key, so existing rows cannot be distinguished from rows that are "
-            "missing; set key.fields, or choose other tables"
+            f"{table.prefix}: it is appended to without a key, so existing rows cannot be distinguished from rows that "
+            "are missing; set key.fields, or choose other tables"
         )
-    position = require_position(ports, table, state)
-    check_read_log(ports, table, position, filter_table_log(log, table))
+    position = require_position(table)
+    check_read_log(table, position, filter_table_log(log, table.spec))
     return position
 
 
-def require_position(ports: Ports, table: Table, state: TableState | None) -> Position:
-    """The table's position; GiveUp where there is none, or where a rollback waits for the flush's answer."""
-    place = f"pipeline={ports.pipeline.name} table={table.name}"
-    position = resolve_position(ports.pipeline, table, state)
-    if state is None or position is None:
-        raise GiveUp(f"{place}: the table has no position yet, so nothing can be applied again; flush first")
-    if state.is_rolled_back:  # a flush without new records answers nothing
-        raise build_unanswered_error(ports.pipeline, table)
-    return position
-
-
-def refuse_waiting_letters(ports: Ports, table: Table, ranges: Ranges, position: Position) -> None:
+def refuse_waiting_letters(table: TableSession, ranges: Ranges, position: Position) -> None:
     """`GiveUp` where dead letters of a table that is appended to wait in these ranges.
 
     A backfill adds one row for a key that has none, and a replay each letter's row: of a record that both would bring
     in nobody could tell afterwards whether it is in the table.
     """
-    if needs_later_records(table):
+    if needs_later_records(table.spec):
         return
     waiting = []
-    for letter in ports.dead_letters.list_waiting_letters(name_dead_letter_table(ports.pipeline), table.name):
+    letters = name_dead_letter_table(table.pipeline)
+    for letter in table.ports.dead_letters.list_waiting_letters(letters, table.name):
         start, end = ranges.by_topic.get(letter.topic, {}).get(letter.partition, (0, 0))
         is_of_topic = letter.topic_id in (None, position.topic_ids.get(letter.topic))
         waiting += [letter] if start <= letter.offset < end and is_of_topic else []
     if waiting:
         raise GiveUp(
-            f"pipeline={ports.pipeline.name} table={table.name}: the table is appended to, and dead letters="
+            f"{table.prefix}: the table is appended to, and dead letters="
             f"{len(waiting)} wait in the range, e.g. topic={waiting[0].topic} partition={waiting[0].partition} "
             f"offset={waiting[0].offset}: a later replay would bring them in twice; replay or discard them first: "
-            f"tidegate dead-letters {ports.pipeline.name}"
+            f"tidegate dead-letters {table.pipeline.name}"
         )
 
 
-def _compute_table_ranges(
-    ports: Ports, table: Table, request: BackfillRequest, position: Position, whole_log: Log
-) -> Ranges:
-    log = filter_table_log(whole_log, table)
+def _compute_table_ranges(table: TableSession, request: BackfillRequest, position: Position, whole_log: Log) -> Ranges:
+    log = filter_table_log(whole_log, table.spec)
     if request.ranges is None:
-        return _resolve_times(ports, request, position, log)
+        return _resolve_times(table.ports, request, position, log)
     table_ranges = request.ranges.select_topics(tuple(log.begin))
     for topic, partition, start, end in table_ranges:
-        place = f"pipeline={ports.pipeline.name} table={table.name} topic={topic} partition={partition}"
+        place = f"{table.prefix} topic={topic} partition={partition}"
         begin = log.begin[topic][partition]
         flushed = get_offset(position.offsets, topic, partition) or 0
         if end > flushed:

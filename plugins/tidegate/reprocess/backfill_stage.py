@@ -16,12 +16,12 @@ from tidegate.model.backfill import Backfill, cut_into_slices, find_missing_rang
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
 from tidegate.model.position import Position
-from tidegate.ports.context import Log, Ports, Staging, TableState
-from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_records, require_position
-from tidegate.spec.table import Table
-from tidegate.table.columns import compute_shape, resolve_columns
+from tidegate.ports.context import Log, Ports, Staging
+from tidegate.reprocess.backfill_plan import check_log_holds, needs_later_records
+from tidegate.table.columns import compute_shape
 from tidegate.table.log import read_log
-from tidegate.table.lookup import find_table
+from tidegate.table.position import require_position
+from tidegate.table.session import TableSession, open_table
 
 log = logging.getLogger(__name__)
 
@@ -39,15 +39,19 @@ class StagePiece:
 class Slice:
     """One slice of one table."""
 
-    ports: Ports
+    table: TableSession
     backfill: Backfill
-    table: Table
     number: int
 
     @classmethod
     def from_backfill(cls, ports: Ports, backfill: Backfill, table: str, number: int) -> "Slice":
         """The slice of the table of that name."""
-        return cls(ports, backfill, find_table(ports, table), number)
+        return cls(open_table(ports, table), backfill, number)
+
+    @property
+    def ports(self) -> Ports:
+        """Those of the pipeline."""
+        return self.table.ports
 
     @cached_property
     def all_ranges(self) -> list[Ranges]:
@@ -55,27 +59,19 @@ class Slice:
         return self.backfill.list_slices(self.table.name)
 
     @property
-    def message_prefix(self) -> str:
+    def prefix(self) -> str:
         """For messages."""
-        return (
-            f"pipeline={self.ports.pipeline.name} table={self.table.name} backfill={self.backfill.id} "
-            f"slice={self.number}/{len(self.all_ranges)}"
-        )
+        return f"{self.table.prefix} backfill={self.backfill.id} slice={self.number}/{len(self.all_ranges)}"
 
     @property
     def intermediate(self) -> str:
         """The backfill's own intermediate table."""
-        return resource_names.name_backfill_table(self.ports.pipeline, self.table, self.backfill.id)
+        return resource_names.name_backfill_table(self.ports.pipeline, self.table.spec, self.backfill.id)
 
     @property
     def shape(self) -> str:
         """The shape of the rows as the pipeline file asks for them now, over the destination as it is now."""
-        return self._compute_shape(self.table)
-
-    def _compute_shape(self, table: Table) -> str:
-        pipeline = self.ports.pipeline
-        state = self.ports.tables.read_state(table.name, pipeline.name)
-        return compute_shape(resolve_columns(table, pipeline.source.metadata, state), pipeline.source.metadata)
+        return _compute_shape(self.table.refresh())
 
     @property
     def label(self) -> str:
@@ -92,28 +88,29 @@ class Slice:
 
         One may be missing, never too many: a slice may be applied twice.
         """
-        name = self.ports.pipeline.name
-        has_skips = list_skipped_records(name, self.ports.tables.read_state(self.table.name, name))
-        shape = self._compute_shape(make_room_for_letters(self.table)) if has_skips else self.shape
+        table = self.table.refresh()
+        if list_skipped_records(table.pipeline.name, table.state):
+            table = replace(table, spec=make_room_for_letters(table.spec))
+        shape = _compute_shape(table)
         applied_slices = self.ports.history.list_applied_slices(self.intermediate, shape)
         if not applied_slices:
             return applied_slices
         rolled_back = self.ports.commits.list_rolled_back(self.table.name, resource_names.SLICE_PROPERTY)
         return frozenset(number for number in applied_slices if replace(self, number=number).label not in rolled_back)
 
-    def require_position(self, state: TableState | None) -> Position:
-        """The table's position, see `backfill_plan`; `GiveUp` too where the flush has yet to read this slice's records.
+    def require_position(self, table: TableSession) -> Position:
+        """The position of the slice's table, as it was read; `GiveUp` too where the flush has yet to read its records.
 
         It will after a rewind or a rebase since the plan, and a table that is appended to would have them twice.
         `PositionLost` where the position is that of a topic that was created again.
         """
-        position = require_position(self.ports, self.table, state)
+        position = require_position(table)
         self.check_same_topics(position.topic_ids)
         for topic, partition, start, end in self.all_ranges[self.number - 1]:
             reached_offset = get_offset(position.offsets, topic, partition) or 0
             if reached_offset < end and start < end:
                 raise GiveUp(
-                    f"{self.message_prefix} topic={topic} partition={partition}: position={reached_offset} lies before "
+                    f"{self.prefix} topic={topic} partition={partition}: position={reached_offset} lies before "
                     f"the end={end} of this slice: the table was rewound since the backfill was planned, and the flush "
                     "will read these records; flush the pipeline, then give the same command again"
                 )
@@ -124,7 +121,7 @@ class Slice:
         for topic, planned_id in self.backfill.topic_ids.items():
             if topic_ids.get(topic, planned_id) != planned_id:
                 raise PositionLost(
-                    f"{self.message_prefix}: topic={topic} was deleted and created again since this backfill was "
+                    f"{self.prefix}: topic={topic} was deleted and created again since this backfill was "
                     f"planned: topic_id={topic_ids[topic]} planned={planned_id}; give it up with: "
                     f"tidegate backfill {self.ports.pipeline.name} --abandon {self.backfill.id}"
                 )
@@ -132,6 +129,10 @@ class Slice:
     def read_staging(self) -> Staging | None:
         """The intermediate table as it stands, None where there is none."""
         return self.ports.staging.read_staging(self.intermediate, self.table.name)
+
+
+def _compute_shape(table: TableSession) -> str:
+    return compute_shape(table.resolved, table.metadata)
 
 
 def stage_missing(work: Sequence[tuple[Slice, Offsets]]) -> None:
@@ -165,9 +166,7 @@ def stage_missing_slice(table_slice: Slice, position: Offsets) -> Staging:
         if staging is not None and not _find_missing_pieces(table_slice, position, staging):
             return staging
         stage_missing([(table_slice, position)])
-    raise RetryLater(
-        f"{table_slice.message_prefix}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again"
-    )
+    raise RetryLater(f"{table_slice.prefix}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again")
 
 
 def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging | None) -> list[StagePiece]:
@@ -176,13 +175,13 @@ def _find_missing_pieces(table_slice: Slice, position: Offsets, staging: Staging
     staged_ranges = (
         {batch.batch: batch.ranges for batch in staging.batches if batch.row_shape == current} if staging else {}
     )
-    last = len(slices) if needs_later_records(table_slice.table) else table_slice.number
+    last = len(slices) if needs_later_records(table_slice.table.spec) else table_slice.number
     pieces = [
         StagePiece(number, slices[number - 1], keys_only=False)
         for number in range(table_slice.number, last + 1)
         if staged_ranges.get(number) != slices[number - 1]
     ]
-    if not needs_later_records(table_slice.table):
+    if not needs_later_records(table_slice.table.spec):
         return pieces
     tail = [ranges for number, ranges in staged_ranges.items() if number > len(slices)]
     reach = find_reach(tail, table_slice.backfill.get_ranges(table_slice.table.name).end)
@@ -219,7 +218,7 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
     content = "keys" if stage_piece.keys_only else "records"
     log.info(
         "staging: %s batch=%s offsets=%s of %s",
-        first.message_prefix,
+        first.prefix,
         stage_piece.number,
         stage_piece.ranges.span,
         content,
@@ -231,6 +230,6 @@ def _stage_group(group: list[tuple[Slice, StagePiece]]) -> None:
 def _check_log(table_slice: Slice, stage_piece: StagePiece, topic_log: Log) -> None:
     content = "later offsets, which decide what may be written" if stage_piece.keys_only else "offsets"
     for topic, partition, start, end in stage_piece.ranges:
-        place = f"{table_slice.message_prefix} topic={topic} partition={partition}: {content} [{start}, {end})"
+        place = f"{table_slice.prefix} topic={topic} partition={partition}: {content} [{start}, {end})"
         begin = get_offset(topic_log.begin, topic, partition) or 0
         check_log_holds(place, start=start, end=end, begin=begin)

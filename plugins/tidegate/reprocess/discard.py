@@ -13,11 +13,12 @@ from tidegate.merge.owed import LetterFilter, add_later_columns
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.table_state import WaitingLetter
-from tidegate.ports.context import Ports, TableState
+from tidegate.ports.context import Ports
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.spec.table import Table
 from tidegate.table.history import add_action, list_actions, list_undone_letters, reopen_letters
 from tidegate.table.position import check_not_rolled_back, select_tables
+from tidegate.table.session import TableSession
 
 ACTION = "discard"
 MAX_LETTERS_PER_STATEMENT = 20_000  # offsets of up to 19 digits, in the megabyte that BigQuery reads of a statement
@@ -108,9 +109,8 @@ def discard_dead_letters(ports: Ports, discards: list[ProposedDiscard], because:
             )
             ports.engine.run(MergeJob(ports.pipeline.name, 0, (statement,), table=letters))
         details = _describe_discard(discard.discarded_before + len(discard.letters), because)
-        retry_commits(
-            ports, _describe_table(ports, discard.table), partial(_note_discard, ports, discard.table, details, by)
-        )
+        table = TableSession(ports, discard.table)
+        retry_commits(ports, table.prefix, partial(_note_discard, table, details, by))
 
 
 def note_discard(ports: Ports, table: Table, letter_count: int, because: str, by: str) -> None:
@@ -118,28 +118,24 @@ def note_discard(ports: Ports, table: Table, letter_count: int, because: str, by
     marked, and the process ended before it noted that.
     """
     details = _describe_discard(letter_count, because)
-    state = ports.tables.read_state(table.name, ports.pipeline.name)
-    noted_actions = list_actions(ports.pipeline.name, state)
+    session = TableSession(ports, table).refresh()
+    noted_actions = list_actions(ports.pipeline.name, session.state)
     if any((noted.action, noted.by, noted.details) == (ACTION, by, details) for noted in noted_actions):
         return
-    retry_commits(ports, _describe_table(ports, table), partial(_note_discard, ports, table, details, by))
+    retry_commits(ports, session.prefix, partial(_note_discard, session, details, by))
 
 
 def _describe_discard(letter_count: int, because: str) -> str:
     return f"dead_letters={letter_count} because: {because}"
 
 
-def _describe_table(ports: Ports, table: Table) -> str:
-    return f"pipeline={ports.pipeline.name} table={table.name}"
-
-
-def _note_discard(ports: Ports, table: Table, details: str, by: str) -> None:
-    state = ports.tables.read_state(table.name, ports.pipeline.name)
+def _note_discard(table: TableSession, details: str, by: str) -> None:
+    state = table.refresh().state
     if state is None or state.recorded_position is None or state.is_rolled_back:
         return  # no position to note it beside; the rows tell of it
 
-    def note(ports: Ports, state: TableState) -> dict[str, str]:
-        check_not_rolled_back(ports, table.name, state)
-        return add_action(ports, state, ACTION, by, details)
+    def note(table: TableSession) -> dict[str, str]:
+        check_not_rolled_back(table)
+        return add_action(table, ACTION, by, details)
 
-    move_position(ports, TableMove(table, state.recorded_position, state.recorded_position), note)
+    move_position(table, TableMove(table.spec, state.recorded_position, state.recorded_position), note)

@@ -3,23 +3,23 @@
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
-from tidegate.merge.attempt import Swap, publish_head, retry_commits, write_on_branch
+from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
 from tidegate.merge.owed import find_known_topic_ids
 from tidegate.model import resource_names
 from tidegate.model.offsets import Offsets, format_offsets, get_offset, iterate_offsets
 from tidegate.model.position import Position
 from tidegate.model.resource_names import name_dead_letter_table
-from tidegate.ports.context import Log, Ports, TableState
+from tidegate.ports.context import Log, Ports
 from tidegate.spec.table import Table
 from tidegate.table.distant import list_former_batches, list_former_intermediates
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
-from tidegate.table.lookup import expand_template
 from tidegate.table.position import select_tables
+from tidegate.table.session import TableSession, expand_template
 from tidegate.table.start_offsets import check_target_topics, is_json, parse_offsets_target, resolve_target
 
 MAX_NAMED_MOVES = 10
@@ -101,9 +101,10 @@ def propose_moves(ports: Ports, to: str, name: str | None = None) -> list[TableM
 
 
 def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
-    state = _require_state(ports, table)
+    session = _require_table(TableSession(ports, table))
+    state = session.require_state()
     part = filter_table_log(log, table)
-    before = _get_position(state)
+    before = state.recorded_position or Position({})
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
     target = resolve_target(ports, before, _find_lasting_offsets(before, part), to, part)
     # no batch that was staged before the move is resumed after it: its number is not above the position's
@@ -115,7 +116,7 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
         before=before,
         after=after,
         old_topics=_find_old_topics(ports, table, before, ids),
-        last_unpublished_batch=_find_unpublished(ports, table, state, before),
+        last_unpublished_batch=_find_unpublished(session, before),
     )
 
 
@@ -145,14 +146,16 @@ def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
     return lasting
 
 
-def _find_unpublished(ports: Ports, table: Table, state: TableState, before: Position) -> int:
+def _find_unpublished(table: TableSession, before: Position) -> int:
     """The last staged batch that leads on from the position; not what another run has published first.
 
     What cannot be read is published by no flush either, and must not keep anybody from moving on.
     """
+    state = table.require_state()
     try:
-        batches = ports.staging.list_staged(resource_names.name_intermediate_table(ports.pipeline, table), table.name)
-        batches += (batch for former in list_former_batches(ports, table, state).values() for batch in former)
+        batches = table.ports.staging.list_staged(table.intermediate, table.name)
+        former_batches = list_former_batches(table.ports, table.spec, state)
+        batches += (batch for former in former_batches.values() for batch in former)
     except GiveUp:
         return 0
     end = before.offsets
@@ -194,7 +197,8 @@ def rebase_positions(ports: Ports, table_moves: list[TableMove], by: str = "", a
     """
     for move in table_moves:
         note = partial(add_action, action=action, by=by, details=_describe_move(move))
-        retry_commits(ports, _describe_table(ports, move), partial(move_position, ports, move, note))
+        table = TableSession(ports, move.table)
+        retry_commits(ports, table.prefix, partial(move_position, table, move, note))
 
 
 def _describe_move(move: TableMove) -> str:
@@ -206,58 +210,41 @@ def _describe_move(move: TableMove) -> str:
     return ", ".join([*names, *([f"and {more} more"] if more else [])])
 
 
-def _describe_table(ports: Ports, move: TableMove) -> str:
-    return f"pipeline={ports.pipeline.name} table={move.table.name}"
-
-
-def move_position(ports: Ports, move: TableMove, note: Callable[[Ports, TableState], dict[str, str]]) -> None:
+def move_position(table: TableSession, move: TableMove, note: Callable[[TableSession], dict[str, str]]) -> None:
     """One try of a move; `note` gives what else is set in its commit. `CommitRefused` asks for another try."""
-    name = ports.pipeline.name
-    state = _require_state(ports, move.table)
-    attempt = ports.new_attempt()
-    guard = partial(_check_unmoved, _describe_table(ports, move), move.before)
-    guard(state)
-    if state.snapshot_id is None:  # replaced by an empty one, or lost: there is nothing yet to cut a branch from
-        ports.commits.seed(move.table.name, name, move.before)
-        state = _require_state(ports, move.table)
-    properties = move.after.to_properties(name)
+    pipeline = table.pipeline.name
+    table = _require_table(table)
+    guard = partial(_check_unmoved, move.before)
+    guard(table)
+    if table.require_state().snapshot_id is None:  # replaced by an empty one, or lost: nothing to cut a branch from
+        table.ports.commits.seed(table.name, pipeline, move.before)
+        table = _require_table(table)
+    properties = move.after.to_properties(pipeline)
     is_moved = move.before.offsets != move.after.offsets
     mark = json.dumps({"from": move.before.offsets, "to": move.after.offsets})
-    swap = Swap(
-        ports=ports,
-        message_prefix=_describe_table(ports, move),
-        table=move.table.name,
-        state=state,
-        branch=resource_names.name_branch(name, state.highest_batch, attempt),
-        attempt=attempt,
-        properties={**properties, **note(ports, state)},
-        guard=guard,
-        summary={**properties, "tidegate.pipeline": name, **({"tidegate.rebase": mark} if is_moved else {})},
-        tag=resource_names.name_tag(name),
+    attempt = begin_attempt(table, table.require_state().highest_batch, guard)
+    attempt = replace(
+        attempt,
+        properties={**properties, **note(table)},
+        summary={**properties, **({"tidegate.rebase": mark} if is_moved else {})},
     )
-    publish_head(swap, write_on_branch(swap, state.highest_batch))
+    publish_head(attempt, write_on_branch(attempt))
 
 
-def _check_unmoved(place: str, before: Position, state: TableState | None) -> None:
-    if state is None or _get_position(state) != before:
-        recorded_offsets = (
-            format_offsets(state.recorded_position.offsets) if state and state.recorded_position else None
-        )
+def _check_unmoved(before: Position, table: TableSession) -> None:
+    recorded = table.require_state().recorded_position
+    if (recorded or Position({})) != before:
+        recorded_offsets = format_offsets(recorded.offsets) if recorded else None
         raise RetryLater(
-            f"{place}: another writer was faster, this position was not moved: found={recorded_offsets} "
+            f"{table.prefix}: another writer was faster, this position was not moved: found={recorded_offsets} "
             f"shown={format_offsets(before.offsets)}; look at the status and run the command again"
         )
 
 
-def _require_state(ports: Ports, table: Table) -> TableState:
-    state = ports.tables.read_state(table.name, ports.pipeline.name)
+def _require_table(table: TableSession) -> TableSession:
+    """The table as it stands now; `ConfigurationError` where it has no position."""
+    table = table.refresh()
+    state = table.state
     if state is None or (state.recorded_position is None and not state.is_position_lost):
-        raise ConfigurationError(
-            f"pipeline={ports.pipeline.name} table={table.name}: no position yet, so there is none to move; "
-            "set source.start instead"
-        )
-    return state
-
-
-def _get_position(state: TableState) -> Position:
-    return state.recorded_position or Position({})
+        raise ConfigurationError(f"{table.prefix}: no position yet, so there is none to move; set source.start instead")
+    return table

@@ -8,7 +8,7 @@ from functools import partial
 
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
-from tidegate.merge.attempt import Swap, publish_head, retry_commits, write_on_branch
+from tidegate.merge.attempt import begin_attempt_beside, publish_head, retry_commits, write_on_branch
 from tidegate.merge.owed import ALL_LETTERS, LetterFilter, add_later_columns, count_changes, cut_into_statements
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import render_replay_statements
@@ -16,7 +16,6 @@ from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters, describe_intermediate
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports, Staging, TableState
-from tidegate.reprocess.backfill_plan import require_position
 from tidegate.reprocess.replay_stage import (
     LetterGroup,
     Replay,
@@ -26,16 +25,16 @@ from tidegate.reprocess.replay_stage import (
     stage_missing_letters,
 )
 from tidegate.spec.source import Errors
-from tidegate.spec.table import Table, TableMode
-from tidegate.table.columns import list_destination_columns, resolve_columns
+from tidegate.spec.table import TableMode
 from tidegate.table.compatibility import check_key_unchanged
 from tidegate.table.distant import find_distant_letters
 from tidegate.table.history import find_undone_replays, reopen_letters
 from tidegate.table.log import filter_table_log, read_log
-from tidegate.table.lookup import refuse_template
-from tidegate.table.position import check_read_log
+from tidegate.table.position import check_read_log, require_position
+from tidegate.table.session import TableSession, refuse_template
 
 log = logging.getLogger(__name__)
+REPLAY_SUMMARY = {resource_names.BACKFILL_PROPERTY: resource_names.REPLAY_ID}
 BEGUN = "begun "  # in the mark, ahead of an attempt: its replay has published nothing yet
 UNLIMITED_ERRORS = Errors("all", 2**31 - 1)  # what is still bad stays where it is, however much it is
 
@@ -66,38 +65,39 @@ def replay_dead_letters(
     tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in ports.pipeline.tables)
     tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))
     chosen_tables = (table for table in tables if letter_filter.table in (None, table.name))
-    results = (_replay_table(Replay(tolerant, table, letter_filter, report=report)) for table in chosen_tables)
+    results = (
+        _replay_table(Replay(TableSession(tolerant, table), letter_filter, report=report)) for table in chosen_tables
+    )
     return [result for result in results if result is not None]
 
 
 def _replay_table(work: Replay) -> ReplayResult | None:
     ports = work.ports
-    table = work.table
     former_works = list_former_replays(work)
     # ahead of the table, whose mark then tells whether this very attempt is applied
     stagings = [(replay, replay.read_staging()) for replay in (*former_works, work)]
-    state = ports.tables.read_state(table.name, ports.pipeline.name)
-    if state is None:
+    table = work.table.refresh()
+    if table.state is None:
         return None
-    mark = state.marks.get(work.mark)
+    mark = table.state.marks.get(work.mark)
     is_undone = mark in find_undone_replays(ports, table.name)
     for replay, staging in stagings:
         if staging is not None and mark == staging.batches[0].attempt and not is_undone:
             return _finish(replace(replay, own_mark=mark, checks_mark=work.is_append), mark)
-    position = require_position(ports, table, state)
+    position = require_position(table)
     reopen_letters(ports, table.name)
     if work.is_append and group_letters(work, position):
         if not is_undone:
             _check_known(work, mark)
         work = _begin(replace(work, own_mark=mark, checks_mark=True))
-    ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table))
-    _check_is_newest(work, ports.tables.read_state(table.name, ports.pipeline.name))
+    ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table.spec))
+    _check_is_newest(work, table.refresh())
     for replay in (*former_works, work):
         ports.staging.drop(replay.intermediate)  # of a replay that was killed before its publish
     groups = group_letters(work, position)
     possible = [group for group in groups if work.is_append or not group.is_old]
     if possible and not work.is_append:
-        check_read_log(ports, table, position, filter_table_log(read_log(ports), table))
+        check_read_log(table, position, filter_table_log(read_log(ports), table.spec))
     old_letters = sum(group.count for group in groups if group not in possible)
     result = ReplayResult(table.name, 0, 0, 0, of_old_topics=old_letters)
     for group in possible:
@@ -121,11 +121,11 @@ def _check_known(work: Replay, mark: str | None) -> None:
     if mark is None or mark.startswith(BEGUN) or work.letter_filter.places:
         return
     staging = work.read_staging()  # behind the mark
-    state = work.ports.tables.read_state(work.table.name, work.ports.pipeline.name)
+    state = work.table.refresh().state
     if state is None or state.marks.get(work.mark) != mark or (staging and staging.batches[0].attempt == mark):
-        raise RetryLater(f"{work.message_prefix}: another replay ends at this moment; run it again")
+        raise RetryLater(f"{work.prefix}: another replay ends at this moment; run it again")
     raise GiveUp(
-        f"{work.message_prefix}: attempt={mark} has brought dead letters in, and it is no longer known which; look for "
+        f"{work.prefix}: attempt={mark} has brought dead letters in, and it is no longer known which; look for "
         "them in the table's snapshot of this tidegate.attempt, then replay those that are not there by their places "
         "(--offsets), and discard the others"
     )
@@ -133,59 +133,43 @@ def _check_known(work: Replay, mark: str | None) -> None:
 
 def _begin(work: Replay) -> Replay:
     """Note in a commit to the table that this replay goes on from here, and that no other one publishes any more."""
-    return retry_commits(work.ports, work.message_prefix, partial(_begin_once, work))
+    return retry_commits(work.ports, work.prefix, partial(_begin_once, work))
 
 
 def _begin_once(work: Replay) -> Replay:
-    ports = work.ports
-    name = work.ports.pipeline.name
-    attempt = work.ports.new_attempt()
-    state = ports.tables.read_state(work.table.name, name)
-    require_position(ports, work.table, state)
-    _check_is_newest(work, state)
-    assert state is not None
-    swap = Swap(
-        ports=ports,
-        message_prefix=work.message_prefix,
-        table=work.table.name,
-        state=state,
-        branch=resource_names.name_backfill_branch(name, resource_names.REPLAY_ID, number=1, attempt=attempt),
-        attempt=attempt,
-        properties={work.mark: BEGUN + attempt},
-        guard=partial(_check_is_newest, work),
-        summary=_build_summary(work),
-    )
-    publish_head(swap, write_on_branch(swap, 1))
-    return replace(work, own_mark=BEGUN + attempt)
+    table = work.table.refresh()
+    require_position(table)
+    _check_is_newest(work, table)
+    guard = partial(_check_is_newest, work)
+    attempt = begin_attempt_beside(table, 1, guard, work.prefix, resource_names.REPLAY_ID)
+    mark = BEGUN + attempt.id
+    attempt = replace(attempt, properties={work.mark: mark}, summary=REPLAY_SUMMARY)
+    publish_head(attempt, write_on_branch(attempt))
+    return replace(work, own_mark=mark)
 
 
-def _build_summary(work: Replay) -> dict[str, str]:
-    return {"tidegate.pipeline": work.ports.pipeline.name, resource_names.BACKFILL_PROPERTY: resource_names.REPLAY_ID}
-
-
-def _check_is_newest(work: Replay, state: TableState | None) -> None:
+def _check_is_newest(work: Replay, table: TableSession) -> None:
     """Raise where another replay has begun, or ended, since this one has left its mark."""
+    state = table.state
     if work.checks_mark and (state is None or state.marks.get(work.mark) != work.own_mark):
-        raise RetryLater(
-            f"{work.message_prefix}: another replay has begun meanwhile; let one run at a time, and run it again"
-        )
+        raise RetryLater(f"{work.prefix}: another replay has begun meanwhile; let one run at a time, and run it again")
 
 
 def _replay_group(work: Replay, letters: LetterGroup) -> tuple[ReplayResult, Replay]:
     ports = work.ports
-    _check_mode(work, work.table)
+    _check_mode(work)
     ports.tables.claim(work.letters, describe_dead_letters(ports.pipeline))
-    retry_commits(ports, work.message_prefix, partial(add_later_columns, ports, work.letters))
-    attempt, head = retry_commits(ports, work.message_prefix, partial(_replay_round, work, letters))
+    retry_commits(ports, work.prefix, partial(add_later_columns, ports, work.letters))
+    attempt, head = retry_commits(ports, work.prefix, partial(_replay_round, work, letters))
     if head is not None and work.checks_mark:
         work = replace(work, own_mark=attempt)
     return _mark_replayed(work, attempt, head)
 
 
-def _check_mode(work: Replay, table: Table) -> None:
-    if table.mode == TableMode.DELETE:
+def _check_mode(work: Replay) -> None:
+    if work.table.spec.mode == TableMode.DELETE:
         raise ConfigurationError(
-            f"{work.message_prefix}: a table with deletes and without upserts keeps several rows of a key, and which "
+            f"{work.prefix}: a table with deletes and without upserts keeps several rows of a key, and which "
             "of them follow a dead letter is not known; insert its dead letters by hand, and delete them"
         )
 
@@ -195,54 +179,39 @@ def _replay_round(work: Replay, letters: LetterGroup) -> tuple[str, Head | None]
 
     No head where no dead letter can be read.
     """
-    ports = work.ports
-    name = work.ports.pipeline.name
-    state = ports.tables.read_state(work.table.name, name)
-    position = require_position(ports, work.table, state)
-    _check_is_newest(work, state)
-    table = resolve_columns(work.table, ports.pipeline.source.metadata, state)
-    columns = list_destination_columns(table, ports.pipeline.source.metadata)
-    if state is not None:
-        check_key_unchanged(ports.pipeline, table, state)
-    if ports.tables.evolve(table.name, columns, add=table.add_columns, widen=table.widen, relax=table.relax):
-        state = ports.tables.read_state(table.name, name)
+    table = work.table.refresh()
+    position = require_position(table)
+    _check_is_newest(work, table)
+    check_key_unchanged(table)
+    table = table.evolve()
     staged = stage_missing_letters(work, letters, position).batches[0]
-    if not staged.counts.staged or state is None:
+    if not staged.counts.staged:
         return staged.attempt, None
-    attempt = ports.new_attempt()
-    branch = resource_names.name_backfill_branch(name, resource_names.REPLAY_ID, number=staged.batch, attempt=attempt)
-    swap = Swap(
-        ports=ports,
-        message_prefix=work.message_prefix,
-        table=table.name,
-        state=state,
-        branch=branch,
-        attempt=attempt,
+    guard = partial(_check_undisturbed, work, staged.attempt, table.require_state())
+    attempt = begin_attempt_beside(table, staged.batch, guard, work.prefix, resource_names.REPLAY_ID)
+    attempt = replace(
+        attempt,
         properties={work.mark: staged.attempt},
-        guard=partial(_check_undisturbed, work, staged.attempt, state),
-        summary={**_build_summary(work), resource_names.REPLAY_PROPERTY: staged.attempt},
+        summary={**REPLAY_SUMMARY, resource_names.REPLAY_PROPERTY: staged.attempt},
         source=StagedSource(work.intermediate, staged.batch, staged.attempt),
         min_added_rows=staged.counts.staged if work.is_append else 0,
     )
-    current = resolve_columns(work.table, ports.pipeline.source.metadata, state)
-    head = write_on_branch(
-        swap, staged.batch, *render_replay_statements(ports, current, staged, branch, work.intermediate)
-    )
-    head = publish_head(swap, head)
-    log.info("replayed: %s snapshot=%s", work.message_prefix, head.snapshot_id)
+    statements = render_replay_statements(table, staged, attempt.branch, work.intermediate)
+    head = publish_head(attempt, write_on_branch(attempt, *statements))
+    log.info("replayed: %s snapshot=%s", work.prefix, head.snapshot_id)
     return staged.attempt, head
 
 
-def _check_undisturbed(work: Replay, attempt: str, before: TableState, state: TableState | None) -> None:
+def _check_undisturbed(work: Replay, attempt: str, before: TableState, table: TableSession) -> None:
     """Raise when the table is another one, or another replay has begun, or has taken what was staged: it applies the
     same letters.
     """
-    if state is None or state.uuid != before.uuid:
+    if table.require_state().uuid != before.uuid:
         raise PositionLost(
-            f"{work.message_prefix}: the table was dropped, or replaced by another of the same name, during the "
+            f"{work.prefix}: the table was dropped, or replaced by another of the same name, during the "
             "replay; nothing was applied; flush, then replay again"
         )
-    _check_is_newest(work, state)
+    _check_is_newest(work, table)
     _read_own_staging(work, attempt)
 
 
@@ -251,7 +220,7 @@ def _read_own_staging(work: Replay, attempt: str) -> Staging:
     staging = work.read_staging()
     if staging is None or staging.batches[0].attempt != attempt:
         raise RetryLater(
-            f"{work.message_prefix}: what attempt={attempt} staged was taken away, as another replay of the pipeline "
+            f"{work.prefix}: what attempt={attempt} staged was taken away, as another replay of the pipeline "
             "does; let one run at a time, and run it again"
         )
     return staging
@@ -267,7 +236,7 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
     result = ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head)))
     result = replace(result, snapshot_id=head.snapshot_id if head else None)
     work.report(result)
-    is_of_version_before = retry_commits(ports, work.message_prefix, partial(add_later_columns, ports, work.letters))
+    is_of_version_before = retry_commits(ports, work.prefix, partial(add_later_columns, ports, work.letters))
     render = partial(
         ports.get_sql(work.letters).render,
         "replayed_dead_letters",

@@ -19,8 +19,9 @@ from tidegate.model.ownership import describe_intermediate
 from tidegate.model.position import Position
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports, Staging
-from tidegate.spec.table import Table, TableMode
+from tidegate.spec.table import TableMode
 from tidegate.table.log import check_same_log, read_log
+from tidegate.table.session import TableSession
 
 MAX_CHOSEN_GROUPS = 50
 log = logging.getLogger(__name__)
@@ -65,17 +66,21 @@ class Replay:
     result of each part that is published, before anything else can fail.
     """
 
-    ports: Ports
-    table: Table
+    table: TableSession
     letter_filter: LetterFilter = ALL_LETTERS
     own_mark: str | None = None
     checks_mark: bool = False
     report: Callable[[ReplayResult], None] = lambda _: None
 
     @property
-    def message_prefix(self) -> str:
+    def ports(self) -> Ports:
+        """Those of the pipeline."""
+        return self.table.ports
+
+    @property
+    def prefix(self) -> str:
         """For messages."""
-        return f"pipeline={self.ports.pipeline.name} table={self.table.name} replay"
+        return f"{self.table.prefix} replay"
 
     @property
     def letters(self) -> str:
@@ -85,7 +90,7 @@ class Replay:
     @property
     def intermediate(self) -> str:
         """The replay's own intermediate table."""
-        return resource_names.name_backfill_table(self.ports.pipeline, self.table, resource_names.REPLAY_ID)
+        return resource_names.name_backfill_table(self.ports.pipeline, self.table.spec, resource_names.REPLAY_ID)
 
     @property
     def mark(self) -> str:
@@ -95,7 +100,7 @@ class Replay:
     @property
     def is_append(self) -> bool:
         """Whether what is applied twice stands there twice."""
-        return self.table.mode == TableMode.APPEND
+        return self.table.spec.mode == TableMode.APPEND
 
     def read_staging(self) -> Staging | None:
         """The intermediate table, if the dead letters are staged in it: they are its first batch."""
@@ -113,13 +118,14 @@ def list_former_replays(work: Replay) -> list[Replay]:
     try:
         listed = ports.tables.list_tables(namespace)
     except GiveUp as reason:  # no replay needs the right to list them
-        log.debug("%s: tables of a former suffix are not known: %s", work.message_prefix, reason)
+        log.debug("%s: tables of a former suffix are not known: %s", work.prefix, reason)
         return []
     former_works = []
-    own = describe_intermediate(ports.pipeline, work.table)
+    own = describe_intermediate(ports.pipeline, work.table.spec)
     for name in (name for name in listed if name.casefold().startswith(prefix.casefold())):
         merge = replace(ports.pipeline.merge, intermediate_suffix=name[len(prefix) :])
-        former = replace(work, ports=replace(ports, pipeline=replace(ports.pipeline, merge=merge)))
+        former_ports = replace(ports, pipeline=replace(ports.pipeline, merge=merge))
+        former = replace(work, table=replace(work.table, ports=former_ports))
         is_current = former.intermediate.casefold() == work.intermediate.casefold()
         if not is_current and ports.tables.has_mark(f"{namespace}.{name}", own):
             former_works.append(former)
@@ -172,7 +178,7 @@ def group_letters(work: Replay, position: Position) -> list[LetterGroup]:
             groups.setdefault(key, []).append(letter)
     if work.letter_filter.is_given and len(groups) > MAX_CHOSEN_GROUPS:
         raise GiveUp(
-            f"{work.message_prefix}: the chosen dead letters lie in groups={len(groups)} between others, and each is "
+            f"{work.prefix}: the chosen dead letters lie in groups={len(groups)} between others, and each is "
             f"merged by itself: choose at most {MAX_CHOSEN_GROUPS} at once, or replay all"
         )
     return [
@@ -213,9 +219,7 @@ def stage_missing_letters(work: Replay, letters: LetterGroup, position: Position
             return staging
         for number, ranges in pieces:
             _stage_piece(work, number, ranges, letters, position)
-    raise RetryLater(
-        f"{work.message_prefix}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again"
-    )
+    raise RetryLater(f"{work.prefix}: what was staged was taken away {MAX_ROUNDS} times; it will be tried again")
 
 
 def _find_missing_pieces(
@@ -256,7 +260,7 @@ def _stage_piece(work: Replay, number: int, ranges: Ranges, letters: LetterGroup
         )
     )
     if not are_letters:
-        check_same_log(ports, work.message_prefix, ranges, position)
+        check_same_log(ports, work.prefix, ranges, position)
     read_staged_batch(ports, planned_batch, stage_table)
 
 
@@ -271,7 +275,7 @@ def _check_log(work: Replay, ranges: Ranges) -> None:
         first = get_offset(begin, topic, partition) or 0
         if start < end and start < first:
             raise PositionLost(
-                f"{work.message_prefix} topic={topic} partition={partition}: the log starts at offset={first}, so the "
+                f"{work.prefix} topic={topic} partition={partition}: the log starts at offset={first}, so the "
                 f"records [{start}, {min(first, end)}) are gone that would tell whether a dead letter is the newest of "
                 "its key; nothing was replayed; bring these in by hand, and delete them from the dead letters"
             )

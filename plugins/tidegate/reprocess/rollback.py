@@ -20,6 +20,7 @@ from tidegate.spec.table import Table
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import check_log, list_rolled_back_tables, name_moved, select_tables
+from tidegate.table.session import TableSession
 
 Answer = Literal["rewind", "keep"]
 
@@ -39,27 +40,29 @@ def propose_answers(ports: Ports, answer: Answer, name: str | None) -> list[Prop
     `PositionLost`. keep: it stays the recorded one. `NothingToDo` where no table was rolled back.
     """
     propose = _propose_rewind if answer == "rewind" else _propose_keep
-    return [propose(ports, table, state) for table, state in list_rolled_back_tables(ports, name)]
+    return [propose(table) for table in list_rolled_back_tables(ports, name)]
 
 
-def _propose_rewind(ports: Ports, table: Table, state: TableState) -> ProposedAnswer:
+def _propose_rewind(table: TableSession) -> ProposedAnswer:
+    state = table.require_state()
     if state.position is None or state.is_untraceable:
-        pipeline = ports.pipeline.name
+        pipeline = table.pipeline.name
         raise GiveUp(
-            f"pipeline={pipeline} table={table.name}: no snapshot of {table.branch} has a position to rewind to; go "
+            f"{table.prefix}: no snapshot of {table.spec.branch} has a position to rewind to; go "
             f"on after the recorded one with: tidegate answer-rollback {pipeline} --table {quote_word(table.name)} "
-            f"--keep, or say where to read from with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
+            f"--keep, or say where to read from with: tidegate rebase {name_moved(table)} --to earliest"
         )
-    check_log(ports.pipeline, table, state.position, filter_table_log(read_log(ports), table), rewound=True)
-    after = replace(state.position, batch=max(state.highest_batch, find_highest_staged(ports, table)))
-    return _propose_answer(table, state, after)
+    check_log(table, state.position, filter_table_log(read_log(table.ports), table.spec), rewound=True)
+    after = replace(state.position, batch=max(state.highest_batch, find_highest_staged(table.ports, table.spec)))
+    return _propose_answer(table, after)
 
 
-def _propose_keep(ports: Ports, table: Table, state: TableState) -> ProposedAnswer:
-    return _propose_answer(table, state, _require_recorded(state))
+def _propose_keep(table: TableSession) -> ProposedAnswer:
+    return _propose_answer(table, _require_recorded(table.require_state()))
 
 
-def _propose_answer(table: Table, state: TableState, after: Position) -> ProposedAnswer:
+def _propose_answer(table: TableSession, after: Position) -> ProposedAnswer:
+    state = table.require_state()
     recorded = _require_recorded(state)
     current: Offsets = state.position.offsets if state.position else {}
     undone = tuple(
@@ -72,7 +75,7 @@ def _propose_answer(table: Table, state: TableState, after: Position) -> Propose
         )
         for topic, partition, offset in iterate_offsets(recorded.offsets)
     )
-    return ProposedAnswer(TableMove(table, recorded, after), undone)
+    return ProposedAnswer(TableMove(table.spec, recorded, after), undone)
 
 
 def _require_recorded(state: TableState) -> Position:
@@ -102,46 +105,48 @@ def propose_undos(ports: Ports, name: str | None) -> list[ProposedUndo]:
     `NothingToDo` where none was rolled back, `GiveUp` where a rollback cannot be undone.
     """
     for table in select_tables(ports, name):
-        _refuse_without_snapshots(ports, table)
-    return [_propose_undo(ports, table) for table, _ in list_rolled_back_tables(ports, name)]
+        _refuse_without_snapshots(TableSession(ports, table))
+    return [_propose_undo(table) for table in list_rolled_back_tables(ports, name)]
 
 
-def _refuse_without_snapshots(ports: Ports, table: Table) -> None:
-    if not ports.commits.has_branches(table.name):
+def _refuse_without_snapshots(table: TableSession) -> None:
+    if not table.has_branches:
         raise GiveUp(
-            f"{_describe_table(ports, table)}: BigQuery keeps no snapshots by which a rollback is noticed or undone; "
+            f"{table.prefix}: BigQuery keeps no snapshots by which a rollback is noticed or undone; "
             "if the table was restored to an earlier time, read the records since then again, e.g. with: "
-            f"tidegate rebase {name_moved(ports.pipeline, table)} --to 2026-01-01T00:00:00Z"
+            f"tidegate rebase {name_moved(table)} --to 2026-01-01T00:00:00Z"
         )
 
 
-def _propose_undo(ports: Ports, table: Table) -> ProposedUndo:
-    place = _describe_table(ports, table)
-    rollback = ports.commits.find_rollback(table.name, ports.pipeline.name)
+def _propose_undo(table: TableSession) -> ProposedUndo:
+    place = table.prefix
+    branch = table.spec.branch
+    pipeline = table.pipeline.name
+    rollback = table.ports.commits.find_rollback(table.name, pipeline)
     if rollback is None:
-        state = ports.tables.read_state(table.name, ports.pipeline.name)
+        state = table.refresh().state
         if state is not None and not state.is_rolled_back:
             raise RetryLater(f"{place}: another writer was faster, it is rolled back no more; look at the status")
         raise GiveUp(
-            f"{place}: nothing to go back to: the tag {resource_names.name_tag(ports.pipeline.name)} is gone, or "
-            f"{table.branch} has no snapshot; {_name_other_ways(ports, table)}"
+            f"{place}: nothing to go back to: the tag {resource_names.name_tag(pipeline)} is gone, or "
+            f"{branch} has no snapshot; {_name_other_ways(table)}"
         )
     if not rollback.is_traceable:
         raise GiveUp(
-            f"{place}: the last published snapshot={rollback.tagged_snapshot_id} and {table.branch} at "
+            f"{place}: the last published snapshot={rollback.tagged_snapshot_id} and {branch} at "
             f"snapshot={rollback.current_snapshot_id} share no snapshot that is still there: the table was replaced, "
             "or expiry took what lay between them; so nobody can tell what would be lost; "
-            f"{_name_other_ways(ports, table)}"
+            f"{_name_other_ways(table)}"
         )
-    return ProposedUndo(table, rollback)
+    return ProposedUndo(table.spec, rollback)
 
 
-def _name_other_ways(ports: Ports, table: Table) -> str:
-    pipeline = ports.pipeline.name
+def _name_other_ways(table: TableSession) -> str:
+    pipeline = table.pipeline.name
     return (
         f"go on after the recorded position with: tidegate answer-rollback {pipeline} "
         f"--table {resource_names.quote_word(table.name)} --keep; "
-        f"or fill the table again with: tidegate rebase {name_moved(ports.pipeline, table)} --to earliest"
+        f"or fill the table again with: tidegate rebase {name_moved(table)} --to earliest"
     )
 
 
@@ -154,8 +159,8 @@ def undo_rollbacks(ports: Ports, undos: list[ProposedUndo], by: str, *, discard_
     if not discard_foreign:
         refuse_losses(ports, undos)
     for undo in undos:
-        place = _describe_table(ports, undo.table)
-        retry_commits(ports, place, partial(_undo_rollback, ports, undo, by))
+        table = TableSession(ports, undo.table)
+        retry_commits(ports, table.prefix, partial(_undo_rollback, table, undo, by))
 
 
 def refuse_losses(ports: Ports, undos: list[ProposedUndo]) -> None:
@@ -171,20 +176,21 @@ def _refuse_loss(ports: Ports, undo: ProposedUndo) -> None:
         rows = f"up to rows={sum(counts)}" if len(counts) == len(lost_changes) else "rows that nobody has counted"
         numbers = ", ".join(str(snapshot.snapshot_id) for snapshot in lost_changes)
         raise GiveUp(
-            f"{_describe_table(ports, undo.table)}: others wrote to {undo.table.branch} after the rollback, and "
+            f"{TableSession(ports, undo.table).prefix}: others wrote to {undo.table.branch} after the rollback, and "
             f"undoing it would lose snapshots={numbers} with {rows}; "
             f"nothing was changed; if they may be lost: tidegate undo-rollback {ports.pipeline.name} "
             f"--table {resource_names.quote_word(undo.table.name)} --discard-foreign"
         )
 
 
-def _undo_rollback(ports: Ports, undo: ProposedUndo, by: str) -> None:
+def _undo_rollback(table: TableSession, undo: ProposedUndo, by: str) -> None:
     """One try; `CommitRefused` asks for another look at the table."""
-    name = undo.table.name
-    pipeline = ports.pipeline.name
+    pipeline = table.pipeline.name
+    commits = table.ports.commits
     previewed = undo.rollback
-    found_rollback = ports.commits.find_rollback(name, pipeline)
-    state = ports.tables.read_state(name, pipeline)
+    found_rollback = commits.find_rollback(table.name, pipeline)
+    table = table.refresh()
+    state = table.state
     if state is not None and state.snapshot_id == previewed.tagged_snapshot_id:
         return  # also by somebody else, since the look before this one
     if (
@@ -194,7 +200,7 @@ def _undo_rollback(ports: Ports, undo: ProposedUndo, by: str) -> None:
         != (previewed.current_snapshot_id, previewed.tagged_snapshot_id)
     ):
         raise RetryLater(
-            f"{_describe_table(ports, undo.table)}: another writer was faster, nothing was undone: "
+            f"{table.prefix}: another writer was faster, nothing was undone: "
             f"found={found_rollback and found_rollback.current_snapshot_id} shown={previewed.current_snapshot_id}; "
             "look at the status and undo the rollback again"
         )
@@ -202,10 +208,6 @@ def _undo_rollback(ports: Ports, undo: ProposedUndo, by: str) -> None:
     if previewed.discarded_changes:
         details += f" discarded={','.join(str(snapshot.snapshot_id) for snapshot in previewed.discarded_changes)}"
     try:
-        ports.commits.undo_rollback(name, pipeline, found_rollback, add_action(ports, state, ACTION, by, details))
+        commits.undo_rollback(table.name, pipeline, found_rollback, add_action(table, ACTION, by, details))
     except OutcomeUnknown as error:
         raise CommitRefused(str(error)) from error  # the next look finds it done, or does it
-
-
-def _describe_table(ports: Ports, table: Table) -> str:
-    return f"pipeline={ports.pipeline.name} table={table.name}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from tidegate.errors import ConfigurationError, GiveUp
-from tidegate.flush.merge import MergeContext, prepare_table
+from tidegate.flush.merge import BatchMerge, prepare_table
 from tidegate.flush.plan import plan
 from tidegate.flush.stage_request import (
     MAX_SKIPPED_RECORDS,
@@ -20,12 +20,12 @@ from tidegate.flush.stage_request import (
 from tidegate.merge.attempt import retry_commits
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import get_offset
-from tidegate.ports.context import Ports, TableState
+from tidegate.ports.context import Ports
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.reprocess.record import RecordAddress, Verdict, explain_record
 from tidegate.table.history import add_action
-from tidegate.table.lookup import find_table
 from tidegate.table.position import check_not_rolled_back, refuse_rolled_back, resolve_position
+from tidegate.table.session import TableSession, open_table
 
 ACTION = "skip"
 
@@ -53,7 +53,7 @@ def propose_skips(ports: Ports, at: RecordAddress, name: str | None = None) -> l
     # a table that came later meets what was set aside of the others long ago
     skippable = [verdict for verdict in bad if not _has_passed(ports, at, verdict.table)] or bad
     for verdict in skippable:
-        _check_ahead(ports, at, verdict.table)
+        _check_ahead(open_table(ports, verdict.table), at)
     return [ProposedSkip(at, verdict, topic_id) for verdict in skippable]
 
 
@@ -64,15 +64,13 @@ def _has_passed(ports: Ports, at: RecordAddress, name: str) -> bool:
     return at.offset < (get_offset(state.position.offsets, at.topic, at.partition) or 0)
 
 
-def _check_ahead(ports: Ports, at: RecordAddress, name: str) -> None:
-    pipeline = ports.pipeline
-    table = find_table(ports, name)
-    place = f"pipeline={pipeline.name} table={name} {at.words}"
-    if table.errors.max_dead_letters is not None:
+def _check_ahead(table: TableSession, at: RecordAddress) -> None:
+    place = f"{table.prefix} {at.words}"
+    if table.spec.errors.max_dead_letters is not None:
         raise GiveUp(f"{place}: errors.tolerance=all sets bad records aside already; flush the pipeline")
-    state = ports.tables.read_state(name, pipeline.name)
-    refuse_rolled_back(ports, name, state)
-    position = resolve_position(pipeline, table, state)
+    table = table.refresh()
+    refuse_rolled_back(table)
+    position = resolve_position(table)
     reached_offset = get_offset(position.offsets, at.topic, at.partition) if position else None
     if reached_offset is not None and at.offset < reached_offset:
         raise GiveUp(f"{place}: the table has passed it: position={reached_offset}; nothing is skipped")
@@ -84,33 +82,31 @@ def skip_record(ports: Ports, skips: list[ProposedSkip], by: str) -> None:
     A compare-and-swap beside the position, which stays. A table that its first batch would make is made now.
     """
     for skip in skips:
-        place = f"pipeline={ports.pipeline.name} table={skip.verdict.table}"
-        retry_commits(ports, place, partial(_note_skip, ports, skip, by))
+        table = open_table(ports, skip.verdict.table)
+        retry_commits(ports, table.prefix, partial(_note_skip, table, skip, by))
 
 
-def _note_skip(ports: Ports, skip: ProposedSkip, by: str) -> None:
-    name = skip.verdict.table
-    pipeline = ports.pipeline
-    table = find_table(ports, name)
-    state = ports.tables.read_state(name, pipeline.name)
-    if state is None or state.recorded_position is None:
-        state = _create_table(ports, name)
-    _check_ahead(ports, skip.address, name)
-    if _build_record(skip) in list_skipped_records(pipeline.name, state) or state.recorded_position is None:
+def _note_skip(table: TableSession, skip: ProposedSkip, by: str) -> None:
+    table = table.refresh()
+    if table.state is None or table.state.recorded_position is None:
+        table = _create_table(table)
+    _check_ahead(table, skip.address)
+    state = table.require_state()
+    if _build_record(skip) in list_skipped_records(table.pipeline.name, state) or state.recorded_position is None:
         return
-    move = TableMove(table, state.recorded_position, state.recorded_position)
-    move_position(ports, move, partial(_build_properties, skip=skip, by=by))
+    move = TableMove(table.spec, state.recorded_position, state.recorded_position)
+    move_position(table, move, partial(_build_properties, skip=skip, by=by))
 
 
-def _create_table(ports: Ports, name: str) -> TableState:
+def _create_table(table: TableSession) -> TableSession:
     """The table as its first batch would find it: empty, with the position at which that batch starts."""
-    flush_plan = plan(ports)
-    first = next((batch for batch in flush_plan.tables if batch.table == name), None)
+    flush_plan = plan(table.ports)
+    first = next((batch for batch in flush_plan.tables if batch.table == table.name), None)
     if first is None:
-        raise ConfigurationError(f"pipeline={ports.pipeline.name} table={name}: no batch can be planned for it now")
+        raise ConfigurationError(f"{table.prefix}: no batch can be planned for it now")
     topic_ids = {topic: topic_id for topic, topic_id in flush_plan.topic_ids.items() if topic in first.ranges.by_topic}
     batch = StagedBatch(
-        table=name,
+        table=table.name,
         batch=0,
         attempt="",
         snapshot_id=0,
@@ -120,21 +116,22 @@ def _create_table(ports: Ports, name: str) -> TableState:
         topic_ids=topic_ids,
         epochs=flush_plan.epochs,
     )
-    return prepare_table(MergeContext(ports, find_table(ports, name), replace(batch, watermark=first.watermark), 0))
+    return prepare_table(BatchMerge(table, replace(batch, watermark=first.watermark), started_ms=0))
 
 
-def _build_properties(ports: Ports, state: TableState, skip: ProposedSkip, by: str) -> dict[str, str]:
-    check_not_rolled_back(ports, skip.verdict.table, state)
-    pipeline = ports.pipeline.name
+def _build_properties(table: TableSession, skip: ProposedSkip, by: str) -> dict[str, str]:
+    check_not_rolled_back(table)
+    state = table.require_state()
+    pipeline = table.pipeline.name
     position = state.recorded_position.offsets if state.recorded_position else {}
     skipped_records = add_skipped_record(list_skipped_records(pipeline, state), _build_record(skip), position)
     if skipped_records is None:
         raise GiveUp(
-            f"pipeline={pipeline} table={skip.verdict.table}: {MAX_SKIPPED_RECORDS} records ahead are skipped already; "
+            f"{table.prefix}: {MAX_SKIPPED_RECORDS} records ahead are skipped already; "
             "correct the schema in the pipeline file, or set errors.tolerance: all"
         )
     details = f"{skip.address.words} reason={json.dumps(skip.verdict.reason)}"
-    return {**build_property(pipeline, skipped_records), **add_action(ports, state, ACTION, by, details)}
+    return {**build_property(pipeline, skipped_records), **add_action(table, ACTION, by, details)}
 
 
 def _build_record(skip: ProposedSkip) -> SkippedRecord:

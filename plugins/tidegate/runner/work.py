@@ -27,7 +27,7 @@ from tidegate.runner.schedule import (
     build_maintenance_schedule,
     build_publication_schedule,
 )
-from tidegate.table.lookup import expand_template, has_table
+from tidegate.table.session import expand_template, has_table
 from tidegate.wiring.no_engine import NoEngine
 from tidegate.wiring.pipeline import assemble_pipeline, find_file
 from tidegate.wiring.publication import assemble_loaded_publication

@@ -38,28 +38,28 @@ from tidegate.schema.evolution import (
     replace_map_types,
     to_struct,
 )
-from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import DeleteMode, Table, TableMode
 from tidegate.sql.spark import quote, render_literal
 from tidegate.table.columns import (
     find_key_field,
-    list_destination_columns,
     list_key_columns,
     list_key_leaves,
     list_staged_columns,
 )
+from tidegate.table.session import TableSession
 
 
-def check_filled(pipeline: Pipeline, table: Table, state: TableState, deciding: Iterable[str]) -> None:
+def check_filled(table: TableSession, deciding: Iterable[str]) -> None:
     """Raise `IncompatibleSchema` for such a column of the key, or of those by which rows are decided.
 
     Each key of before would get a second row, or an older record would win. `table` changes rows by their key.
     """
-    for path in (*list_key_leaves(table), *((name,) for name in deciding)) if state.emptied_columns else ():
+    state = table.require_state()
+    for path in (*list_key_leaves(table.resolved), *((name,) for name in deciding)) if state.emptied_columns else ():
         own_path = find_own_path(state.struct, path)
         if own_path in state.emptied_columns:
             raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={'.'.join(own_path)}: somebody has dropped it and "
+                f"{table.prefix} column={'.'.join(own_path)}: somebody has dropped it and "
                 "added it again, so its earlier rows have NULL there: records would not find them, or older records "
                 "would overwrite them; nothing was written; fill it in all rows, e.g. from an older snapshot of the "
                 "table, or write to another table"
@@ -71,59 +71,61 @@ DECIDED_BY_PROPERTY = "decided-by"
 ROW_MARKS_PROPERTY = "row-marks"
 
 
-def check_compatible(pipeline: Pipeline, table: Table, state: TableState | None, ranges: Ranges) -> None:
-    """Raise `IncompatibleSchema`, with the first offset it concerns, before anything of a batch is read or written.
-
-    `table` has its columns resolved.
-    """
-    if state is None:
+def check_compatible(table: TableSession, ranges: Ranges) -> None:
+    """Raise `IncompatibleSchema`, with the first offset it concerns, before anything of a batch is read or written."""
+    if table.state is None:
         return
-    check_mergeable(pipeline, table, state)
-    rules = EvolutionRules(table.add_columns, table.widen, table.relax)
+    check_mergeable(table)
+    spec = table.resolved
+    state = table.state
+    rules = EvolutionRules(spec.add_columns, spec.widen, spec.relax)
     try:
-        columns = list_destination_columns(table, pipeline.source.metadata)
-        find_schema_changes(table.name, state.struct, columns if state.has_maps else replace_map_types(columns), rules)
+        columns = table.columns if state.has_maps else replace_map_types(table.columns)
+        find_schema_changes(table.name, state.struct, columns, rules)
     except IncompatibleSchema as error:
-        raise IncompatibleSchema(f"pipeline={pipeline.name} {error}{_find_first_offset(ranges)}") from None
+        raise IncompatibleSchema(f"pipeline={table.pipeline.name} {error}{_find_first_offset(ranges)}") from None
 
 
-def check_mergeable(pipeline: Pipeline, table: Table, state: TableState) -> None:
+def check_mergeable(table: TableSession) -> None:
     """Raise `IncompatibleSchema` where a name may be that of another column, where the key finds no rows any more, and
     where Iceberg fails in each merge.
 
     It has columns of its own in Spark, and knows no type for a partition without its column.
     """
-    _check_spelled_alike(pipeline, table, state)
-    check_key_unchanged(pipeline, table, state)
-    if table.mode == TableMode.APPEND:
+    spec = table.resolved
+    state = table.require_state()
+    _check_spelled_alike(table)
+    check_key_unchanged(table)
+    if spec.mode == TableMode.APPEND:
         return
-    columns = (*state.columns, *list_destination_columns(table, pipeline.source.metadata))
+    columns = (*state.columns, *table.columns)
     reserved_column = next(
         (column.name for column in columns if column.name.casefold() in state.reserved_columns), None
     )
     if reserved_column is not None:
         raise IncompatibleSchema(
-            f"pipeline={pipeline.name} table={table.name} column={reserved_column}: Iceberg keeps this name for a "
+            f"{table.prefix} column={reserved_column}: Iceberg keeps this name for a "
             "column of its own in Spark, and cannot merge into a table that has it too; nothing was written; give the "
             "column another name, by select, in metadata or as deleted_column, or rename it in the table"
         )
     if state.dropped_partition and not state.rewrites_files:
         raise IncompatibleSchema(
-            f"pipeline={pipeline.name} table={table.name} partition={state.dropped_partition}: the column of a "
+            f"{table.prefix} partition={state.dropped_partition}: the column of a "
             "partition that the table has, or had, was dropped, and Iceberg cannot merge on read there any more; "
             "nothing was written; set write.merge.mode of the table to copy-on-write, or write to another table"
         )
 
 
-def _check_spelled_alike(pipeline: Pipeline, table: Table, state: TableState) -> None:
+def _check_spelled_alike(table: TableSession) -> None:
     """A name that we take for the table's, and Spark for another one: it compares `lower()`, where ß is not ss."""
-    declared_struct = to_struct(list_destination_columns(table, pipeline.source.metadata))
+    state = table.require_state()
+    declared_struct = to_struct(table.columns)
     for path, own_path in _list_own_paths(declared_struct, state.struct):
         declared_name = path[-1]
         table_name = own_path[-1]
         if declared_name.casefold() == table_name.casefold() and declared_name.lower() != table_name.lower():
             raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={'.'.join(path)}: the table has "
+                f"{table.prefix} column={'.'.join(path)}: the table has "
                 f"{'.'.join(own_path)}, which differs in more than case, and nobody can tell whether one column is "
                 "meant; nothing was written; write the name alike in the pipeline file, or rename one of the two"
             )
@@ -136,18 +138,21 @@ def _find_first_offset(ranges: Ranges) -> str:
     return ""
 
 
-def build_row_properties(pipeline: Pipeline, table: Table) -> dict[str, str]:
+def build_row_properties(table: TableSession) -> dict[str, str]:
     """The properties that keep by which columns rows were found, and decided, when a batch was published."""
-    if not table.key.fields:
+    spec = table.resolved
+    if not spec.key.fields:
         return {}
-    columns = [[c.name, c.type, c.nullable] for c in _list_declared_key(table)]
+    columns = [[c.name, c.type, c.nullable] for c in _list_declared_key(table.resolved)]
     key_properties = {
         KEY_PROPERTY: columns,
-        DECIDED_BY_PROPERTY: _list_deciding(table),
-        ROW_MARKS_PROPERTY: _list_marks(table),
+        DECIDED_BY_PROPERTY: _list_deciding(table.resolved),
+        ROW_MARKS_PROPERTY: _list_marks(table.resolved),
     }
     named_properties = {
-        resource_names.name_pipeline_property(pipeline.name, name): of for name, of in key_properties.items() if of
+        resource_names.name_pipeline_property(table.pipeline.name, name): of
+        for name, of in key_properties.items()
+        if of
     }
     return {name: json.dumps(of) for name, of in named_properties.items()}
 
@@ -163,7 +168,7 @@ def _list_marks(table: Table) -> list[str]:
     return [*flag, *(table.history.columns if table.history else ())]
 
 
-def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> None:
+def check_key_unchanged(table: TableSession) -> None:
     """Raise `IncompatibleSchema` where rows that are there could no longer be found by the key.
 
     A key may gain nullable columns, relax required ones and widen; rows of before have NULL in a new column. Columns
@@ -171,44 +176,46 @@ def check_key_unchanged(pipeline: Pipeline, table: Table, state: TableState) -> 
     The columns of `sequence_by`, and then the key's too, keep their names: remembered deletes are found by them. With
     history all do.
     """
-    _check_names_kept(pipeline, table, state)
-    _check_marks_kept(pipeline, table, state)
-    _check_history_is_begun(pipeline, table, state)
-    mark = state.marks.get(resource_names.name_pipeline_property(pipeline.name, KEY_PROPERTY))
-    if mark is None or table.mode == TableMode.APPEND:
+    spec = table.resolved
+    state = table.require_state()
+    _check_names_kept(table)
+    _check_marks_kept(table)
+    _check_history_is_begun(table)
+    mark = state.marks.get(resource_names.name_pipeline_property(table.pipeline.name, KEY_PROPERTY))
+    if mark is None or spec.mode == TableMode.APPEND:
         return
     before = [Column(*column) for column in json.loads(mark)]
-    now = _list_declared_key(table)
+    now = _list_declared_key(table.resolved)
     if state.snapshot_id is not None and state.total_records != 0:
-        _check_key_there(pipeline, table, before, state)
-        _check_deciding_there(pipeline, table, state)
-        check_filled(pipeline, table, state, _list_deciding(table))
+        _check_key_there(table, before)
+        _check_deciding_there(table)
+        check_filled(table, _list_deciding(table.resolved))
     previous_columns = {column.name.casefold(): column for column in before}
     for column in now:
         old = previous_columns.pop(column.name.casefold(), None)
         if old is None and not column.nullable:
-            raise _describe_key_change(
-                pipeline, table, f"column={column.name} is new and required: earlier rows have none"
-            )
+            raise _describe_key_change(table, f"column={column.name} is new and required: earlier rows have none")
         if old is not None:
-            _check_column(pipeline, table, old, column)
+            _check_column(table, old, column)
     if previous_columns:
         dropped_names = ", ".join(column.name for column in previous_columns.values())
-        raise _describe_key_change(pipeline, table, f"column={dropped_names} is no longer part of it")
+        raise _describe_key_change(table, f"column={dropped_names} is no longer part of it")
 
 
-def _check_names_kept(pipeline: Pipeline, table: Table, state: TableState) -> None:
+def _check_names_kept(table: TableSession) -> None:
     """What is remembered goes by the pipeline's names: `IncompatibleSchema` where the table's are others."""
-    declared_fields = to_struct(list_destination_columns(table, pipeline.source.metadata)).fields
-    keys = {name.casefold() for name in table.key_columns} if table.remembers else set[str]()
+    spec = table.resolved
+    state = table.require_state()
+    declared_fields = to_struct(table.columns).fields
+    keys = {name.casefold() for name in spec.key_columns} if spec.remembers else set[str]()
     named_columns = {
-        name: kind for name, kind in declared_fields if table.history is not None or name.casefold() in keys
+        name: kind for name, kind in declared_fields if spec.history is not None or name.casefold() in keys
     }
-    ordered_fields = {name: Primitive("") for name in table.sequence_by if name not in named_columns}
+    ordered_fields = {name: Primitive("") for name in spec.sequence_by if name not in named_columns}
     for path, own_path in _list_own_paths(Struct(tuple((ordered_fields | named_columns).items())), state.struct):
         if own_path[-1].casefold() != path[-1].casefold():
             raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={'.'.join(own_path)}: it was called "
+                f"{table.prefix} column={'.'.join(own_path)}: it was called "
                 f"{'.'.join(path)}, and with sequence_by or history such a column keeps its name; nothing was written; "
                 "rename it back, or name it so in the pipeline file and in the records"
             )
@@ -232,46 +239,51 @@ def _list_own_paths(
             yield from _list_own_paths(declared_type.value, own_type.value, (*above, VALUE), (*at, VALUE))
 
 
-def _check_key_there(pipeline: Pipeline, table: Table, before: list[Column], state: TableState) -> None:
+def _check_key_there(table: TableSession, before: list[Column]) -> None:
     """Rows that are there have no key any more where somebody dropped a part of it, or renamed it beyond knowledge."""
+    state = table.require_state()
     key = to_struct(before)
     existing_paths = {path for path, _ in _list_own_paths(key, state.struct)}
     missing = [path for path, _ in _list_own_paths(key, key) if path not in existing_paths]
     if missing:
         raise IncompatibleSchema(
-            f"pipeline={pipeline.name} table={table.name} column={'.'.join(missing[0])}: its rows were written by this "
+            f"{table.prefix} column={'.'.join(missing[0])}: its rows were written by this "
             "part of the key, and the table has it no more: it was dropped, or renamed in a table without a name "
             "mapping; nothing was written; rename it back, or add it and fill it, or write to another table"
         )
 
 
-def _check_deciding_there(pipeline: Pipeline, table: Table, state: TableState) -> None:
+def _check_deciding_there(table: TableSession) -> None:
     """So do rows that lack what they are decided by: it would be added as NULL, to which any record is newer."""
-    written_with = _read_names(pipeline, state, DECIDED_BY_PROPERTY)
-    for name in _list_deciding(table):
+    state = table.require_state()
+    written_with = _read_names(table, DECIDED_BY_PROPERTY)
+    for name in _list_deciding(table.resolved):
         if name.casefold() in written_with and state.struct.find_name(name) is None:
             raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={name}: existing rows were written with it, "
+                f"{table.prefix} column={name}: existing rows were written with it, "
                 "and the table has it no more: NULL in its place would let older records overwrite them, or deleted "
                 "rows come back; nothing was written; add it and fill it, or write to another table"
             )
 
 
-def _read_names(pipeline: Pipeline, state: TableState, mark: str) -> dict[str, str]:
+def _read_names(table: TableSession, mark: str) -> dict[str, str]:
     """The names in a property that a publish left, by their small letters, in its order."""
-    names = json.loads(state.marks.get(resource_names.name_pipeline_property(pipeline.name, mark), "[]"))
+    mark_property = resource_names.name_pipeline_property(table.pipeline.name, mark)
+    names = json.loads(table.require_state().marks.get(mark_property, "[]"))
     return {name.casefold(): name for name in names}
 
 
-def _check_marks_kept(pipeline: Pipeline, table: Table, state: TableState) -> None:
+def _check_marks_kept(table: TableSession) -> None:
     """A row that is marked as deleted would stay so when it comes back, and all versions of a key become its last."""
-    if table.mode == TableMode.APPEND or state.snapshot_id is None or state.total_records == 0:
+    spec = table.resolved
+    state = table.require_state()
+    if spec.mode == TableMode.APPEND or state.snapshot_id is None or state.total_records == 0:
         return
-    mark_columns = {state.struct.find_name(name) for name in _list_marks(table)}
-    for name in _read_names(pipeline, state, ROW_MARKS_PROPERTY).values():
+    mark_columns = {state.struct.find_name(name) for name in _list_marks(table.resolved)}
+    for name in _read_names(table, ROW_MARKS_PROPERTY).values():
         if (own_name := state.struct.find_name(name)) is not None and own_name not in mark_columns:
             raise IncompatibleSchema(
-                f"pipeline={pipeline.name} table={table.name} column={own_name}: existing rows were written with "
+                f"{table.prefix} column={own_name}: existing rows were written with "
                 "it, and this file sets it no more: rows that are marked as deleted would stay so when they come back, "
                 "or lose their mark, and versions of a key be overwritten; nothing was written; set deletes, "
                 "deleted_column and history back, or rename it in the table to the name that the file has now, or "
@@ -279,16 +291,18 @@ def _check_marks_kept(pipeline: Pipeline, table: Table, state: TableState) -> No
             )
 
 
-def _check_history_is_begun(pipeline: Pipeline, table: Table, state: TableState) -> None:
+def _check_history_is_begun(table: TableSession) -> None:
     """A row that does not say since when it holds is no version: each change of its key would add it once more."""
+    spec = table.resolved
+    state = table.require_state()
     has_rows = state.recorded_position is not None if state.total_records is None else state.total_records != 0
-    if table.history is None or state.snapshot_id is None or not has_rows:
+    if spec.history is None or state.snapshot_id is None or not has_rows:
         return
-    written_with = _read_names(pipeline, state, DECIDED_BY_PROPERTY)
-    missing = [name for name in table.history.columns if state.struct.find_name(name) is None]
+    written_with = _read_names(table, DECIDED_BY_PROPERTY)
+    missing = [name for name in spec.history.columns if state.struct.find_name(name) is None]
     if missing and not any(name.casefold() in written_with for name in missing):
         raise IncompatibleSchema(
-            f"pipeline={pipeline.name} table={table.name} column={missing[0]}: the table has rows, and none says since "
+            f"{table.prefix} column={missing[0]}: the table has rows, and none says since "
             "when it holds, as rows of history do; nothing was written; add the columns "
             f"{', '.join(missing)} and fill them, or write to another table"
         )
@@ -314,27 +328,27 @@ def _list_field_names(struct: Struct) -> list[str]:
     return [name.casefold() for name, _ in struct.fields]
 
 
-def _check_column(pipeline: Pipeline, table: Table, old: Column, new: Column) -> None:
+def _check_column(table: TableSession, old: Column, new: Column) -> None:
     change = f"column={new.name} from type={_describe_column(old)} to type={_describe_column(new)}"
     if old.nullable and not new.nullable:
-        raise _describe_key_change(pipeline, table, change)
+        raise _describe_key_change(table, change)
     try:
         changes = find_schema_changes(
             table.name, to_struct([Column(old.name, old.type)]), [Column(new.name, new.type)], EvolutionRules()
         )
     except IncompatibleSchema:
-        raise _describe_key_change(pipeline, table, change) from None
+        raise _describe_key_change(table, change) from None
     if any(change.kind is ChangeKind.ADD for change in changes):
-        raise _describe_key_change(pipeline, table, change)
+        raise _describe_key_change(table, change)
 
 
 def _describe_column(column: Column) -> str:
     return column.type if column.nullable else f"{column.type} NOT NULL"
 
 
-def _describe_key_change(pipeline: Pipeline, table: Table, change: str) -> IncompatibleSchema:
+def _describe_key_change(table: TableSession, change: str) -> IncompatibleSchema:
     return IncompatibleSchema(
-        f"pipeline={pipeline.name} table={table.name}: incompatible change of the key: {change}; nothing was written; "
+        f"{table.prefix}: incompatible change of the key: {change}; nothing was written; "
         "a key may gain nullable columns, relax and widen; set it back, or write to another table"
     )
 

@@ -18,6 +18,7 @@ from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Ports, TableState
 from tidegate.spec.time_text import format_utc, to_utc_datetime
+from tidegate.table.session import TableSession
 
 log = logging.getLogger(__name__)
 # The columns of the control table by type, the same in every destination; each may be NULL.
@@ -137,13 +138,14 @@ class Action:
     details: str
 
 
-def add_action(ports: Ports, state: TableState, action: str, by: str, details: str) -> dict[str, str]:
+def add_action(table: TableSession, action: str, by: str, details: str) -> dict[str, str]:
     """The property that tells of this action and of those before it, for the commit that does it."""
-    new_action = Action(ports.now_ms(), by, action, details)
-    last_actions = [*list_actions(ports.pipeline.name, state), new_action][-MAX_KEPT_ACTIONS:]
+    pipeline = table.pipeline.name
+    new_action = Action(table.ports.now_ms(), by, action, details)
+    last_actions = [*list_actions(pipeline, table.state), new_action][-MAX_KEPT_ACTIONS:]
     short = [replace(action, by=_shorten(action.by), details=_shorten(action.details)) for action in last_actions]
     text = json.dumps([asdict(action) for action in short], separators=(",", ":"))
-    return {resource_names.name_pipeline_property(ports.pipeline.name, ACTIONS_PROPERTY): text}
+    return {resource_names.name_pipeline_property(pipeline, ACTIONS_PROPERTY): text}
 
 
 def _shorten(text: str) -> str:

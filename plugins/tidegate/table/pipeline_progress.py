@@ -9,7 +9,6 @@ from tidegate.errors import GiveUp, PositionLost, RetryLater
 from tidegate.model.offsets import Offsets, find_lowest, get_offset, iterate_offsets, merge_offsets
 from tidegate.ports.context import Log, Ports
 from tidegate.table.log import Unreadable, list_ignored_topics, read_known_log
-from tidegate.table.lookup import expand_template
 from tidegate.table.progress import (
     ObservedTable,
     TableWithLog,
@@ -18,6 +17,7 @@ from tidegate.table.progress import (
     refuse_table,
 )
 from tidegate.table.queue import find_rowless_end
+from tidegate.table.session import expand_template
 from tidegate.table.start_offsets import resolve_batch_start, resolve_first_start
 
 
@@ -146,7 +146,7 @@ def compare_with_log(
 
     `connector_ms` is the time that change-data connectors have vouched for.
     """
-    logged_tables = attach_log(ports, tables, log, missing)
+    logged_tables = attach_log(tables, log, missing)
     return PipelineProgress(
         ports, log, tuple(_measure_table(ports, logged_table, connector_ms) for logged_table in logged_tables)
     )
@@ -156,7 +156,7 @@ def _measure_table(ports: Ports, observed: TableWithLog, connector_ms: int | Non
     if observed.error is None:
         observed = _check_start(ports, observed)
     following = _find_next_offsets(ports, observed)
-    table = TableProgress(**vars(observed), next_offsets=following, valid_through_ms=None)
+    table = TableProgress(**observed.get_facts(), next_offsets=following, valid_through_ms=None)
     return replace(table, valid_through_ms=_compute_valid_through_ms(table, connector_ms))
 
 

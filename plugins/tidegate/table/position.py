@@ -29,32 +29,34 @@ from tidegate.model.position import Position
 from tidegate.model.resource_names import name_positions_table, quote_word
 from tidegate.model.table_state import NO_TOPIC_ID
 from tidegate.ports.context import Log, Ports, TableState
-from tidegate.spec.pipeline import Pipeline, RiskPolicy, RollbackPolicy
+from tidegate.spec.pipeline import RiskPolicy, RollbackPolicy
 from tidegate.spec.table import Table
-from tidegate.table.lookup import expand_template
+from tidegate.table.session import TableSession, expand_template
 
 
-def describe_rollback(pipeline: Pipeline, table: Table, state: TableState, move_words: str) -> str:
-    """What happened to a rolled back table, and each way out that works; `move_words` are the arguments of rebase.
+def _describe_rollback(table: TableSession, state: TableState) -> str:
+    """What happened to a rolled back table, and each way out that works.
 
     Without a tag nothing can be undone, and where rows were picked onto the branch no position can be gone back to.
     """
-    table_words = f"{pipeline.name} --table {resource_names.quote_word(table.name)}"
+    pipeline = table.pipeline
+    branch = table.spec.branch
+    table_words = _name_arguments(table)
     recorded = _format_position(state.recorded_position)
     keep = f"tidegate answer-rollback {table_words} --keep"
-    rebase = f"tidegate rebase {move_words} --to earliest"
+    rebase = f"tidegate rebase {name_moved(table)} --to earliest"
     if state.is_untagged:
-        return _describe_lost_tag(pipeline, table, state, move_words)
+        return _describe_lost_tag(table, state)
     if state.is_untraceable:
         return (
-            f"pipeline={pipeline.name} table={table.name}: the snapshots between {table.branch} and the last published "
+            f"{table.prefix}: the snapshots between {branch} and the last published "
             f"one have expired, so nobody can tell whether the table was rolled back behind position={recorded}; if it "
             f"was not, go on with: {keep}; if it was, move the position, e.g. with: {rebase}"
         )
     if state.cherry_picked_batch is not None:
         return (
             f"table={table.name} was rolled back behind position={recorded} of pipeline={pipeline.name}, and the rows "
-            f"of batch={state.cherry_picked_batch} were picked onto {table.branch} since (cherrypick_snapshot), so "
+            f"of batch={state.cherry_picked_batch} were picked onto {branch} since (cherrypick_snapshot), so "
             "that records that are read again may be there already; undo both with: "
             f"tidegate undo-rollback {table_words} --discard-foreign; or go on after the position with: {keep}; or "
             f"move it, e.g. with: {rebase}"
@@ -62,44 +64,48 @@ def describe_rollback(pipeline: Pipeline, table: Table, state: TableState, move_
     if state.position is None:
         return (
             f"table={table.name} was rolled back or replaced: the last published snapshot of pipeline={pipeline.name} "
-            f"is no longer part of {table.branch}, and no snapshot of {table.branch} has a position to rewind to; "
+            f"is no longer part of {branch}, and no snapshot of {branch} has a position to rewind to; "
             f"go on after position={recorded} with: {keep}; or move the position, e.g. with: {rebase}"
         )
     return (
         f"table={table.name} was rolled back: the last published snapshot of pipeline={pipeline.name} is no longer "
-        f"part of {table.branch}, which stands at position={_format_position(state.position)} recorded={recorded}; "
+        f"part of {branch}, which stands at position={_format_position(state.position)} recorded={recorded}; "
         f"undo that with: tidegate undo-rollback {table_words}; or read its records again with: tidegate "
         f"answer-rollback {table_words} --rewind; or go on after them with: {keep} (on_rollback: rewind or keep "
         "answers every rollback so)"
     )
 
 
-def _describe_lost_tag(pipeline: Pipeline, table: Table, state: TableState, move_words: str) -> str:
+def _describe_lost_tag(table: TableSession, state: TableState) -> str:
     """Somebody dropped the tag. If the branch carries the recorded position, no published row is missing."""
-    table_words = f"{pipeline.name} --table {resource_names.quote_word(table.name)}"
+    branch = table.spec.branch
+    table_words = _name_arguments(table)
     recorded = state.recorded_position
     carried = state.position
     keep = f"tidegate answer-rollback {table_words} --keep"
-    place = (
-        f"pipeline={pipeline.name} table={table.name}: the tag {resource_names.name_tag(pipeline.name)} of its last "
-        f"published snapshot is gone, as somebody dropped it"
-    )
+    tag = resource_names.name_tag(table.pipeline.name)
+    place = f"{table.prefix}: the tag {tag} of its last published snapshot is gone, as somebody dropped it"
     if carried and recorded and (carried.batch, carried.offsets) == (recorded.batch, recorded.offsets):
         return (
-            f"{place}; {table.branch} carries the recorded position={_format_position(recorded)}, so no published row "
+            f"{place}; {branch} carries the recorded position={_format_position(recorded)}, so no published row "
             f"is missing; go on, and set the tag again, with: {keep}"
         )
     if carried:
         return (
-            f"{place}, and the table was rolled back: {table.branch} stands at position={_format_position(carried)} "
+            f"{place}, and the table was rolled back: {branch} stands at position={_format_position(carried)} "
             f"recorded={_format_position(recorded)}; read its records again with: tidegate answer-rollback "
             f"{table_words} --rewind; or go on after them with: {keep}"
         )
     return (
-        f"{place}, and no snapshot of {table.branch} tells a position, so nobody can tell whether the table was rolled "
+        f"{place}, and no snapshot of {branch} tells a position, so nobody can tell whether the table was rolled "
         f"back behind position={_format_position(recorded)}; if it was not, go on with: {keep}; if it was, move the "
-        f"position, e.g. with: tidegate rebase {move_words} --to earliest"
+        f"position, e.g. with: tidegate rebase {name_moved(table)} --to earliest"
     )
+
+
+def _name_arguments(table: TableSession) -> str:
+    """The table in the commands that answer a rollback."""
+    return f"{table.pipeline.name} --table {quote_word(table.name)}"
 
 
 def _format_position(position: Position | None) -> str:
@@ -116,86 +122,98 @@ def select_tables(ports: Ports, name: str | None) -> tuple[Table, ...]:
     return selected_tables
 
 
-def list_rolled_back_tables(ports: Ports, name: str | None) -> list[tuple[Table, TableState]]:
+def list_rolled_back_tables(ports: Ports, name: str | None) -> list[TableSession]:
     """Each of them that was rolled back, as it stands; `NothingToDo` where none was."""
-    tables = select_tables(ports, name)
-    states = [(table, ports.tables.read_state(table.name, ports.pipeline.name)) for table in tables]
-    rolled_back = [(table, state) for table, state in states if state is not None and state.is_rolled_back]
+    tables = [TableSession(ports, table).refresh() for table in select_tables(ports, name)]
+    rolled_back = [table for table in tables if table.state is not None and table.state.is_rolled_back]
     if not rolled_back:
         names = format_names([table.name for table in tables])
         raise NothingToDo(f"pipeline={ports.pipeline.name} tables={names}: none was rolled back; nothing was changed")
     return rolled_back
 
 
-def refuse_rolled_back(ports: Ports, name: str, state: TableState | None) -> None:
+def refuse_rolled_back(table: TableSession) -> None:
     """`GiveUp` for a table that was rolled back: a note beside its recorded position would silently answer that."""
-    if state is not None and state.is_rolled_back:
-        table_words = f"{ports.pipeline.name} --table {resource_names.quote_word(name)}"
+    if table.state is not None and table.state.is_rolled_back:
+        table_words = _name_arguments(table)
         raise GiveUp(
-            f"pipeline={ports.pipeline.name} table={name}: it was rolled back, and nothing was changed; answer that "
+            f"{table.prefix}: it was rolled back, and nothing was changed; answer that "
             f"first with: tidegate undo-rollback {table_words}; or: tidegate answer-rollback {table_words} --rewind "
             "(or --keep)"
         )
 
 
-def build_unanswered_error(pipeline: Pipeline, table: Table) -> GiveUp:
+def build_unanswered_error(table: TableSession) -> GiveUp:
     """For a table whose rollback the pipeline file answers, and that no flush has published into since."""
-    words = f"{pipeline.name} --table {resource_names.quote_word(table.name)} --{pipeline.on_rollback}"
+    words = f"{_name_arguments(table)} --{table.pipeline.on_rollback}"
     return GiveUp(
-        f"pipeline={pipeline.name} table={table.name}: the table was rolled back and no flush has answered that yet; "
+        f"{table.prefix}: the table was rolled back and no flush has answered that yet; "
         f"flush first, or: tidegate answer-rollback {words}"
     )
 
 
-def check_not_rolled_back(ports: Ports, name: str, state: TableState) -> None:
+def check_not_rolled_back(table: TableSession) -> None:
     """`CommitRefused`, which asks for another look, where the table was rolled back since the last one."""
-    if state.is_rolled_back:
-        raise CommitRefused(f"pipeline={ports.pipeline.name} table={name}: it was rolled back meanwhile")
+    if table.require_state().is_rolled_back:
+        raise CommitRefused(f"{table.prefix}: it was rolled back meanwhile")
 
 
 REMAINING = "remaining"  # what `rebase` moves to: partitions that lost records to what is left, the others not at all
 
 
-def resolve_position(pipeline: Pipeline, table: Table, state: TableState | None) -> Position | None:
+def resolve_position(table: TableSession) -> Position | None:
     """The position to continue from; None for a table without one. `on_rollback` decides for a rolled back table.
 
     PositionLost if the table has rows and has lost its position, or was rolled back without an answer to that.
     """
+    state = table.state
+    on_rollback = table.pipeline.on_rollback
     if state is None:
         return None
     if state.is_position_lost:
         raise PositionLost(
-            f"pipeline={pipeline.name} table={table.name}: the table has rows of this pipeline, and its position is "
+            f"{table.prefix}: the table has rows of this pipeline, and its position is "
             f"gone: {name_positions_table(table.name)} was dropped or has expired, or the pipeline's row in it "
             f"was removed; "
             "nothing is read again from the start, which would bring rows in twice; say where to go on, e.g. where the "
-            f"consumer group stands: tidegate rebase {name_moved(pipeline, table)} --to group"
+            f"consumer group stands: tidegate rebase {name_moved(table)} --to group"
         )
     if not state.is_rolled_back:
         return state.position
-    if pipeline.on_rollback == RollbackPolicy.KEEP:
+    if on_rollback == RollbackPolicy.KEEP:
         return state.recorded_position
-    if pipeline.on_rollback == RollbackPolicy.REWIND and state.position is not None:
+    if on_rollback == RollbackPolicy.REWIND and state.position is not None:
         return state.position
-    raise PositionLost(describe_rollback(pipeline, table, state, name_moved(pipeline, table)))
+    raise PositionLost(_describe_rollback(table, state))
 
 
-def name_moved(pipeline: Pipeline, table: Table) -> str:
+def require_position(table: TableSession) -> Position:
+    """The table's position; GiveUp where there is none, or where a rollback waits for the flush's answer."""
+    position = resolve_position(table)
+    if table.state is None or position is None:
+        raise GiveUp(f"{table.prefix}: the table has no position yet, so nothing can be applied again; flush first")
+    if table.state.is_rolled_back:  # a flush without new records answers nothing
+        raise build_unanswered_error(table)
+    return position
+
+
+def name_moved(table: TableSession) -> str:
     """The arguments of `rebase` that move this table alone: the other tables have positions of their own."""
-    return pipeline.name + (f" --table {quote_word(table.name)}" if pipeline.has_several else "")
+    return _name_arguments(table) if table.pipeline.has_several else table.pipeline.name
 
 
-def check_not_overtaken(pipeline: Pipeline, table: Table, state: TableState | None, batch: int, ranges: Ranges) -> None:
+def check_not_overtaken(table: TableSession, batch: int, ranges: Ranges) -> None:
     """Raise `PublishedElsewhere` if the table's position is no longer the start of the batch.
 
     So it is for a batch whose number is not above the table's highest: it was published, or it is older than a rebase,
     and its offsets may mean other records now.
     """
-    position = resolve_position(pipeline, table, state)
+    state = table.state
+    position = resolve_position(table)
     is_old = state is not None and batch <= state.highest_batch
     if position is not None and (is_old or not ranges.continues(position.offsets)):
         raise PublishedElsewhere(
-            f"pipeline={pipeline.name} table={table.name} batch={batch}: {_describe_overtaken(state)}: "
+            f"{table.prefix} batch={batch}: {_describe_overtaken(state)}: "
             f"position={format_offsets(position.offsets)} start={format_offsets(ranges.start)}; nothing was changed "
             "and nothing needs repair"
         )
@@ -231,15 +249,15 @@ def name_move(rebase: str, offsets: Offsets) -> str:
     return f"{rebase} --to {REMAINING}" if is_long else f"{rebase} --to '{json.dumps(offsets)}'"
 
 
-def check_log(pipeline: Pipeline, table: Table, position: Position, log: Log, *, rewound: bool = False) -> None:
+def check_log(table: TableSession, position: Position, log: Log, *, rewound: bool = False) -> None:
     """Raise `PositionLost` if the log is another one than was read, or has lost the next records.
 
     `RetryLater` if the same topic has fewer partitions than before: topics do not shrink, so the answer was partial.
     `rewound`: the position is that of a rolled back table, not the recorded one, from which `rebase` moves.
     """
     subject = _MessageSubject(
-        f"pipeline={pipeline.name} table={table.name}",
-        f"tidegate rebase {name_moved(pipeline, table)}",
+        table.prefix,
+        f"tidegate rebase {name_moved(table)}",
         stays=not rewound,
     )
     if position.cluster_id and log.cluster_id and position.cluster_id != log.cluster_id:
@@ -321,36 +339,34 @@ def _check_offset(subject: _MessageSubject, topic: str, partition: int, offset: 
         )
 
 
-def check_read_log(ports: Ports, table: Table, position: Position, log: Log) -> None:
+def check_read_log(table: TableSession, position: Position, log: Log) -> None:
     """PositionLost if this log is another one than was read up to the position."""
-    check_log(
-        ports.pipeline, table, replace(position, offsets={}), log
-    )  # first: another cluster's leaders know no cuts of this log
-    check_not_cut(ports, table, position, log)
-    check_log(ports.pipeline, table, position, log)
+    # first: another cluster's leaders know no cuts of this log
+    check_log(table, replace(position, offsets={}), log)
+    check_not_cut(table, position, log)
+    check_log(table, position, log)
 
 
-def check_not_cut(ports: Ports, table: Table, position: Position, log: Log) -> None:
+def check_not_cut(table: TableSession, position: Position, log: Log) -> None:
     """`PositionLost` if an unclean leader has cut the log below the position, even if the log has grown again.
 
     Asks the leaders only if one is newer than the recorded epoch and there is something to read. Only a batch records
     newer epochs, and only behind this check.
     """
     if any(get_offset(position.offsets, topic, partition) != end for topic, partition, end in iterate_offsets(log.end)):
-        refuse_cut(ports, table, position, log)
+        refuse_cut(table, position, log)
 
 
-def refuse_cut(ports: Ports, table: Table, position: Position, log: Log) -> None:
+def refuse_cut(table: TableSession, position: Position, log: Log) -> None:
     """As `check_not_cut`, also where nothing is to be read behind the position."""
-    cuts = find_position_cuts(ports, position, log)
+    cuts = find_position_cuts(table.ports, position, log)
     if not cuts:
         return
     topic, partition, cut_offset = next(iterate_offsets(cuts))
     offset = position.offsets[topic][partition]
-    name = ports.pipeline.name
-    command = name_move(f"tidegate rebase {name_moved(ports.pipeline, table)}", cuts)
+    command = name_move(f"tidegate rebase {name_moved(table)}", cuts)
     raise PositionLost(
-        f"pipeline={name} table={table.name}: topic={topic} partition={partition} position={offset}: the log was cut "
+        f"{table.prefix}: topic={topic} partition={partition} position={offset}: the log was cut "
         f"at offset={cut_offset} by a leader that lacked the records after it (an unclean election): "
         f"leader_epoch={log.epochs[topic][partition]} recorded={position.epochs[topic][partition]}; the "
         f"{offset - cut_offset} offsets from there on were read, and mean other records now; read these with: {command}"
@@ -363,7 +379,7 @@ def find_position_cuts(ports: Ports, position: Position, log: Log) -> Offsets:
     return ports.broker.find_log_cuts(position.offsets, epochs) if epochs else {}
 
 
-def resolve_next_start(pipeline: Pipeline, table: Table, position: Position, log: Log) -> Offsets:
+def resolve_next_start(table: TableSession, position: Position, log: Log) -> Offsets:
     """Where the next batch starts: at the position, and at the log's begin in new partitions.
 
     PositionLost if a topic has new partitions and the records of a key are ordered by offset alone.
@@ -373,24 +389,24 @@ def resolve_next_start(pipeline: Pipeline, table: Table, position: Position, log
         for topic, partition, _ in iterate_offsets(log.begin)
         if topic in position.offsets and partition not in position.offsets[topic]
     ]
-    ordered_by_offset = (table.upsert or table.delete) and not table.sequence_by
-    if new_partitions and ordered_by_offset and pipeline.on_partition_growth == RiskPolicy.FAIL:
+    ordered_by_offset = (table.spec.upsert or table.spec.delete) and not table.spec.sequence_by
+    if new_partitions and ordered_by_offset and table.pipeline.on_partition_growth == RiskPolicy.FAIL:
         topic, partition = new_partitions[0]
         raise PositionLost(
-            f"pipeline={pipeline.name} table={table.name}: topic={topic} has a new partition={partition}: keys may "
+            f"{table.prefix}: topic={topic} has a new partition={partition}: keys may "
             "have moved between partitions, so offsets no longer order them; "
             "if that is harmless here, set on_partition_growth: accept"
         )
     return merge_offsets(log.begin, position.offsets)
 
 
-def check_truncates_are_ordered(pipeline: Pipeline, table: Table, log: Log) -> None:
+def check_truncates_are_ordered(table: TableSession, log: Log) -> None:
     """`GiveUp` if truncates are applied and the topic has several partitions: no offset orders all records then."""
     counts = {topic: len(partitions) for topic, partitions in log.end.items()}
     several = next((topic for topic, count in counts.items() if count > 1), None)
-    if table.value.applies_truncates and several is not None:
+    if table.spec.value.applies_truncates and several is not None:
         raise GiveUp(
-            f"pipeline={pipeline.name} table={table.name}: topic={several} has partitions={counts[several]}, and "
+            f"{table.prefix}: topic={several} has partitions={counts[several]}, and "
             "value.truncate: apply needs one: between partitions nobody can tell which rows are older than a truncate; "
             "set value.truncate: refuse or ignore, or produce to a topic of one partition"
         )

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.errors import GiveUp, RetryLater, TopicsUnavailable
-from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.position import Position, WatermarkSide
 from tidegate.ports.context import Log, Ports, TableState
@@ -16,11 +15,12 @@ from tidegate.spec.table import Table
 from tidegate.table.log import Unreadable, filter_table_log, find_missing_topic
 from tidegate.table.position import check_log, check_not_cut, resolve_position
 from tidegate.table.queue import select_queue
+from tidegate.table.session import TableSession
 
 
 @dataclass(frozen=True, kw_only=True)
-class ObservedTable:
-    """One table as the catalog shows it.
+class ObservedTable(TableSession):
+    """One table as the catalog shows it: with what waits for it.
 
     - `staged_batches`: all batches in its intermediate table; None if its position was refused before they were read.
     - `queue`: those of them that continue from `position`, oldest first.
@@ -28,13 +28,16 @@ class ObservedTable:
     - `is_read`: False if the table could not be read, and only `error` is known.
     """
 
-    table: Table
-    state: TableState | None = None
     position: Position | None = None
     staged_batches: tuple[StagedBatch, ...] | None = None
     queue: tuple[StagedBatch, ...] = ()
     error: GiveUp | RetryLater | None = None
     is_read: bool = True
+
+    @property
+    def table(self) -> Table:
+        """The table as the pipeline file has it."""
+        return self.spec
 
     @property
     def problem(self) -> str | None:
@@ -74,26 +77,25 @@ def observe_tables(ports: Ports) -> tuple[ObservedTable, ...]:
 
 
 def _observe_table(ports: Ports, table: Table) -> ObservedTable:
+    observed = ObservedTable(ports=ports, spec=table)
     try:
-        state = ports.tables.read_state(table.name, ports.pipeline.name)
+        observed = observed.refresh()
     except (GiveUp, RetryLater) as error:
-        return ObservedTable(table=table, error=error, is_read=False)
-    observed = ObservedTable(table=table, state=state)
+        return replace(observed, error=error, is_read=False)
     try:
-        position = resolve_position(ports.pipeline, table, state)
-        observed = replace(observed, staged_batches=read_staged(ports, observed))
-        queue = select_queue(ports, table, state, position, observed.staged_batches or ())
+        position = resolve_position(observed)
+        observed = replace(observed, staged_batches=read_staged(observed))
+        queue = select_queue(observed, position, observed.staged_batches or ())
     except (GiveUp, RetryLater) as error:
         return refuse_table(observed, error)
     return replace(observed, position=position, queue=queue)
 
 
-def read_staged(ports: Ports, observed: ObservedTable) -> tuple[StagedBatch, ...]:
+def read_staged(observed: ObservedTable) -> tuple[StagedBatch, ...]:
     """All batches in the table's intermediate table; read now where nobody has needed them yet."""
     if observed.staged_batches is not None:
         return observed.staged_batches
-    intermediate = resource_names.name_intermediate_table(ports.pipeline, observed.table)
-    return tuple(ports.staging.list_staged(intermediate, observed.table.name))
+    return tuple(observed.ports.staging.list_staged(observed.intermediate, observed.name))
 
 
 def refuse_table(observed: ObservedTable, error: GiveUp | RetryLater) -> ObservedTable:
@@ -106,7 +108,7 @@ def _get_recorded(state: TableState | None) -> Position | None:
 
 
 def attach_log(
-    ports: Ports, tables: Sequence[ObservedTable], log: Log, missing: Mapping[str, Unreadable]
+    tables: Sequence[ObservedTable], log: Log, missing: Mapping[str, Unreadable]
 ) -> tuple[TableWithLog, ...]:
     """Each table beside its part of the log, refused where the two do not fit; `missing` are topics that are not there.
 
@@ -114,7 +116,6 @@ def attach_log(
     """
     return tuple(
         _attach_table_log(
-            ports,
             observed_table,
             filter_table_log(log, observed_table.table),
             find_missing_topic(observed_table.table, missing),
@@ -123,8 +124,8 @@ def attach_log(
     )
 
 
-def _attach_table_log(ports: Ports, observed: ObservedTable, log: Log, missing: Unreadable | None) -> TableWithLog:
-    logged_table = TableWithLog(**vars(observed), log=log)
+def _attach_table_log(observed: ObservedTable, log: Log, missing: Unreadable | None) -> TableWithLog:
+    logged_table = TableWithLog(**observed.get_facts(), log=log)
     if logged_table.error is not None:
         return logged_table
     if missing is not None:
@@ -132,10 +133,10 @@ def _attach_table_log(ports: Ports, observed: ObservedTable, log: Log, missing: 
     rewound = observed.state is not None and observed.state.is_rolled_back
     try:
         if observed.position is not None:
-            check_log(ports.pipeline, observed.table, replace(observed.position, offsets={}), log, rewound=rewound)
+            check_log(observed, replace(observed.position, offsets={}), log, rewound=rewound)
         if (end := observed.end) is not None:
-            check_not_cut(ports, observed.table, end, log)
-            check_log(ports.pipeline, observed.table, end, log, rewound=rewound)
+            check_not_cut(observed, end, log)
+            check_log(observed, end, log, rewound=rewound)
     except (GiveUp, TopicsUnavailable) as error:
         return replace(logged_table, error=error)
     return logged_table

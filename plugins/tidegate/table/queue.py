@@ -7,19 +7,15 @@ from tidegate.errors import GiveUp
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Offsets, find_highest
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.ports.context import Ports, TableState
+from tidegate.ports.context import TableState
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
-from tidegate.table.columns import compute_shape, resolve_columns
-from tidegate.table.lookup import describe_table
+from tidegate.table.columns import compute_shape
+from tidegate.table.session import TableSession, describe_table
 
 
 def select_queue(
-    ports: Ports,
-    table: Table,
-    state: TableState | None,
-    position: Position | None,
-    staged_batches: Sequence[StagedBatch],
+    table: TableSession, position: Position | None, staged_batches: Sequence[StagedBatch]
 ) -> tuple[StagedBatch, ...]:
     """Those of `staged_batches` that continue from `position` without a gap, oldest first.
 
@@ -28,11 +24,11 @@ def select_queue(
     """
     if not staged_batches:
         return ()
-    metadata = ports.pipeline.source.metadata
-    shape = compute_shape(resolve_columns(describe_table(ports, table), metadata, state), metadata)
+    described = replace(table, spec=describe_table(table.ports, table.spec))
+    shape = compute_shape(described.resolved, table.metadata)
     queue: list[StagedBatch] = []
     for batch in staged_batches:
-        if _is_current(batch, state, shape) and _is_next(batch, queue, position):
+        if _is_current(batch, table.state, shape) and _is_next(batch, queue, position):
             queue.append(batch)
     return tuple(queue)
 
@@ -46,29 +42,28 @@ def _is_current(staged_batch: StagedBatch, state: TableState | None, shape: str)
     return staged_batch.table_uuid in (None, state.uuid if state else None)
 
 
-def check_shape(ports: Ports, table: Table, state: TableState, staged_batch: StagedBatch) -> None:
+def check_shape(table: TableSession, staged_batch: StagedBatch) -> None:
     """`GiveUp` if the pipeline file, or a schema, says another shape of rows than when the batch was staged.
 
     The merge would take its rows for what they are not: a delete that was staged for a table that deletes is a row of
     NULLs to one that only upserts. Without a value schema a row has the destination's columns, which the merge itself
     may just have changed: then only what the file says is compared.
     """
-    metadata = ports.pipeline.source.metadata
-    if staged_batch.row_shape == compute_shape(resolve_columns(table, metadata, state), metadata):
+    if staged_batch.row_shape == compute_shape(table.resolved, table.metadata):
         return
     file_shape = staged_batch.shape.partition(".")[2]  # a batch of an older version has none
-    if not file_shape or file_shape != _compute_file_shape(table, metadata):
+    if not file_shape or file_shape != _compute_file_shape(table.spec, table.metadata):
         raise GiveUp(
-            f"pipeline={ports.pipeline.name} table={table.name} batch={staged_batch.batch}: the pipeline file, or a "
+            f"{table.prefix} batch={staged_batch.batch}: the pipeline file, or a "
             "schema that it names, has changed the rows' shape since the batch was staged; nothing was merged; the "
             "next flush stages it again"
         )
 
 
-def describe_shape(table: Table, metadata: dict[str, str], state: TableState | None) -> str:
-    """The `shape` of a batch that is staged now. `table` as the file and its schemas describe it."""
-    file_shape = _compute_file_shape(table, metadata)
-    return compute_shape(resolve_columns(table, metadata, state), metadata) + (f".{file_shape}" if file_shape else "")
+def describe_shape(table: TableSession) -> str:
+    """The `shape` of a batch that is staged now."""
+    file_shape = _compute_file_shape(table.spec, table.metadata)
+    return compute_shape(table.resolved, table.metadata) + (f".{file_shape}" if file_shape else "")
 
 
 def _compute_file_shape(table: Table, metadata: dict[str, str]) -> str:
@@ -97,16 +92,17 @@ def find_rowless_end(queue: Sequence[StagedBatch]) -> Offsets:
     return ahead[-1].ranges.end if ahead else {}
 
 
-def publishes_without_rows(ports: Ports, table: Table, state: TableState | None, staged_batch: StagedBatch) -> bool:
+def publishes_without_rows(table: TableSession, staged_batch: StagedBatch) -> bool:
     """Whether a batch without rows makes a snapshot, which moves the position.
 
     It does once per heartbeat interval, after a batch of `merge.max_records` (a long read, which a loss would repeat),
     and when `max_pending` such batches wait.
     """
-    interval_ms = ports.pipeline.heartbeat.interval_seconds * 1000
-    if staged_batch.ranges.span >= ports.pipeline.merge.max_records or staged_batch.together >= table.max_pending:
+    pipeline = table.pipeline
+    interval_ms = pipeline.heartbeat.interval_seconds * 1000
+    if staged_batch.ranges.span >= pipeline.merge.max_records or staged_batch.together >= table.spec.max_pending:
         return True
-    return 0 < interval_ms <= ports.now_ms() - (state.snapshot_ms if state else 0)
+    return 0 < interval_ms <= table.ports.now_ms() - (table.state.snapshot_ms if table.state else 0)
 
 
 def iterate_merge_groups(queue: Sequence[StagedBatch]) -> Iterator[tuple[StagedBatch, ...]]:
@@ -144,11 +140,11 @@ def _list_counts(counts: Counts) -> tuple[int, ...]:
     return tuple(vars(counts).values())
 
 
-def describe_full_queue(ports: Ports, table: Table, queue: Sequence[StagedBatch]) -> str:
+def describe_full_queue(table: TableSession, queue: Sequence[StagedBatch]) -> str:
     """A sentence for a queue that holds `max_pending` batches: the pipeline reads on when the table takes them."""
     first = next(batch for batch in queue if batch.counts.to_write)
     return (
-        f"pipeline={ports.pipeline.name} table={table.name}: its queue is full: waiting={count_mergeable(queue)} "
-        f"max_pending={table.max_pending}, so no table gets a new batch; merge of batch={first.batch} is what fails "
-        "first: correct what its message says, and the next flush publishes the queue and reads on"
+        f"{table.prefix}: its queue is full: waiting={count_mergeable(queue)} "
+        f"max_pending={table.spec.max_pending}, so no table gets a new batch; merge of batch={first.batch} is what "
+        "fails first: correct what its message says, and the next flush publishes the queue and reads on"
     )

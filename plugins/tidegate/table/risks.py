@@ -10,7 +10,7 @@ from tidegate.spec.time_text import format_utc, to_utc_datetime
 from tidegate.table.distant import find_distant_batches, find_distant_history, find_distant_letters
 from tidegate.table.history import find_undone_backfills, list_undone_letters
 from tidegate.table.log import explain_no_row_topics
-from tidegate.table.lookup import expand_template
+from tidegate.table.session import expand_template
 
 # The brokers end a transaction after transaction.max.timeout.ms at the latest, 15 minutes by default.
 HANGING_TRANSACTION_MS = 15 * 60_000

@@ -30,24 +30,24 @@ def resolve_batch_start(ports: Ports, observed: TableWithLog) -> Offsets:
     """Where the next batch of a table starts: the end of its queue. `PositionLost` if records before it are lost."""
     if observed.end is None:
         return resolve_complete_start(ports, observed.table, observed.log, exists=observed.state is not None)
-    start = resolve_next_start(ports.pipeline, observed.table, observed.end, observed.log)
-    _check_new_partitions(ports.pipeline, observed, observed.end.offsets)
+    start = resolve_next_start(observed, observed.end, observed.log)
+    _check_new_partitions(observed, observed.end.offsets)
     return start
 
 
-def _check_new_partitions(pipeline: Pipeline, observed: TableWithLog, position: Offsets) -> None:
+def _check_new_partitions(observed: TableWithLog, position: Offsets) -> None:
     """`PositionLost` if a new partition has lost its first records to retention before they were read."""
     new = {(t, p): o for t, p, o in iterate_offsets(observed.log.begin) if t in position and p not in position[t] and o}
-    if new and pipeline.on_incomplete_start == RiskPolicy.FAIL:
-        table, ((topic, partition), begin) = observed.table, next(iter(new.items()))
+    if new and observed.pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        ((topic, partition), begin) = next(iter(new.items()))
         is_rewound = (
             observed.state is not None and observed.state.is_rolled_back
         )  # a move begins at the recorded position
         to = "earliest" if is_rewound else f"'{json.dumps(group_by_topic(new))}'"
         raise PositionLost(
-            f"pipeline={pipeline.name} table={table.name}: topic={topic} partition={partition} is new, and its log "
+            f"{observed.prefix}: topic={topic} partition={partition} is new, and its log "
             f"starts at offset={begin}, so {begin} offsets are gone before they were read; lengthen the topic's "
-            f"retention, and move the position, e.g. with: tidegate rebase {name_moved(pipeline, table)} --to {to}"
+            f"retention, and move the position, e.g. with: tidegate rebase {name_moved(observed)} --to {to}"
         )
 
 

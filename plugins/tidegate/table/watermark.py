@@ -143,7 +143,7 @@ def _compute_table_watermark(ports: Ports, observed: ObservedTable) -> Offsets |
 
 def _find_staged_start(ports: Ports, observed: ObservedTable) -> Offsets | None:
     """Where the first staged batch begins, of a table without a position whose queue is not known."""
-    starts = [batch.ranges.start for batch in read_staged(ports, observed) if batch.watermark == WatermarkSide.INSIDE]
+    starts = [batch.ranges.start for batch in read_staged(observed) if batch.watermark == WatermarkSide.INSIDE]
     return find_lowest(*starts) if starts else None
 
 

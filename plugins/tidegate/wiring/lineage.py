@@ -19,7 +19,7 @@ from tidegate.spec.catalog import Catalog
 from tidegate.spec.projection import RECORD_FIELDS
 from tidegate.spec.table import Table
 from tidegate.table.columns import list_record_columns, resolve_columns
-from tidegate.table.lookup import find_table
+from tidegate.table.session import find_table
 from tidegate.wiring.publication import find_publication_file
 
 

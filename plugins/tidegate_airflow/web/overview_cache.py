@@ -12,7 +12,6 @@ from tidegate.monitoring.reports import PipelineOverview, PipelineRow, RecentAct
 from tidegate.ports.context import Ports
 from tidegate.spec.pipeline import FileDescription
 from tidegate.table.log import read_known_log
-from tidegate.table.lookup import expand_template
 from tidegate.table.pipeline_progress import (
     PipelineProgress,
     check_schemas,
@@ -20,6 +19,7 @@ from tidegate.table.pipeline_progress import (
     read_connector_heartbeat_ms,
 )
 from tidegate.table.progress import ObservedTable, observe_tables
+from tidegate.table.session import expand_template
 
 from tidegate_airflow.web.messages import describe_problem
 from tidegate_airflow.web.pipeline_contexts import Group, PipelineContext, Place

@@ -16,7 +16,7 @@ from tidegate.flush.stage import stage
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
-from tidegate.table.lookup import find_table
+from tidegate.table.session import find_table
 
 ORDERS, OTHER = "lake.shop.orders", "lake.shop.other"
 

@@ -10,12 +10,12 @@ from tidegate.ports.context import Ports
 from tidegate.ports.publication_ports import PublicationPorts
 from tidegate.publications.plan import observe_publication, refuse_lost_progress
 from tidegate.spec.table import Table
-from tidegate.table.columns import list_destination_columns, resolve_columns
+from tidegate.table.columns import list_destination_columns
 from tidegate.table.compatibility import check_compatible
 from tidegate.table.log import explain_no_row_topics, read_known_log
-from tidegate.table.lookup import describe_table, expand_template
 from tidegate.table.progress import attach_log, observe_tables
 from tidegate.table.risks import find_lost_rows
+from tidegate.table.session import TableSession, describe_table, expand_template
 
 MAX_FUTURE_SECONDS = 60.0  # of the newest record
 
@@ -61,14 +61,12 @@ def check_table_columns(ports: Ports) -> Iterator[Finding]:
 
 
 def _check_table(ports: Ports, table: Table) -> None:
-    pipeline = ports.pipeline
-    state = ports.tables.read_state(table.name, pipeline.name)
-    if state is None and not table.create.enabled:
+    session = TableSession(ports, table).refresh()
+    if session.state is None and not table.create.enabled:
         text = f"table={table.name} does not exist, and create.enabled is false"
         raise NothingToDo(f"{text}; create it, or set create.enabled: true")
-    resolved_table = resolve_columns(table, pipeline.source.metadata, state)
-    list_destination_columns(resolved_table, pipeline.source.metadata)
-    check_compatible(pipeline, resolved_table, state, Ranges({}))
+    list_destination_columns(session.resolved, session.metadata)  # refuses columns that no table holds together
+    check_compatible(session, Ranges({}))
 
 
 def check_position(ports: Ports) -> Iterator[Finding]:
@@ -76,7 +74,7 @@ def check_position(ports: Ports) -> Iterator[Finding]:
     ports = expand_template(ports)
     observed = observe_tables(ports)
     log, missing = read_known_log(ports)
-    errors = [table.error for table in attach_log(ports, observed, log, missing) if table.error is not None]
+    errors = [table.error for table in attach_log(observed, log, missing) if table.error is not None]
     text = f"pipeline={ports.pipeline.name} tables={len(observed)}: their positions fit the topics"
     yield from [make_error("pipeline.position", error) for error in errors] or [make_ok("pipeline.position", text)]
     for sentence in find_lost_rows(ports):

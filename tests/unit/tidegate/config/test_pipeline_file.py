@@ -16,7 +16,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import Maintenance
 from tidegate.spec.source import Start
-from tidegate.table.lookup import get_naming, make_concrete_table
+from tidegate.table.session import get_naming, make_concrete_table
 
 
 def test_minimal_file_has_the_documented_defaults(include: Path) -> None:

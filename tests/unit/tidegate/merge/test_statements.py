@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import World, build_pipeline, build_table
+from fakes import World, build_pipeline, build_session, build_table
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.merge.statements import build_merge_input, render_backfill_statements, render_merge_statements
 from tidegate.model.batch import Counts, StagedBatch
@@ -13,7 +13,7 @@ from tidegate.schema.column import Column
 from tidegate.schema.data_types import UUID_FORM, Primitive, Struct
 from tidegate.spec.formats import KeyFormat, ValueFormat
 from tidegate.spec.table import DeleteMode, Table
-from tidegate.table.columns import resolve_columns
+from tidegate.table.session import TableSession
 
 TEXT = Primitive("STRING")
 STAGED = StagedBatch(
@@ -25,8 +25,8 @@ STRUCT_KEY = KeyFormat(fields=("a", "b"), columns=(Column("a", "STRING"), Column
 def render(table: Table, backfill: bool = False, dialect: str = "iceberg") -> str:
     ports = replace(World().build_ports(build_pipeline(table)), sql=SqlFiles(dialect))
     if backfill:
-        return render_backfill_statements(ports, table, STAGED, "b", "lake.shop.orders_shop_tmp_bf")[-1]
-    return render_merge_statements(ports, table, STAGED, "b")[-1]
+        return render_backfill_statements(TableSession(ports, table), STAGED, "b", "lake.shop.orders_shop_tmp_bf")[-1]
+    return render_merge_statements(TableSession(ports, table), STAGED, "b")[-1]
 
 
 def build_keyed_table(key: KeyFormat, **key_fields: Any) -> Table:
@@ -41,7 +41,7 @@ def test_backfill_of_an_append_table_finds_rows_by_the_tables_own_name_of_a_rena
     ports = replace(World().build_ports(build_pipeline(table)), sql=SqlFiles("iceberg"))
     ranges = Ranges({"orders": {0: (0, 9)}})
     staged = StagedBatch(table.name, 7, "0af3", 0, ranges, Counts(span=9, read=9, staged=9))
-    (statement,) = render_backfill_statements(ports, table, staged, "b", "lake.shop.orders_shop_tmp_bf")
+    (statement,) = render_backfill_statements(TableSession(ports, table), staged, "b", "lake.shop.orders_shop_tmp_bf")
     on = statement.rsplit("\nON ", 1)[1].split("\nWHEN")[0]
     assert "t.`number` <=> s.`number`" in on
     assert "`id`" not in on
@@ -64,7 +64,7 @@ def test_parts_of_a_key_in_one_column_are_written_in_the_tables_order(dialect: s
 def test_part_of_a_key_that_was_renamed_in_the_table_is_found_by_its_own_name() -> None:
     struct = Struct((("first", TEXT), ("b", TEXT)), aliases=(("a", "first"),))
     table = build_keyed_table(STRUCT_KEY, k=struct)
-    values = build_merge_input(build_pipeline(table), table, STAGED, "b")
+    values = build_merge_input(build_session(build_pipeline(table), table), STAGED, "b")
     assert (values["leaves"], values["staged_leaves"]) == ([("k", "first"), ("k", "b")], [("k", "a"), ("k", "b")])
     statement = render(table)
     assert "t.`k`.`first` <=> s.`k`.`first` AND t.`k`.`b` <=> s.`k`.`b`" in statement
@@ -99,6 +99,5 @@ def test_flag_that_was_renamed_is_no_column_of_the_value(is_declared: bool) -> N
     value = ValueFormat(columns=(Column("id", "STRING"),) if is_declared else None)
     table = replace(build_table(), deletes=DeleteMode.SOFT, value=value)
     state = world.build_ports(build_pipeline(table)).tables.read_state(table.name, "shop")
-    columns = resolve_columns(table, {}, state)
-    values = build_merge_input(build_pipeline(table), columns, STAGED, "b")
+    values = build_merge_input(build_session(build_pipeline(table), table, state), STAGED, "b")
     assert (values["values"], values["flag"]) == ([], "is_deleted")

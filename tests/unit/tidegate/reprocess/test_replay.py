@@ -25,6 +25,7 @@ from tidegate.reprocess.replay_stage import Replay, group_letters
 from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.source import Errors
+from tidegate.table.session import TableSession
 
 ALL, TABLE, LETTERS = Errors("all", 9), "lake.shop.orders", "lake.shop.tidegate_shop_dead_letters"
 
@@ -382,7 +383,8 @@ def test_dead_letter_of_a_batch_that_is_not_published_waits_for_its_publish() ->
     with pytest.raises(Crash):
         flush(world.build_ports(build_tolerant_pipeline(), dies))
     assert list_waiting_offsets(world) == [0, 0, 1, 1]
-    work = Replay(world.build_ports(build_tolerant_pipeline()), build_tolerant_pipeline().tables[0])
+    pipeline = build_tolerant_pipeline()
+    work = Replay(TableSession(world.build_ports(pipeline), pipeline.tables[0]))
     for end in (1, 2):
         position = Position({"orders": {0: end, 1: 1}}, topic_ids={"orders": "topic-1"})
         (group,) = group_letters(work, position)

@@ -8,6 +8,7 @@ from fakes import World, build_pipeline
 from tidegate.flush.flush import flush
 from tidegate.model import resource_names
 from tidegate.table.history import MAX_KEPT_ACTIONS, add_action, list_actions
+from tidegate.table.session import TableSession
 
 TABLE, PIPELINE = "lake.shop.orders", build_pipeline()
 
@@ -21,7 +22,9 @@ def test_hundred_long_actions_leave_the_last_ones_and_a_few_kilobytes() -> None:
     state: Any = world.destination.read_state(TABLE, "shop")
     for number in range(100):
         details = f"{number}: {'because we said so, ' * 10_000}"
-        state = replace(state, marks=add_action(ports, state, "discard", "ann" * 1000, details))
+        state = replace(
+            state, marks=add_action(TableSession(ports, PIPELINE.tables[0], state), "discard", "ann" * 1000, details)
+        )
     (text,) = state.marks.values()
     assert len(text) < 50_000
     actions = list_actions("shop", state)
@@ -37,6 +40,6 @@ def test_what_an_older_version_kept_whole_is_cut_with_the_next_action() -> None:
     ports = World().build_ports(PIPELINE)
     action = {"at_ms": 1, "by": "ann", "action": "rebase", "details": "x" * 100_000}
     state: Any = type("State", (), {"marks": {"tidegate.shop.actions": json.dumps([action])}})()
-    (text,) = add_action(ports, state, "skip", "ann", "short").values()
+    (text,) = add_action(TableSession(ports, PIPELINE.tables[0], state), "skip", "ann", "short").values()
     assert len(text) < 5_000
     assert json.loads(text)[-1]["details"] == "short"

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fakes import World, build_pipeline, build_table
+from fakes import World, build_pipeline, build_session, build_table
 from tidegate.errors import GiveUp, IncompatibleSchema, SomeTablesFailed
 from tidegate.flush.flush import flush
 from tidegate.model.offsets import Ranges
@@ -150,11 +150,11 @@ def test_table_that_lost_its_key_is_refused_and_one_that_was_emptied_is_not(
     for rows in (1, None):
         changed_state = replace(state, total_records=rows)
         if message is None:
-            check_key_unchanged(pipeline, pipeline.tables[0], changed_state)
+            check_key_unchanged(build_session(pipeline, pipeline.tables[0], changed_state))
             continue
         with pytest.raises(IncompatibleSchema, match=message):
-            check_key_unchanged(pipeline, pipeline.tables[0], changed_state)
-    check_key_unchanged(pipeline, pipeline.tables[0], replace(state, total_records=0))
+            check_key_unchanged(build_session(pipeline, pipeline.tables[0], changed_state))
+    check_key_unchanged(build_session(pipeline, pipeline.tables[0], replace(state, total_records=0)))
 
 
 def test_part_of_a_key_in_one_column_that_is_gone_is_named(world: World) -> None:
@@ -166,7 +166,7 @@ def test_part_of_a_key_in_one_column_that_is_gone_is_named(world: World) -> None
     pipeline = build_pipeline(replace(build_table(), key=key, value=value))
     state = _build_changed_state(world, pipeline, Struct((("k", Struct((("id", TEXT),))), ("name", TEXT))))
     with pytest.raises(IncompatibleSchema, match=r"column=k\.line: its rows were written by this part of the key"):
-        check_key_unchanged(pipeline, pipeline.tables[0], state)
+        check_key_unchanged(build_session(pipeline, pipeline.tables[0], state))
 
 
 RENAMED_STRUCT = Struct((("b", TEXT), ("first", TEXT)), aliases=(("a", "first"),))
@@ -187,8 +187,8 @@ def test_history_keeps_the_names_of_parts_too(world: World, kind: str, data_type
     table = replace(build_table(), value=value, history=History("valid_from", "valid_to", "is_current"))
     state = _build_changed_state(world, build_pipeline(), target)
     with pytest.raises(IncompatibleSchema, match=f"column={at}, and with sequence_by or history"):
-        check_key_unchanged(build_pipeline(table), table, state)
-    check_key_unchanged(build_pipeline(), replace(table, history=None), state)
+        check_key_unchanged(build_session(build_pipeline(table), table, state))
+    check_key_unchanged(build_session(build_pipeline(), replace(table, history=None), state))
 
 
 def _build_changed_state(world: World, pipeline: Pipeline, schema: Struct) -> TableState:
@@ -196,7 +196,7 @@ def _build_changed_state(world: World, pipeline: Pipeline, schema: Struct) -> Ta
     flush(world.build_ports(build_pipeline()))
     state = world.build_ports(build_pipeline()).tables.read_state(TABLE, pipeline.name)
     assert state is not None
-    marks = {**state.marks, **build_row_properties(pipeline, pipeline.tables[0])}
+    marks = {**state.marks, **build_row_properties(build_session(pipeline, pipeline.tables[0]))}
     return replace(state, marks=marks, schema=schema)
 
 
@@ -207,10 +207,10 @@ def test_table_that_iceberg_cannot_merge_into_any_more_is_refused_before_anythin
     )
     ranges = Ranges({"orders": {0: (1, 2)}})
     with pytest.raises(GiveUp, match=r"partition=day: the column of a partition .* to copy-on-write"):
-        check_compatible(pipeline, pipeline.tables[0], lost, ranges)
-    check_compatible(pipeline, pipeline.tables[0], replace(lost, rewrites_files=True), ranges)
+        check_compatible(build_session(pipeline, pipeline.tables[0], lost), ranges)
+    check_compatible(build_session(pipeline, pipeline.tables[0], replace(lost, rewrites_files=True)), ranges)
     appended = replace(pipeline.tables[0], upsert=False, delete=False)
-    check_compatible(build_pipeline(appended), appended, lost, ranges)
+    check_compatible(build_session(build_pipeline(appended), appended, lost), ranges)
 
 
 @pytest.mark.parametrize("column", ["_file", "_POS"])
@@ -218,15 +218,17 @@ def test_table_with_a_column_that_iceberg_keeps_for_itself_is_refused(world: Wor
     pipeline, ranges = build_pipeline(), Ranges({"orders": {0: (1, 2)}})
     state = _build_changed_state(world, pipeline, Struct((("id", TEXT), ("name", TEXT))))
     state = replace(state, reserved_columns=("_file", "_pos"))
-    check_compatible(pipeline, pipeline.tables[0], state, ranges)
+    check_compatible(build_session(pipeline, pipeline.tables[0], state), ranges)
     message = f"column={column}: Iceberg keeps this name"
     with pytest.raises(GiveUp, match=message):
-        check_compatible(pipeline, pipeline.tables[0], replace(state, columns=(Column(column, "INT"),)), ranges)
+        check_compatible(
+            build_session(pipeline, pipeline.tables[0], replace(state, columns=(Column(column, "INT"),))), ranges
+        )
     keyed_pipeline = build_keyed_pipeline(Column("id", "STRING"), values=(Column(column, "STRING"),))
     with pytest.raises(GiveUp, match=message):
-        check_compatible(keyed_pipeline, keyed_pipeline.tables[0], state, ranges)
+        check_compatible(build_session(keyed_pipeline, keyed_pipeline.tables[0], state), ranges)
     appended = replace(keyed_pipeline.tables[0], upsert=False, delete=False)
-    check_compatible(build_pipeline(appended), appended, state, ranges)
+    check_compatible(build_session(build_pipeline(appended), appended, state), ranges)
 
 
 DECIDING = [
@@ -247,14 +249,14 @@ def test_table_that_lost_a_column_by_which_rows_are_decided_is_refused(
     names = [column.name for column in list_destination_columns(table, {})]
     whole = Struct(tuple((name, TEXT) for name in names))
     state = _build_changed_state(world, pipeline, whole)
-    check_key_unchanged(pipeline, table, state)
+    check_key_unchanged(build_session(pipeline, table, state))
     changed_state = replace(state, schema=Struct(tuple((name, TEXT) for name in names if name != lost)))
     with pytest.raises(IncompatibleSchema, match=f"column={lost}: existing rows were written with it"):
-        check_key_unchanged(pipeline, table, changed_state)
-    check_key_unchanged(pipeline, table, replace(changed_state, total_records=0))
+        check_key_unchanged(build_session(pipeline, table, changed_state))
+    check_key_unchanged(build_session(pipeline, table, replace(changed_state, total_records=0)))
     if table.history is None:  # else the others of its columns are there still
         plain = replace(build_table(), value=value)  # nothing is decided by it any more
-        check_key_unchanged(build_pipeline(plain), plain, changed_state)
+        check_key_unchanged(build_session(build_pipeline(plain), plain, changed_state))
 
 
 @pytest.mark.parametrize(("lost", "is_used"), [("id", True), ("version", True), ("name", False)])
@@ -267,11 +269,11 @@ def test_column_that_was_dropped_and_added_again_is_refused_where_rows_are_found
     state = replace(_build_changed_state(world, build_pipeline(table), struct), emptied_columns=frozenset({(lost,)}))
     if is_used:
         with pytest.raises(IncompatibleSchema, match=f"column={lost}: somebody has dropped it and added it again"):
-            check_key_unchanged(build_pipeline(table), table, state)
+            check_key_unchanged(build_session(build_pipeline(table), table, state))
     for fine in (replace(state, total_records=0), replace(state, emptied_columns=frozenset({("name",)}))):
-        check_key_unchanged(build_pipeline(table), table, fine)
+        check_key_unchanged(build_session(build_pipeline(table), table, fine))
     appended = replace(table, upsert=False, delete=False, sequence_by=())
-    check_key_unchanged(build_pipeline(appended), appended, state)
+    check_key_unchanged(build_session(build_pipeline(appended), appended, state))
 
 
 def test_column_that_rows_were_never_decided_by_is_added(world: World) -> None:
@@ -281,7 +283,7 @@ def test_column_that_rows_were_never_decided_by_is_added(world: World) -> None:
     sequenced_table = replace(
         build_table(), value=ValueFormat(columns=columns), sequence_by=("version",), deletes=DeleteMode.SOFT
     )
-    check_key_unchanged(build_pipeline(sequenced_table), sequenced_table, state)
+    check_key_unchanged(build_session(build_pipeline(sequenced_table), sequenced_table, state))
 
 
 @pytest.mark.parametrize(
@@ -299,9 +301,9 @@ def test_name_that_is_another_one_to_spark_is_not_written_into_that_column(
     pipeline = build_pipeline(build_table(TABLE, mode, columns=columns))
     state = TableState("u", 1, 0, None, 1, (), schema=schema)
     with pytest.raises(IncompatibleSchema, match=f"column={path}: .*nothing was written; write the name alike"):
-        check_compatible(pipeline, pipeline.tables[0], state, Ranges({}))
+        check_compatible(build_session(pipeline, pipeline.tables[0], state), Ranges({}))
     alike = Struct((("ID", TEXT), ("STRAßE", TEXT), ("Ort", Struct((("S", TEXT),)))))
-    check_compatible(pipeline, pipeline.tables[0], replace(state, schema=alike), Ranges({}))
+    check_compatible(build_session(pipeline, pipeline.tables[0], replace(state, schema=alike)), Ranges({}))
 
 
 @pytest.mark.parametrize("spelled", ["Version", "VERSION", "version"])
@@ -312,7 +314,7 @@ def test_dropped_column_that_decides_is_found_however_the_file_spells_it_now(wor
     state = _build_changed_state(world, build_pipeline(table), Struct((("id", TEXT), ("Name", TEXT))))
     now = replace(table, sequence_by=(spelled,))
     with pytest.raises(IncompatibleSchema, match=f"column={spelled}: existing rows were written with it"):
-        check_key_unchanged(build_pipeline(now), now, state)
+        check_key_unchanged(build_session(build_pipeline(now), now, state))
 
 
 WHOLE = {"id": TEXT, "N": Primitive("BIGINT"), "Note": TEXT, "Place": Struct((("Y", TEXT),))}
@@ -329,10 +331,10 @@ def test_each_way_in_which_a_table_may_change_is_asked_for_by_itself(rule: str) 
     state = TableState("u", 1, 0, None, 1, (), schema=Struct(tuple(EVOLUTIONS[rule].items())))
     only_this = {name: name == rule for name in EVOLUTIONS}
     allowing = replace(build_table(columns=columns), **only_this)
-    check_compatible(build_pipeline(allowing), allowing, state, Ranges({}))
+    check_compatible(build_session(build_pipeline(allowing), allowing, state), Ranges({}))
     refusing = replace(build_table(columns=columns), **{name: name != rule for name in EVOLUTIONS})
     with pytest.raises(IncompatibleSchema):
-        check_compatible(build_pipeline(refusing), refusing, state, Ranges({}))
+        check_compatible(build_session(build_pipeline(refusing), refusing, state), Ranges({}))
 
 
 def test_map_is_compared_as_the_destination_keeps_it() -> None:
@@ -342,12 +344,12 @@ def test_map_is_compared_as_the_destination_keeps_it() -> None:
     as_map = TableState("u", 1, 0, None, 1, (), schema=Struct((("id", TEXT), ("Marks", Map(TEXT, Primitive("INT"))))))
     as_list = replace(as_map, schema=Struct((("id", TEXT), ("Marks", entries))), has_maps=False)
     for state in (as_map, as_list):
-        check_compatible(pipeline, pipeline.tables[0], state, Ranges({}))
+        check_compatible(build_session(pipeline, pipeline.tables[0], state), Ranges({}))
     for state in (replace(as_map, has_maps=False), replace(as_list, has_maps=True)):
         with pytest.raises(IncompatibleSchema, match="column=Marks"):
-            check_compatible(pipeline, pipeline.tables[0], state, Ranges({}))
+            check_compatible(build_session(pipeline, pipeline.tables[0], state), Ranges({}))
 
 
 def test_table_that_is_not_there_yet_takes_any_batch() -> None:
     pipeline = build_pipeline()
-    check_compatible(pipeline, pipeline.tables[0], None, Ranges({"orders": {0: (0, 1)}}))
+    check_compatible(build_session(pipeline, pipeline.tables[0], None), Ranges({"orders": {0: (0, 1)}}))

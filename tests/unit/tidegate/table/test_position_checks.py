@@ -5,7 +5,7 @@ import shlex
 from dataclasses import replace
 
 import pytest
-from fakes import build_pipeline, build_table
+from fakes import build_pipeline, build_session, build_table
 from tidegate.errors import PositionLost, RetryLater
 from tidegate.model.position import Position
 from tidegate.model.table_state import NO_TOPIC_ID
@@ -27,7 +27,7 @@ def build_state(position: Position | None, *, rolled_back: bool) -> TableState:
 
 def explain_loss(position: Position, log: Log) -> str:
     with pytest.raises(PositionLost) as error_info:
-        check_log(PIPELINE, TABLE, position, log)
+        check_log(build_session(PIPELINE, TABLE), position, log)
     return str(error_info.value)
 
 
@@ -38,11 +38,11 @@ def check_message(message: str, sentence: str, *values: str, way_out: str = "tid
 
 
 def test_table_that_is_missing_has_no_position() -> None:
-    assert resolve_position(PIPELINE, TABLE, None) is None
+    assert resolve_position(build_session(PIPELINE, TABLE, None)) is None
 
 
 def test_position_of_a_sound_table_is_its_own() -> None:
-    assert resolve_position(PIPELINE, TABLE, build_state(NEW, rolled_back=False)) == NEW
+    assert resolve_position(build_session(PIPELINE, TABLE, build_state(NEW, rolled_back=False))) == NEW
 
 
 @pytest.mark.parametrize("choice", ["fail", "rewind", "keep"])
@@ -51,7 +51,7 @@ def test_lost_position_is_not_begun_anew_whatever_answers_a_rollback(choice: str
         build_state(None, rolled_back=False), recorded_position=None, snapshot_id=None, is_position_lost=True
     )
     with pytest.raises(PositionLost) as error_info:
-        resolve_position(build_pipeline(TABLE, on_rollback=choice), TABLE, state)
+        resolve_position(build_session(build_pipeline(TABLE, on_rollback=choice), TABLE, state))
     check_message(
         str(error_info.value),
         "its position is gone",
@@ -63,12 +63,12 @@ def test_lost_position_is_not_begun_anew_whatever_answers_a_rollback(choice: str
 @pytest.mark.parametrize(("choice", "position"), [("rewind", OLD), ("keep", NEW)])
 def test_rollback_is_answered_as_configured(choice: str, position: Position) -> None:
     pipeline = build_pipeline(TABLE, on_rollback=choice)
-    assert resolve_position(pipeline, TABLE, build_state(OLD, rolled_back=True)) == position
+    assert resolve_position(build_session(pipeline, TABLE, build_state(OLD, rolled_back=True))) == position
 
 
 def test_rollback_fails_by_default_and_names_both_ways_out() -> None:
     with pytest.raises(PositionLost) as error_info:
-        resolve_position(PIPELINE, TABLE, build_state(OLD, rolled_back=True))
+        resolve_position(build_session(PIPELINE, TABLE, build_state(OLD, rolled_back=True)))
     check_message(str(error_info.value), "was rolled back", "undo-rollback shop --table", "--rewind", way_out="--keep")
 
 
@@ -85,7 +85,7 @@ def test_tag_that_somebody_dropped_is_named_and_undo_which_needs_it_is_not(
 ) -> None:
     state = replace(build_state(table_position, rolled_back=True), is_untagged=True)
     with pytest.raises(PositionLost) as error_info:
-        resolve_position(PIPELINE, TABLE, state)
+        resolve_position(build_session(PIPELINE, TABLE, state))
     for way_out, reason in ways_out.items():
         check_message(
             str(error_info.value),
@@ -101,25 +101,29 @@ def test_tag_that_somebody_dropped_is_named_and_undo_which_needs_it_is_not(
 def test_rows_that_were_picked_since_a_rollback_are_named_and_not_read_again_unasked(choice: str) -> None:
     state = replace(build_state(None, rolled_back=True), cherry_picked_batch=7)
     with pytest.raises(PositionLost) as error_info:
-        resolve_position(build_pipeline(TABLE, on_rollback=choice), TABLE, state)
+        resolve_position(build_session(build_pipeline(TABLE, on_rollback=choice), TABLE, state))
     check_message(str(error_info.value), "batch=7 were picked onto main", "--discard-foreign", way_out="--keep")
     assert "--rewind" not in str(error_info.value)
 
 
 def test_rewind_without_a_snapshot_to_rewind_to_fails_instead_of_starting_over() -> None:
     with pytest.raises(PositionLost, match="was rolled back"):
-        resolve_position(build_pipeline(TABLE, on_rollback="rewind"), TABLE, build_state(None, rolled_back=True))
+        resolve_position(
+            build_session(build_pipeline(TABLE, on_rollback="rewind"), TABLE, build_state(None, rolled_back=True))
+        )
 
 
 @pytest.mark.parametrize("offset", [0, 100])
 def test_position_anywhere_in_the_log_holds(offset: int) -> None:
     check_log(
-        PIPELINE, TABLE, Position({"orders": {0: offset}}, cluster_id="c1", topic_ids={"orders": "i1"}), build_log()
+        build_session(PIPELINE, TABLE),
+        Position({"orders": {0: offset}}, cluster_id="c1", topic_ids={"orders": "i1"}),
+        build_log(),
     )
 
 
 def test_position_without_recorded_ids_holds() -> None:
-    check_log(PIPELINE, TABLE, OLD, build_log())
+    check_log(build_session(PIPELINE, TABLE), OLD, build_log())
 
 
 def test_brokers_of_another_cluster_are_not_read() -> None:
@@ -143,7 +147,7 @@ def test_one_lost_offset_is_one_too_many() -> None:
 
 
 def test_retention_exactly_at_the_position_lost_nothing() -> None:
-    check_log(PIPELINE, TABLE, Position({"orders": {0: 25}}), build_log(begin=25))
+    check_log(build_session(PIPELINE, TABLE), Position({"orders": {0: 25}}), build_log(begin=25))
 
 
 def test_log_that_ends_before_the_position_is_not_waited_for() -> None:
@@ -179,26 +183,30 @@ GROWN = Log("c1", {}, {"orders": {0: 0, 1: 3}}, {"orders": {0: 50, 1: 9}})
 @pytest.mark.parametrize("mode", ["upsert_delete", "upsert", "delete"])
 def test_partition_growth_is_refused_where_offsets_order_keys(mode: str) -> None:
     with pytest.raises(PositionLost) as error_info:
-        resolve_next_start(PIPELINE, build_table(mode=mode), OLD, GROWN)
+        resolve_next_start(build_session(PIPELINE, build_table(mode=mode)), OLD, GROWN)
     check_message(str(error_info.value), "new partition=1", "topic=orders", way_out="on_partition_growth: accept")
 
 
 def test_growth_is_harmless_where_sequences_order_keys() -> None:
-    assert resolve_next_start(PIPELINE, build_table(sequence_by=("name",)), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
+    assert resolve_next_start(build_session(PIPELINE, build_table(sequence_by=("name",))), OLD, GROWN) == {
+        "orders": {0: 10, 1: 3}
+    }
 
 
 def test_accepted_growth_starts_at_the_logs_begin() -> None:
     accepting = build_pipeline(TABLE, on_partition_growth="accept")
-    assert resolve_next_start(accepting, TABLE, OLD, GROWN) == {"orders": {0: 10, 1: 3}}
+    assert resolve_next_start(build_session(accepting, TABLE), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
 
 
 def test_append_has_no_order_of_keys_to_lose_to_growth() -> None:
-    assert resolve_next_start(PIPELINE, build_table(mode="append"), OLD, GROWN) == {"orders": {0: 10, 1: 3}}
+    assert resolve_next_start(build_session(PIPELINE, build_table(mode="append")), OLD, GROWN) == {
+        "orders": {0: 10, 1: 3}
+    }
 
 
 def test_new_topic_under_a_pattern_starts_at_its_begin_and_is_no_growth() -> None:
     log = Log("c1", {}, {"orders": {0: 0}, "orders2": {0: 4}}, {"orders": {0: 50}, "orders2": {0: 9}})
-    assert resolve_next_start(PIPELINE, TABLE, OLD, log) == {"orders": {0: 10}, "orders2": {0: 4}}
+    assert resolve_next_start(build_session(PIPELINE, TABLE), OLD, log) == {"orders": {0: 10}, "orders2": {0: 4}}
 
 
 def split_as_shell(command: str) -> list[str]:
@@ -213,39 +221,45 @@ def test_table_whose_name_a_shell_would_take_apart_is_one_word_of_the_commands()
     known, unknown = (build_state(position, rolled_back=True) for position in (OLD, None))
     for state in (known, unknown, replace(unknown, is_untraceable=True), replace(known, is_untagged=True)):
         with pytest.raises(PositionLost) as error_info:
-            resolve_position(pipeline, table, state)
+            resolve_position(build_session(pipeline, table, state))
         commands = re.findall(r"tidegate [a-z-]+ shop .*?(?=;|$| \()", str(error_info.value))
         assert len(commands) >= 2
         assert all(split_as_shell(command)[3:5] == ["--table", table.name] for command in commands)
-    assert f"--table '{table.name}'" in str(build_unanswered_error(pipeline, table))
+    assert f"--table '{table.name}'" in str(build_unanswered_error(build_session(pipeline, table)))
 
 
 def test_rollback_that_cannot_be_told_apart_from_expiry_says_so() -> None:
     unclear = TableState("u", 1, 0, None, 2, (), is_rolled_back=True, recorded_position=NEW, is_untraceable=True)
     with pytest.raises(PositionLost) as error_info:
-        resolve_position(build_pipeline(TABLE, on_rollback="rewind"), TABLE, unclear)
+        resolve_position(build_session(build_pipeline(TABLE, on_rollback="rewind"), TABLE, unclear))
     check_message(str(error_info.value), "nobody can tell", "--keep", str(NEW.offsets))
-    assert resolve_position(build_pipeline(TABLE, on_rollback="keep"), TABLE, unclear) == NEW
+    assert resolve_position(build_session(build_pipeline(TABLE, on_rollback="keep"), TABLE, unclear)) == NEW
 
 
 def test_rollback_with_nothing_to_rewind_to_names_what_is_left_to_do() -> None:
     with pytest.raises(PositionLost) as error_info:
-        resolve_position(build_pipeline(TABLE, on_rollback="rewind"), TABLE, build_state(None, rolled_back=True))
+        resolve_position(
+            build_session(build_pipeline(TABLE, on_rollback="rewind"), TABLE, build_state(None, rolled_back=True))
+        )
     check_message(str(error_info.value), "no snapshot of main has a position", "--keep")
 
 
 def test_fewer_partitions_than_a_topic_had_are_a_partial_answer_and_no_reason_to_move_the_position() -> None:
     log = Log("c1", {"orders": "i1"}, {"orders": {0: 0}}, {"orders": {0: 100}})
     with pytest.raises(RetryLater, match=r"partition=1: .* partitions=\[0\] only"):
-        check_log(PIPELINE, TABLE, Position({"orders": {0: 10, 1: 10}}, topic_ids={"orders": "i1"}), log)
+        check_log(build_session(PIPELINE, TABLE), Position({"orders": {0: 10, 1: 10}}, topic_ids={"orders": "i1"}), log)
 
 
 def test_topic_whose_id_is_not_told_now_was_not_created_again() -> None:
     with pytest.raises(RetryLater, match="topic=orders: the brokers do not return its id now, recorded=i1"):
         check_log(
-            PIPELINE, TABLE, Position({"orders": {0: 10}}, topic_ids={"orders": "i1"}), build_log(topic_id=NO_TOPIC_ID)
+            build_session(PIPELINE, TABLE),
+            Position({"orders": {0: 10}}, topic_ids={"orders": "i1"}),
+            build_log(topic_id=NO_TOPIC_ID),
         )
 
 
 def test_topic_whose_id_was_not_told_before_is_read_on() -> None:
-    check_log(PIPELINE, TABLE, Position({"orders": {0: 10}}, topic_ids={"orders": NO_TOPIC_ID}), build_log())
+    check_log(
+        build_session(PIPELINE, TABLE), Position({"orders": {0: 10}}, topic_ids={"orders": NO_TOPIC_ID}), build_log()
+    )

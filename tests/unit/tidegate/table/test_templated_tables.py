@@ -22,7 +22,7 @@ from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.reprocess.skip import propose_skips, skip_record
 from tidegate.schema.column import Column
 from tidegate.spec.table_template import TableTemplate
-from tidegate.table.lookup import find_table
+from tidegate.table.session import find_table
 
 COLUMNS = (Column("id", "STRING"), Column("type", "STRING"))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from examples import choose_part
-from fakes import build_pipeline
+from fakes import build_pipeline, build_session
 from tidegate.adapters.bigquery.pruning import TableLayout, compute_bounds
 from tidegate.adapters.bigquery.publish_script import POSITION_MOVED, writes_into
 from tidegate.adapters.bigquery.table_layout import Partitioning
@@ -20,6 +20,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.table import Create
 from tidegate.sql.googlesql import render_constant
 from tidegate.sql.pruning import UNBOUNDED, Bound, join_intervals
+from tidegate.table.session import TableSession
 from unit.tidegate.adapters.bigquery.test_publish_script import (
     METADATA,
     NAME,
@@ -75,7 +76,7 @@ def build_layout(
 
 def build_values(kind: str = "upsert_delete", **options: Any) -> dict[str, Any]:
     table = build_shaped_table(Shape(COLUMNS, options.pop("keys", ("id",)), more=options), kind)
-    return build_merge_input(build_pipeline(table), table, build_staged_batch(table), "b")
+    return build_merge_input(build_session(build_pipeline(table), table), build_staged_batch(table), "b")
 
 
 class Asked:
@@ -216,7 +217,7 @@ def test_questions_and_bounded_merges_are_ones_that_bigquery_reads(shape: str, f
     pipeline = build_pipeline(table, source={"metadata": METADATA})
     analyzer, values = (
         build_analyzer(pipeline, table, wanted_shape),
-        build_merge_input(pipeline, table, build_staged_batch(table), "b"),
+        build_merge_input(build_session(pipeline, table), build_staged_batch(table), "b"),
     )
     days = [date(2026, 1, 1)] if field == "day" else [build_time(1), build_time(5)]
     query_runner = Asked(KEYS, {"partitions": days, "outside": False, "versions": 3})
@@ -336,7 +337,7 @@ def test_parts_of_every_merge_are_ones_that_bigquery_reads(of: str, kind: str) -
     query_runner = Asked(*answers)
     tables = SimpleNamespace(find_bounds=lambda _, values: compute_bounds(layout, query_runner, SQL, POSITIONS, values))
     ports = replace(build_ports(pipeline), tables=tables)
-    statements = render_merge_statements(ports, table, staged, "b")
+    statements = render_merge_statements(TableSession(ports, table), staged, "b")
     merges = [
         text for text in statements if writes_into(text, "`my-project`.`shop`.`orders`") and "_tidegate_part" in text
     ]

@@ -32,6 +32,7 @@ from tidegate.table.columns import (
     list_version_columns,
     stages_kept_columns,
 )
+from tidegate.table.session import TableSession
 
 SQL = SqlFiles("bigquery", {"dwh": "my-project"})
 NAME = "dwh.shop.orders"
@@ -242,7 +243,9 @@ def test_record_of_a_time_that_has_no_partition_by_ingestion_lies_in_the_first_o
     """BigQuery has them of the years 1960 to 2159: one record of another time would fail each merge of its batch."""
     table = build_shaped_table(SHAPES["by_day"], kind)
     pipeline = build_pipeline(table, source={"metadata": METADATA})
-    script = "\n".join(render_merge_statements(build_ports(pipeline), table, build_staged_batch(table), "b"))
+    script = "\n".join(
+        render_merge_statements(TableSession(build_ports(pipeline), table), build_staged_batch(table), "b")
+    )
     assert "_PARTITIONTIME" in script
     assert INGESTION_YEARS.search(script)
     assert not re.search(r"(?<!_)\bpartition_time\b", INGESTION_YEARS.sub("", script)), "by every way to the rows"
@@ -256,7 +259,7 @@ def test_merge_is_one_that_bigquery_reads(shape: str, kind: str) -> None:
         build_analyzer(pipeline, table, SHAPES[shape]),
         build_staged_batch(table, 1 if kind == "unchanged" else 0),
     )
-    for statement in render_merge_statements(build_ports(pipeline), table, staged, "b"):
+    for statement in render_merge_statements(TableSession(build_ports(pipeline), table), staged, "b"):
         analyzer.check(statement)
 
 
@@ -268,8 +271,8 @@ def test_backfill_and_replay_are_ones_that_bigquery_reads(shape: str, kind: str)
     ports = build_ports(pipeline)
     source = f"{NAME}_shop_tmp"
     for statement in (
-        *render_backfill_statements(ports, table, staged, "b", source),
-        *render_replay_statements(ports, table, staged, "b", source),
+        *render_backfill_statements(TableSession(ports, table), staged, "b", source),
+        *render_replay_statements(TableSession(ports, table), staged, "b", source),
     ):
         analyzer.check(statement)
 
@@ -280,7 +283,7 @@ def test_replay_of_partial_updates_is_one_that_bigquery_reads(shape: str, kind: 
     pipeline = build_pipeline(table, source={"metadata": METADATA})
     analyzer = build_analyzer(pipeline, table, SHAPES[shape])
     for statement in render_replay_statements(
-        build_ports(pipeline), table, build_staged_batch(table), "b", f"{NAME}_shop_tmp"
+        TableSession(build_ports(pipeline), table), build_staged_batch(table), "b", f"{NAME}_shop_tmp"
     ):
         analyzer.check(statement)
 
@@ -293,7 +296,9 @@ def test_backfill_of_groups_is_one_that_bigquery_reads() -> None:
     table = replace(build_shaped_table(shape, "grouped"), sequence_groups=groups, delete=False)
     pipeline = build_pipeline(table, source={"metadata": METADATA})
     analyzer, ports = build_analyzer(pipeline, table, shape), build_ports(pipeline)
-    (statement,) = render_backfill_statements(ports, table, build_staged_batch(table), "b", f"{NAME}_shop_tmp")
+    (statement,) = render_backfill_statements(
+        TableSession(ports, table), build_staged_batch(table), "b", f"{NAME}_shop_tmp"
+    )
     analyzer.check(statement)
     assert "s.`at_lsn` > t.`at_lsn`" in statement
     assert "is_later" not in statement
@@ -342,7 +347,7 @@ def test_script_that_publishes_is_read_statement_by_statement() -> None:
     script = render_transaction(
         SQL, positions=f"{NAME}_tidegate_position", pipeline="shop", version=6, attempt="0af3",
         properties={"tidegate.shop.position": '{"it\'s": 1}'},
-        statements=render_merge_statements(build_ports(pipeline), table, build_staged_batch(table), "b"),
+        statements=render_merge_statements(TableSession(build_ports(pipeline), table), build_staged_batch(table), "b"),
         audits=[("SELECT COUNT(*) FROM `my-project`.`shop`.`orders` WHERE `amount` < 0", "amount >= 0")],
     )  # fmt: skip
     statements = [part.strip() for part in script.split(";\n")]

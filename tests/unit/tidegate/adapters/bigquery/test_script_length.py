@@ -2,6 +2,8 @@
 
 import re
 from collections import Counter
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fakes import World, build_pipeline, build_table
@@ -12,6 +14,7 @@ from tidegate.merge.owed import render_dead_letter_statements
 from tidegate.model.batch import Counts, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.schema.column import Column
+from tidegate.table.session import TableSession
 
 SQL = SqlFiles("bigquery", {"lake": "my-project"})
 ORDERS = "lake.shop.orders"
@@ -37,6 +40,8 @@ def render_statements(
     """
     ahead = [] if ahead is None else ahead
     ports = World().build_ports(build_pipeline(build_table(ORDERS)))
+    published: Any = SimpleNamespace(highest_batch=2)
+    session = TableSession(ports, ports.pipeline.tables[0], published)
     names = [f"{TOPIC}{number}" for number in range(topics)]
     ranges = Ranges({name: {p: (10**9 + p, 10**9 + p + 200) for p in range(partitions)} for name in names})
     count = topics * partitions
@@ -54,7 +59,7 @@ def render_statements(
     monkeypatch.setattr(ports.commits, "has_branches", lambda table: False)
     monkeypatch.setattr(type(ports), "get_sql", lambda *_: SQL)
     monkeypatch.setattr(ports.engine, "run", lambda job: ahead.extend(job.statements))
-    return render_dead_letter_statements(ports, staged, 2, f"{ORDERS}_shop_tmp")
+    return render_dead_letter_statements(session, staged)
 
 
 def render_script(statements: tuple[str, ...]) -> str:

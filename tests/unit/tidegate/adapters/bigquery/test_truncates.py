@@ -13,6 +13,7 @@ from tidegate.adapters.bigquery.truncates import compute_truncate_bounds
 from tidegate.merge.statements import render_merge_statements
 from tidegate.model.batch import Counts
 from tidegate.spec.table import Create
+from tidegate.table.session import TableSession
 from unit.tidegate.adapters.bigquery.test_pruning import COLUMNS, POSITIONS, SQL, Asked, build_layout
 from unit.tidegate.adapters.bigquery.test_publish_script import (
     Shape,
@@ -39,7 +40,7 @@ def render_statements(layout: TableLayout, query_runner: Asked, *, rows: int = 9
     commits = SimpleNamespace(has_branches=lambda _: False)
     ports = replace(build_ports(pipeline), tables=tables, commits=commits)
     staged = replace(build_staged_batch(table), truncated_at=4, counts=Counts(rows, rows, rows))
-    statements = render_merge_statements(ports, table, staged, "b")
+    statements = render_merge_statements(TableSession(ports, table), staged, "b")
     analyzer = build_analyzer(pipeline, table, shape)
     for statement in (*query_runner.questions, *statements):
         analyzer.check(statement)

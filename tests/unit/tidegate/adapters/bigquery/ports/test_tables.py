@@ -7,6 +7,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
+from fakes import build_session
 from tidegate.adapters.bigquery.ports.tables import BigQueryTables
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
@@ -16,6 +17,7 @@ from tidegate.model.ownership import Ownership, TableKind
 from tidegate.schema.column import Column
 from tidegate.spec.table import Create
 from tidegate.sql.pruning import UNBOUNDED
+from tidegate.table.session import TableSession
 from unit.tidegate.adapters.bigquery.test_publish_script import (
     SQL,
     Shape,
@@ -90,7 +92,8 @@ def merge_fields(kind: str, *fields: dict[str, Any], **options: Any) -> None:
     pipeline, staged = build_pipeline(table), build_staged_batch(table)
     ports = replace(build_ports(pipeline), tables=BigQueryTables({"dwh": warehouse}, SQL))
     state: Any = SimpleNamespace(snapshot_id=7)
-    choose_write_mode(ports, table, staged, state, build_merge_input(pipeline, table, staged, "b"))
+    session = TableSession(ports, table, state)
+    choose_write_mode(session, staged, build_merge_input(build_session(pipeline, table), staged, "b"))
 
 
 TAGS = {"name": "Tags", "type": "STRING", "mode": "REPEATED"}

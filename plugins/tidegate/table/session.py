@@ -1,19 +1,118 @@
-"""A pipeline's table by its name."""
+"""One table of an opened pipeline: found by its name, with what was read of it and what its messages begin with."""
 
 import json
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Self
 
-from tidegate.errors import ConfigurationError, TableRemoved
+from tidegate.errors import ConfigurationError, RetryLater, TableRemoved
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan
+from tidegate.model.merge_input import MergeInput
 from tidegate.model.ownership import Ownership, TableKind
 from tidegate.ports.context import Ports, TableState
+from tidegate.ports.sql import Sql
+from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.projection import Dimension, Field, Select
 from tidegate.spec.table import Table
 from tidegate.spec.table_template import TableTemplate
+from tidegate.sql.pruning import Bounds
+from tidegate.table.columns import list_destination_columns, resolve_columns
 from tidegate.table.distant import split_intermediate_name
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TableSession:
+    """One table of an opened pipeline, and what was read of it; `refresh` gives another one.
+
+    `spec`: the table as its file and schemas describe it. `state`: the table as the catalog has it, None where there is
+    none, or before the first `refresh`.
+    """
+
+    ports: Ports
+    spec: Table
+    state: TableState | None = None
+
+    @property
+    def name(self) -> str:
+        """Catalog, namespace and table."""
+        return self.spec.name
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline that the table belongs to."""
+        return self.ports.pipeline
+
+    @property
+    def prefix(self) -> str:
+        """What each message about the table begins with."""
+        return f"pipeline={self.pipeline.name} table={self.name}"
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The metadata columns of the pipeline, with what fills each."""
+        return self.pipeline.source.metadata
+
+    @property
+    def intermediate(self) -> str:
+        """The table in which its staged batches wait."""
+        return resource_names.name_intermediate_table(self.pipeline, self.spec)
+
+    @property
+    def sql(self) -> Sql:
+        """The statements in the dialect of its catalog."""
+        return self.ports.get_sql(self.name)
+
+    @property
+    def has_branches(self) -> bool:
+        """Whether a merge is written beside the table before it is published."""
+        return self.ports.commits.has_branches(self.name)
+
+    @cached_property
+    def resolved(self) -> Table:
+        """`spec` with the columns that the table had when it was read."""
+        return resolve_columns(self.spec, self.metadata, self.state)
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        """The destination's columns as this pipeline fills them."""
+        return list_destination_columns(self.resolved, self.metadata)
+
+    def get_facts(self) -> dict[str, Any]:
+        """Each field by its name, for a session that knows more."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    def require_state(self) -> TableState:
+        """The state of a table that was read and is there; `RetryLater` where it was dropped meanwhile."""
+        if self.state is None:
+            raise RetryLater(f"{self.prefix}: the table is gone; it will be tried again")
+        return self.state
+
+    def refresh(self) -> Self:
+        """The table as it stands now: read before each cut, and before each publish."""
+        return replace(self, state=self.ports.tables.read_state(self.name, self.pipeline.name))
+
+    def find_bounds(self, values: MergeInput) -> Bounds:
+        """Where the rows lie that a merge filled with `values` can touch."""
+        return self.ports.tables.find_bounds(self.name, values)
+
+    def evolve(self) -> Self:
+        """The table, able to hold its columns; read again if that changed its schema."""
+        spec = self.resolved
+        changed = self.ports.tables.evolve(
+            self.name, self.columns, add=spec.add_columns, widen=spec.widen, relax=spec.relax
+        )
+        evolved = self.refresh() if changed else self
+        return self if evolved.state is None else evolved
+
+
+def open_table(ports: Ports, name: str) -> TableSession:
+    """The pipeline's table of that name, see `find_table`; nothing is read of it yet."""
+    return TableSession(ports, find_table(ports, name))
 
 
 def expand_template(ports: Ports) -> Ports:
@@ -151,9 +250,6 @@ def format_pins(select: Select | None) -> dict[str, str]:
         return {}
     pins = {d.table: None if d.snapshot_id is None else str(d.snapshot_id) for d in select.dimensions}
     return {"tidegate.dimensions": json.dumps(pins)}
-
-
-log = logging.getLogger(__name__)
 
 
 def find_table(ports: Ports, name: str) -> Table:
