@@ -11,11 +11,9 @@ ARRAY_AGG(IF({{ condition }}, STRUCT({{ value }} AS v), NULL) ORDER BY {{ condit
 {%- endmacro %}
 {%- macro sequenced(column) -%}
 COALESCE({{ "counts" | ours }} AND {{ given[column][1][0] | quoted }} IS NOT NULL, FALSE)
-{%- endmacro %}
-{%- if guarded is defined %}
-  SELECT s.* FROM (
-{%- endif %}
-  SELECT
+{%- endmacro -%}
+{% if guarded is defined %}  SELECT s.* FROM (
+{% endif %}  SELECT
     {%- for column, _ in keys %}
     ANY_VALUE({{ column | quoted }}) AS {{ column | quoted }},
     {%- endfor %}

@@ -1,7 +1,5 @@
-{%- if guarded is defined %}
-  SELECT s.* FROM (
-{%- endif %}
-  SELECT {{ "row" | ours }}.* FROM (
+{% if guarded is defined %}  SELECT s.* FROM (
+{% endif %}  SELECT {{ "row" | ours }}.* FROM (
     SELECT ARRAY_AGG({{ "record" | ours }} ORDER BY {{ "offset" | ours }} DESC, {{ "i" | ours }} DESC LIMIT 1)[OFFSET(0)] AS {{ "row" | ours }}
     FROM (
 {% include "_staged.sql" %}

@@ -12,7 +12,8 @@ SELECT COUNT(*) FROM (
     ) AS {{ "record" | ours }}
     GROUP BY {% with of = ("record" | ours) ~ "." %}{% include "_key.sql" %}{% endwith %}
   ) AS s ON {% include "_on_key.sql" %}
-{%- else %}{% include "_last_per_key.sql" %}
+{%- else %}
+{% include "_last_per_key.sql" %}
 {%- endif %}
 )
 WHERE {% if rows != "branch" %}{{ "op" | ours }} <> 'd' AND {% endif %}NOT COALESCE((

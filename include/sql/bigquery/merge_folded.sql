@@ -8,7 +8,8 @@
 {%- if given[column][0] == "by_sequence" %} AND COALESCE(s.{{ given[column][1][0] | quoted }} {{ reaches }} t.{{ given[column][1][0] | quoted }}, TRUE){% endif -%}
 {%- endmacro %}
 MERGE INTO {{ target | name }} AS t
-USING ({% include "_folded.sql" %}
+USING (
+{% include "_folded.sql" %}
 ) AS s
 ON {% include "_on_key.sql" %}{% include "_bounds.sql" %}
 {%- if flag is none %}

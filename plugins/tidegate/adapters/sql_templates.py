@@ -28,7 +28,7 @@ def _build_naming_filters(quoted: Callable[[str], str]) -> Filters:
 def _build_environment(dialect: str) -> "jinja2.Environment":
     import jinja2  # a twentieth of a process's start, and a flush without work renders nothing
 
-    loader = jinja2.FileSystemLoader(SQL_FOLDER / dialect)
+    loader = jinja2.FileSystemLoader([SQL_FOLDER / dialect, SQL_FOLDER / "shared"])
     environment = jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False)
     filters: Filters = import_module(f"tidegate.adapters.{dialect}.sql_filters").FILTERS
     environment.filters |= {**filters, **_build_naming_filters(filters["quoted"])}
@@ -36,7 +36,7 @@ def _build_environment(dialect: str) -> "jinja2.Environment":
 
 
 class SqlFiles:
-    """The statements of one dialect: a folder of ``include/sql``, with the filters of the adapter of that name.
+    """The statements of one dialect: its folder of ``include/sql`` and ``shared``, with its adapter's filters.
 
     `projects` are BigQuery's names for catalogs: a table's name begins with its catalog, in SQL with the project.
     """

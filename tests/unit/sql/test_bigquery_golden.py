@@ -11,7 +11,7 @@ import jinja2
 import pytest
 from golden_files import compare_with_golden
 from tidegate.adapters.bigquery.publish_script import POSITION_MOVED, render_transaction
-from tidegate.adapters.sql_templates import SQL_FOLDER, SqlFiles
+from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.model.ownership import Ownership, TableKind
 from tidegate.schema.column import Column
@@ -22,7 +22,7 @@ from unit.sql import test_iceberg_golden as iceberg
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "bigquery"
 SQL = SqlFiles("bigquery", {"lake": "my-project"})
-STATEMENTS = {path.stem for path in (SQL_FOLDER / "bigquery").glob("*.sql") if not path.stem.startswith("_")}
+STATEMENTS = iceberg.list_statements("bigquery")
 MERGE, TABLE = iceberg.MERGE, iceberg.TABLE
 POSITIONS = {"table": "lake.shop.orders_tidegate_position", "pipeline": "shop", "version": 6, "properties": "{}"}
 POSITIONED = {"positions": "lake.shop.orders_tidegate_position"}
@@ -134,10 +134,8 @@ def test_no_statement_without_a_case() -> None:
 
 def test_every_statement_of_iceberg_has_one_for_bigquery_unless_it_is_upkeep() -> None:
     """Files are BigQuery's own business: nothing is compacted or expired there, and none tells that keys are new."""
-    iceberg_only = {path.stem for path in (SQL_FOLDER / "iceberg").glob("*.sql")} - {
-        path.stem for path in (SQL_FOLDER / "bigquery").glob("*.sql")
-    }
-    assert all(name.startswith(("maintain_", "merge_new", "_")) for name in iceberg_only)
+    iceberg_only = iceberg.list_statements("iceberg") - STATEMENTS
+    assert all(name.startswith(("maintain_", "merge_new")) for name in iceberg_only)
 
 
 def test_missing_value_is_an_error_instead_of_an_empty_text() -> None:

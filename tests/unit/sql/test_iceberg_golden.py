@@ -376,13 +376,24 @@ def test_statement_reads_as_the_golden_file(case: str) -> None:
     compare_with_golden(GOLDEN / f"{case}.sql", rendered)
 
 
+def list_statements(dialect: str) -> set[str]:
+    """Those of one dialect, and those that both share."""
+    paths = [path for folder in (dialect, "shared") for path in (SQL_FOLDER / folder).glob("*.sql")]
+    return {path.stem for path in paths if not path.stem.startswith("_")}
+
+
+def test_no_file_of_a_dialect_hides_one_that_both_share() -> None:
+    shared = {path.name for path in (SQL_FOLDER / "shared").glob("*.sql")}
+    for dialect in ("iceberg", "bigquery"):
+        assert shared.isdisjoint(path.name for path in (SQL_FOLDER / dialect).glob("*.sql"))
+
+
 def test_no_golden_file_without_a_case() -> None:
     assert {path.stem for path in GOLDEN.glob("*.sql")} == set(CASES)
 
 
 def test_no_statement_without_a_case() -> None:
-    statements = {path.stem for path in (SQL_FOLDER / "iceberg").glob("*.sql") if not path.stem.startswith("_")}
-    assert statements == {statement for statement, _ in CASES.values()}
+    assert list_statements("iceberg") == {statement for statement, _ in CASES.values()}
 
 
 @pytest.mark.parametrize(

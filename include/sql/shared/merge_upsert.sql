@@ -1,8 +1,5 @@
 -- Deletes were left out while staging, before the last record of each key was chosen.
-MERGE INTO {{ target | name }} AS t
-USING ({% include "_last_per_key.sql" %}
-) AS s
-ON {% include "_on_key.sql" %}{% include "_bounds.sql" %}
+{% include "_merge_last_per_key.sql" %}
 {%- if values %}
 WHEN MATCHED THEN {% include "_update.sql" %}
 {%- endif %}

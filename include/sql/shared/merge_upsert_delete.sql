@@ -1,9 +1,5 @@
 -- The last record of each key decides: a delete removes the row, anything else writes it.
-MERGE INTO {{ target | name }}.{{ branch | quoted }} t
-USING (
-{% include "_last_per_key.sql" %}
-) s
-ON {% include "_on_key.sql" %}
+{% include "_merge_last_per_key.sql" %}
 WHEN MATCHED AND s.{{ "op" | ours }} = 'd' THEN DELETE
 {%- if values %}
 WHEN MATCHED THEN {% include "_update.sql" %}

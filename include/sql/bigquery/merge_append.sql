@@ -1,6 +1,0 @@
--- Every record is a row.
-{% include "_append.sql" %}
-FROM (
-{% include "_staged.sql" %}
-)
-WHERE {{ "op" | ours }} <> 'd'

@@ -1,1 +1,0 @@
-{% for leaf in leaves %}{{ leaf | path }}{{ ", " if not loop.last }}{% endfor %}

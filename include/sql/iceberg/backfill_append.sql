@@ -1,7 +1,0 @@
--- A table that is only appended to: of each key that has no row, its last record.
-MERGE INTO {{ target | name }}.{{ branch | quoted }} t
-USING (
-{% include "_last_per_key.sql" %}
-) s
-ON {% include "_on_key.sql" %}
-WHEN NOT MATCHED AND s.{{ "op" | ours }} <> 'd' THEN {% include "_insert.sql" %}
