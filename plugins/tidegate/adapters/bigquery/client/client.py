@@ -15,7 +15,7 @@ from tidegate.adapters.bigquery.client.staging_files import Folder, open_folder
 from tidegate.adapters.open_clients import NoWatcher, Watcher
 from tidegate.adapters.server_probe import Server, require_server
 from tidegate.connections import Resolve
-from tidegate.errors import ConfigurationError, OutcomeUnknown
+from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown
 from tidegate.failpoints import hit_failpoint
 from tidegate.spec.catalog import Catalog
 
@@ -98,6 +98,13 @@ class Warehouse:
                 return None
         if table.location not in (None, *MULTI_REGIONS) and "location" not in self._catalog.properties:
             self._regions.add(table.location)
+        return table
+
+    def require_table(self, name: str) -> Any:
+        """The same; `GiveUp` where there is none."""
+        table = self.find_table(name)
+        if table is None:
+            raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
         return table
 
     def has_dataset(self, reference: str) -> bool:
@@ -293,6 +300,11 @@ class Warehouse:
             if named_job is not None:
                 self._watcher.report_running(named_job, time.monotonic() - began)
             time.sleep(pause)
+
+
+def get_uuid(table: Any) -> str:
+    """The creation time in milliseconds, which tells a table from a former one of the same name."""
+    return str(round(table.created.timestamp() * 1000))
 
 
 def to_labels(values: Mapping[str, str]) -> dict[str, str]:

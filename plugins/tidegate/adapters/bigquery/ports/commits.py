@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tidegate.adapters.bigquery import position_table
+from tidegate.adapters.bigquery.client.client import get_uuid
 from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.ports.port import BigQueryPort
 from tidegate.adapters.bigquery.publish_script import list_created_tables
 from tidegate.adapters.bigquery.stores import (
-    staging,
     table_marks,
 )
 from tidegate.errors import CommitRefused, GiveUp
@@ -32,7 +32,7 @@ class BigQueryCommits(BigQueryPort):
     @translate_bigquery_errors
     def seed(self, table: str, pipeline: str, position: Position) -> None:
         """See the port."""
-        uuid = staging.get_uuid(self._require_table(table))
+        uuid = get_uuid(self._get_warehouse(table).require_table(table))
         properties = position.to_properties(pipeline)
         position_table.seed_position(
             self._get_warehouse(table), self._sql, table=table, uuid=uuid, pipeline=pipeline, properties=properties
@@ -47,11 +47,9 @@ class BigQueryCommits(BigQueryPort):
     def read_head(self, table: str, branch: str) -> Head | None:
         """See the port: only the tag that names a pipeline's last publish has one."""
         pipeline = resource_names.parse_tag_pipeline(branch)
-        loaded_table = self._require_table(table)
+        loaded_table = self._get_warehouse(table).require_table(table)
         row = (
-            position_table.read_position_row(
-                self._get_warehouse(table), table, staging.get_uuid(loaded_table), pipeline
-            )
+            position_table.read_position_row(self._get_warehouse(table), table, get_uuid(loaded_table), pipeline)
             if pipeline
             else None
         )
@@ -68,8 +66,8 @@ class BigQueryCommits(BigQueryPort):
     @translate_bigquery_errors
     def publish(self, table_commit: TableCommit) -> None:
         """See the port."""
-        loaded_table = self._require_table(table_commit.table)
-        if staging.get_uuid(loaded_table) != table_commit.uuid:
+        loaded_table = self._get_warehouse(table_commit.table).require_table(table_commit.table)
+        if get_uuid(loaded_table) != table_commit.uuid:
             raise CommitRefused(f"table={table_commit.table}: it was replaced by another of the same name")
         warehouse = self._get_warehouse(table_commit.table)
         catalog = table_commit.table.split(".", 1)[0]
@@ -92,7 +90,7 @@ class BigQueryCommits(BigQueryPort):
     @translate_bigquery_errors
     def drop_branches(self, table: str, pipeline: str, up_to_batch: int, is_gone: Callable[[str], bool]) -> int:
         """See the port."""
-        self._require_table(table)
+        self._get_warehouse(table).require_table(table)
         return 0
 
     @translate_bigquery_errors

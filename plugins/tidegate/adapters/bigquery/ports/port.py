@@ -1,10 +1,8 @@
 """What the ports over BigQuery share."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.stores import staging
 from tidegate.ports.sql import Sql
 
 
@@ -17,6 +15,3 @@ class BigQueryPort:
 
     def _get_warehouse(self, name: str) -> Warehouse:
         return self._warehouses[name.split(".", 1)[0]]
-
-    def _require_table(self, name: str) -> Any:
-        return staging.require_table(self._get_warehouse(name).find_table(name), name)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate.adapters.bigquery import position_table, schema_evolution
+from tidegate.adapters.bigquery.client.client import get_uuid
 from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
 from tidegate.adapters.bigquery.ports.port import BigQueryPort
 from tidegate.adapters.bigquery.pruning import TableLayout, compute_bounds
@@ -55,7 +56,7 @@ class BigQueryTables(BigQueryPort):
         fields = [field.to_api_repr() for field in loaded_table.schema]
         columns = to_columns(fields)
         state = TableState(
-            uuid=staging.get_uuid(loaded_table),
+            uuid=get_uuid(loaded_table),
             snapshot_id=None,
             schema_id=0,
             position=None,
@@ -96,7 +97,7 @@ class BigQueryTables(BigQueryPort):
     @translate_bigquery_errors
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
         """See the port."""
-        self._require_table(table)
+        self._get_warehouse(table).require_table(table)
         return schema_evolution.evolve(self._get_warehouse(table), table, columns, EvolutionRules(add, widen, relax))
 
     @translate_bigquery_errors
@@ -137,7 +138,7 @@ class BigQueryTables(BigQueryPort):
         return (
             ()
             if loaded_table is None
-            else position_table.list_pipelines(self._get_warehouse(table), table, staging.get_uuid(loaded_table))
+            else position_table.list_pipelines(self._get_warehouse(table), table, get_uuid(loaded_table))
         )
 
     @translate_bigquery_errors

@@ -1,8 +1,8 @@
 """The notes of backfills in BigQuery: what their intermediate tables were made for, and which slices are applied."""
 
-from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.client.client import Warehouse, get_uuid
 from tidegate.adapters.bigquery.stores.ownership import get_kind
-from tidegate.adapters.bigquery.stores.staging import get_folder, get_shape, get_uuid, require_table
+from tidegate.adapters.bigquery.stores.staging import get_folder, get_shape
 from tidegate.model.ownership import Ownership
 
 
@@ -31,5 +31,5 @@ def list_applied_slices(warehouse: Warehouse, intermediate: str, shape: str) -> 
 
 def mark_applied(warehouse: Warehouse, intermediate: str, number: int) -> None:
     """Say that a slice is applied, for the very table that is there."""
-    table = require_table(warehouse.find_table(intermediate), intermediate)
+    table = warehouse.require_table(intermediate)
     warehouse.folder.write(f"{get_folder(intermediate)}/applied/{get_uuid(table)}/{number}", b"applied")

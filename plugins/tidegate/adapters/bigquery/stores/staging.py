@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.client.client import Warehouse, get_uuid
 from tidegate.adapters.bigquery.client.errors import JobFailed
 from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_job
 from tidegate.adapters.bigquery.client.named_jobs import name_job
@@ -41,11 +41,6 @@ def get_folder(intermediate: str, batch: int | None = None, attempt: str = "") -
     if batch is None:
         return folder
     return f"{folder}/batch={batch}/attempt={attempt}" if attempt else f"{folder}/batch={batch}"
-
-
-def get_uuid(table: Any) -> str:
-    """The creation time in milliseconds, which tells a table from a former one of the same name."""
-    return str(round(table.created.timestamp() * 1000))
 
 
 def load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
@@ -292,10 +287,3 @@ def drop_table(warehouse: Warehouse, intermediate: str) -> None:
         check_removable(table, intermediate, ("intermediate",))
         warehouse.delete_table(intermediate)
     warehouse.folder.delete(get_folder(intermediate))
-
-
-def require_table(table: Any, name: str) -> Any:
-    """The table, or `GiveUp` where it is gone."""
-    if table is None:
-        raise GiveUp(f"table={name} does not exist any more; nothing was changed; the next flush plans anew")
-    return table

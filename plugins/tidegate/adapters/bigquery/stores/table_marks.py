@@ -4,8 +4,7 @@ import hashlib
 import logging
 from typing import Any
 
-from tidegate.adapters.bigquery.client.client import Warehouse, to_labels
-from tidegate.adapters.bigquery.stores.staging import get_uuid
+from tidegate.adapters.bigquery.client.client import Warehouse, get_uuid, to_labels
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
 

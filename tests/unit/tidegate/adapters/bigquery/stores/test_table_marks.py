@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from contract_words import PIPELINE, TABLE
-from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.client.client import Warehouse, get_uuid
 from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.bigquery.stores import table_marks
-from tidegate.adapters.bigquery.stores.staging import get_uuid
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.model.ownership import KIND_LABEL
