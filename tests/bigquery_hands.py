@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from contract_words import OWN_DELETES, OWN_STAGED
-from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.model.ownership import Ownership

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tidegate.adapters.bigquery.type_mapping import to_stored_type
+from tidegate.adapters.bigquery.types import to_stored_type
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Primitive, Struct, parse_type
 

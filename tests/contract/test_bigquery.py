@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from bigquery_hands import BigQueryHands
 from contract_words import FIRST, PIPELINE, SECOND, STAGED, START, TABLE, build_summary, render_outcome
-from tidegate.adapters.bigquery.stores import batch_history
-from tidegate.adapters.bigquery.stores.batch_history import COLUMN_TYPES
+from tidegate.adapters.bigquery import history
+from tidegate.adapters.bigquery.history import COLUMN_TYPES
 from tidegate.errors import AuditFailed, CommitRefused, GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
 from tidegate.model import resource_names
@@ -77,7 +77,7 @@ class Gone(BaseException):
 
 
 @pytest.mark.repeats(
-    "unit/tidegate/adapters/bigquery/client/test_named_jobs.py::test_whoever_goes_away_while_a_job_runs_finds_it_again_and_sends_no_second"
+    "unit/tidegate/adapters/bigquery/test_named_jobs.py::test_whoever_goes_away_while_a_job_runs_finds_it_again_and_sends_no_second"
 )
 def test_publish_of_a_run_that_went_away_is_not_made_twice_by_the_next(hands: BigQueryHands) -> None:
     """The job is found by its name while it runs. After its end the position has moved."""
@@ -171,8 +171,8 @@ def test_history_of_an_earlier_version_is_given_the_columns_it_lacks_and_keeps_i
     hands: BigQueryHands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look at it is billed for every row."""
-    monkeypatch.setattr(batch_history, "MAX_ROWS", 3)
-    monkeypatch.setattr(batch_history, "KEPT_ROWS", 2)
+    monkeypatch.setattr(history, "MAX_ROWS", 3)
+    monkeypatch.setattr(history, "KEPT_ROWS", 2)
     control, none = "lake.shop.tidegate_shop_batches", dict.fromkeys(COLUMN_TYPES)
     columns = [f"`{name}` {kind}" for name, kind in COLUMN_TYPES.items() if not name.startswith("bytes_")]
     hands.sql(f"CREATE TABLE {hands.name(control)} ({', '.join(columns)})")
@@ -270,7 +270,7 @@ def test_position_that_is_gone_from_beside_a_table_with_rows_is_not_begun_anew(h
 
 
 @pytest.mark.repeats(
-    "unit/tidegate/adapters/bigquery/stores/test_table_marks.py::test_mark_of_another_table_of_that_name_is_none"
+    "unit/tidegate/adapters/bigquery/test_position.py::test_mark_of_another_table_of_that_name_is_none"
 )
 def test_table_of_that_name_that_was_made_again_is_nobodys(hands: BigQueryHands) -> None:
     hands.port.commits.publish(merge_rows(hands))

@@ -15,8 +15,8 @@ from fakes import World, build_pipeline, build_table, grouped
 from fakes.one_at_a_time import compute_rows as expected_by_sequence
 from fakes.versions import Change
 from fakes.versions import compute_versions as expected_versions
-from tidegate.adapters.bigquery import pruning, truncates
-from tidegate.adapters.bigquery.publish_script import AUDIT_FAILED, render_transaction
+from tidegate.adapters.bigquery import pruning
+from tidegate.adapters.bigquery.commit import AUDIT_FAILED, render_transaction
 from tidegate.merge.audits import prepare_audits
 from tidegate.merge.statements import render_merge_statements
 from tidegate.model.batch import Counts, StagedBatch
@@ -28,7 +28,7 @@ from tidegate.spec.table import Create, Table
 from tidegate.table.columns import list_destination_columns, stages_kept_columns
 from tidegate.table.session import TableSession
 from unit.scenarios import test_model, test_partial_updates, test_sequence_groups
-from unit.tidegate.adapters.bigquery.test_publish_script import list_intermediate_columns
+from unit.tidegate.adapters.bigquery.test_commit import list_intermediate_columns
 from warehouse import PROJECT
 
 NAME, TMP, POSITIONS = "lake.shop.orders", "lake.shop.orders_shop_tmp", "lake.shop.orders_tidegate_position"
@@ -368,9 +368,8 @@ def test_truncate_leaves_the_rows_of_the_records_behind_it_alone(
     kept: bool, limit: int, bigquery: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Five days have rows, and one row has no day; a statement changes `limit` days."""
-    for module in (pruning, truncates):
-        monkeypatch.setattr(module, "MAX_STATEMENT_PARTITIONS", limit)
-        monkeypatch.setattr(module, "PARTITIONS_PER_PART", limit)
+    monkeypatch.setattr(pruning, "MAX_STATEMENT_PARTITIONS", limit)
+    monkeypatch.setattr(pruning, "PARTITIONS_PER_PART", limit)
     monkeypatch.setattr(pruning, "MAX_UNBOUNDED_APPEND_ROWS", 3)
     create = Create(partition_by=("days(at)",))
     columns = (Column("id", "BIGINT"), Column("name", "STRING"), Column("at", "TIMESTAMP"))

@@ -466,22 +466,22 @@ GUARDS = [
     ),
     Guard(
         "BigQuery: staged rows are counted before they are merged",
-        "plugins/tidegate/adapters/bigquery/publish_script.py",
+        "plugins/tidegate/adapters/bigquery/commit.py",
         " = {rows} ",
         " >= 0 ",
         "tests/contract/test_bigquery.py::test_staged_rows_that_went_by_themselves_are_not_published_as_nothing",
     ),
     Guard(
         "BigQuery: the number of loaded rows must equal the number of written rows",
-        "plugins/tidegate/adapters/bigquery/stores/staging.py",
+        "plugins/tidegate/adapters/bigquery/staging.py",
         "    if rows != written_rows:\n",
         "    if False:\n",
-        "tests/unit/tidegate/adapters/bigquery/stores/test_staging.py::"
+        "tests/unit/tidegate/adapters/bigquery/test_staging.py::"
         "test_attempt_whose_loads_bring_in_other_rows_than_were_written_is_not_staged[row_counts0]",
     ),
     Guard(
         "BigQuery: a publish that has moved the position is not sent again",
-        "plugins/tidegate/adapters/bigquery/position_table.py",
+        "plugins/tidegate/adapters/bigquery/commit.py",
         "    if row is not None and table_commit.source is not None and row.version != table_commit.cut:\n",
         "    if False:\n",
         "tests/contract/test_bigquery.py::test_publish_that_is_tried_again_when_its_job_has_just_ended_appends_its_rows_once",
@@ -510,7 +510,7 @@ GUARDS = [
     ),
     Guard(
         "BigQuery: a publish has a name of its own and runs once",
-        "plugins/tidegate/adapters/bigquery/position_table.py",
+        "plugins/tidegate/adapters/bigquery/commit.py",
         'name_job("publish", table_commit.table, table_commit.uuid, table_commit.attempt)',
         'name_job("publish", object())',
         "tests/contract/test_bigquery.py::test_publish_that_is_sent_twice_runs_once",

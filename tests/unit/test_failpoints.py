@@ -97,18 +97,19 @@ PLACES = {
     "jobs/tidegate_spark/stage/table_names.py": ["job.named"],
     "jobs/tidegate_spark/publish/job.py": ["job.compared", "job.produced"],
     "jobs/tidegate_spark/stage/job.py": ["job.counted", "job.created", "job.decoded", "job.overwritten"],
-    "plugins/tidegate/adapters/bigquery/engine.py": ["job.statement"],
-    "plugins/tidegate/adapters/bigquery/client/client.py": [
+    "plugins/tidegate/adapters/bigquery/destination.py": ["job.statement"],
+    "plugins/tidegate/adapters/bigquery/catalog.py": [
         "bigquery.answered",
         "bigquery.sent",
     ],
-    "plugins/tidegate/adapters/bigquery/stores/batch_history.py": ["history.appended", "history.opened"],
-    "plugins/tidegate/adapters/bigquery/client/load_jobs.py": ["bigquery.load_sent", "bigquery.loaded"],
-    "plugins/tidegate/adapters/bigquery/position_table.py": ["bigquery.positions_created"],
-    "plugins/tidegate/adapters/bigquery/stores/staging_requests.py": ["bigquery.signed"],
-    "plugins/tidegate/adapters/bigquery/stores/staging.py": [
+    "plugins/tidegate/adapters/bigquery/history.py": ["history.appended", "history.opened"],
+    "plugins/tidegate/adapters/bigquery/commit.py": ["bigquery.positions_created"],
+    "plugins/tidegate/adapters/bigquery/staging.py": [
         "bigquery.landed",
+        "bigquery.load_sent",
+        "bigquery.loaded",
         "bigquery.partition_dropped",
+        "bigquery.signed",
         "clean_up.removed",
     ],
     "plugins/tidegate/adapters/iceberg/table/commit.py": ["catalog.committed"],

@@ -28,7 +28,7 @@ class DeadLetterStore(Protocol):
 
     def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
         """Copy those that wait to files beside `intermediate`; their folder, empty where Spark reads them itself."""
-        ...
+        return ""
 
     def count_letters_of_others(
         self, name: str, table: str, attempt: str, ranges: Ranges

@@ -10,11 +10,15 @@ from tidegate.model.table_state import SignedAttempt, Staging
 
 
 class StagingStore(Protocol):
-    """Intermediate tables, in which batches wait for their merge."""
+    """Intermediate tables, in which batches wait for their merge.
+
+    The methods that do something here are those of a destination that Spark writes itself, and of one that asks audits
+    in the transaction that publishes.
+    """
 
     def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
         """The folder in which a stage job leaves this attempt's files; None where it writes the table itself."""
-        ...
+        return None
 
     def complete_attempt(
         self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
@@ -28,19 +32,19 @@ class StagingStore(Protocol):
 
     def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
         """Note beside an attempt's files, once its job has ended well, what that job was asked."""
-        ...
+        return
 
     def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
         """Attempts that are signed and whose files are still there."""
-        ...
+        return []
 
     def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
         """The counts that a stage job left last in its landing folder; None if it did not finish."""
-        ...
+        return None
 
     def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
         """The names that a job left last in its landing folder; None if it did not finish."""
-        ...
+        return None
 
     def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
         """What a job that explains a record left, in the table or in its landing folder; None if it did not finish."""
@@ -64,7 +68,7 @@ class StagingStore(Protocol):
 
     def read_audit_answers(self, intermediate: str, attempt: str) -> AuditAnswers | None:
         """What the last merge of this staged attempt found when it asked its audits; None if none did."""
-        ...
+        return None
 
     def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
         """Remove batches up to that one, and later attempts that are never merged, with all files; returns counts."""

@@ -11,7 +11,10 @@ from tidegate.sql.pruning import Bounds
 
 
 class TableStore(Protocol):
-    """Destination tables, and tables of our own beside them. Tables are named ``catalog.namespace.table``."""
+    """Destination tables, and tables of our own beside them. Tables are named ``catalog.namespace.table``.
+
+    The methods that do something here are those of a destination that looks after its files itself.
+    """
 
     def list_namespaces(self, catalog: str) -> list[str]:
         """Full names of the namespaces of a catalog that may be seen; those in others may be left out of very many."""
@@ -47,22 +50,22 @@ class TableStore(Protocol):
 
     def has_files(self, table: str) -> bool:
         """Whether there is a table of this name whose files somebody has to look after. Measures nothing."""
-        ...
+        return False
 
     def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
         """What the table consists of, from its metadata; None where there is no table.
 
         Of a large table small files are those of its newest manifests; `exact` reads all, and costs what it has.
         """
-        ...
+        return None
 
     def read_property(self, table: str, name: str) -> str | None:
         """One property of a table; None where there is no such property or table."""
-        ...
+        return None
 
     def list_folder_limits(self, table: str, partition_by: tuple[str, ...]) -> tuple[FolderLimit, ...]:
         """How long values may be that name the folders of the table's files; of one to be made by `partition_by`."""
-        ...
+        return ()
 
     def count_rows(self, table: str) -> int | None:
         """Rows by the table's own statistics; None where they are not exact."""

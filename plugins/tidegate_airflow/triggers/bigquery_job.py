@@ -7,8 +7,7 @@ from typing import Any
 from airflow.providers.google.cloud.hooks.bigquery import BigQueryAsyncHook
 from airflow.providers.google.cloud.triggers.bigquery import BigQueryInsertJobTrigger
 from airflow.triggers.base import TriggerEvent
-from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.credentials import DEFAULT_CONNECTION
+from tidegate.adapters.bigquery.catalog import DEFAULT_CONNECTION, Warehouse
 from tidegate.spec.catalog import Catalog
 
 from tidegate_airflow.connections import resolve_connection

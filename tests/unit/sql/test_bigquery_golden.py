@@ -10,7 +10,7 @@ from typing import Any
 import jinja2
 import pytest
 from golden_files import compare_with_golden
-from tidegate.adapters.bigquery.publish_script import POSITION_MOVED, render_transaction
+from tidegate.adapters.bigquery.commit import POSITION_MOVED, render_transaction
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.model.ownership import Ownership, TableKind

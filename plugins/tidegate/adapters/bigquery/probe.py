@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.errors import translate_client_errors
+from tidegate.adapters.bigquery.catalog import Warehouse
+from tidegate.adapters.bigquery.errors import translate_client_errors
 from tidegate.diagnosis.finding import Finding, make_ok
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from tidegate.adapters.bigquery.table_layout import Partitioning, get_partition_unit, render_timestamp_start
-from tidegate.adapters.bigquery.type_mapping import read_table_struct
+from tidegate.adapters.bigquery.schema import Partitioning, get_partition_unit, render_timestamp_start
+from tidegate.adapters.bigquery.types import read_table_struct
 from tidegate.errors import GiveUp
 from tidegate.model.merge_input import MergeInput
 from tidegate.ports.sql import Sql
@@ -83,7 +83,7 @@ def compute_bounds(layout: TableLayout, rows: QueryRunner, sql: Sql, positions: 
     if place is not None and _is_partition_stable(partition, values, stats):
         bounds = (*keys, _build_partition_bound(layout, partition, stats))
         return Bounds(bounds, parts=_split_into_parts(layout, place, stats, None, keys))
-    everywhere = (build_full_bound(layout, partition),) if layout.needs_filter else ()
+    everywhere = (_build_full_bound(layout, partition),) if layout.needs_filter else ()
     bounds_row = rows(
         sql.render(
             "bounds_table",
@@ -187,7 +187,7 @@ def _build_partition_bound(layout: TableLayout, partition: Partitioning, stats: 
     """The partitions in `stats`; where there are none, the one of rows without a value satisfies a filter."""
     spans = [(start, _compute_last_value(start, partition, layout)) for start in stats["partitions"] or []]
     return _build_bound(
-        layout, partition, join_intervals(spans, get_step(layout), MAX_RANGES), outside=stats["outside"] or not spans
+        layout, partition, join_intervals(spans, _get_step(layout), MAX_RANGES), outside=stats["outside"] or not spans
     )
 
 
@@ -202,7 +202,7 @@ def _build_bound(layout: TableLayout, partition: Partitioning, spans: Iterable[A
     return Bound((layout.schema.find_name(partition.column) or partition.column,), ranges, bool(outside))
 
 
-def build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
+def _build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
     """A bound that holds for every row, for a table that requires a filter."""
     first: Any = date.min
     last: Any = date.max
@@ -217,7 +217,7 @@ def build_full_bound(layout: TableLayout, partition: Partitioning) -> Bound:
     return Bound((column,), ((render_constant(first) or "", render_constant(last) or ""),), nulls=True)
 
 
-def get_step(layout: TableLayout) -> Any:
+def _get_step(layout: TableLayout) -> Any:
     """From one value of the partition column to the next."""
     if layout.partition_type == "BIGINT":
         return 1
@@ -227,7 +227,7 @@ def get_step(layout: TableLayout) -> Any:
 def _compute_last_value(start: Any, partition: Partitioning, layout: TableLayout) -> Any:
     """The last value of the partition that begins at `start`."""
     unit = partition.unit
-    step = get_step(layout)
+    step = _get_step(layout)
     if partition.numbers is not None:
         return min(start + partition.numbers.step, partition.numbers.stop) - 1
     try:
@@ -237,3 +237,38 @@ def _compute_last_value(start: Any, partition: Partitioning, layout: TableLayout
         return (later.replace(day=1) if unit == "MONTH" else later.replace(month=1, day=1)) - step
     except OverflowError:  # the calendar ends there
         return datetime.max.replace(tzinfo=start.tzinfo) if isinstance(start, datetime) else date.max
+
+
+def compute_truncate_bounds(
+    layout: TableLayout, rows: QueryRunner, sql: Sql, positions: str, values: MergeInput
+) -> Bounds:
+    """The statements that remove all rows, and the parts in which the new ones are appended; `rows` runs a query."""
+    appended: Any = {name: value for name, value in values.items() if name not in ("leaves", "staged_leaves")}
+    bounds = compute_bounds(layout, rows, sql, positions, appended)
+    target = values["target"]
+    ranges = _list_ranges(layout, rows, sql, target)
+    removals = tuple(sql.render("remove_rows", target=target, bounds=(bound,)) for bound in ranges)
+    return replace(bounds, removals=removals or (sql.render("remove_rows", target=target, bounds=()),))
+
+
+def _list_ranges(layout: TableLayout, rows: QueryRunner, sql: Sql, target: str) -> list[Bound]:
+    """Ranges of the partition column that hold all rows, few enough partitions in each for one statement.
+
+    None for a table that can be emptied by one statement without a filter.
+    """
+    partition = layout.partitioning
+    if partition is None:
+        return []
+    full_bound = _build_full_bound(layout, partition)
+    filtered = (full_bound,) if layout.needs_filter else ()
+    start = partition.render_partition_start(layout.partition_type, "t.")
+    (facts,) = rows(sql.render("partitions_table", target=target, partition=start, bounds=filtered))
+    starts = sorted(facts["partitions"] or ())
+    if len(starts) <= MAX_STATEMENT_PARTITIONS:
+        return list(filtered)
+    ((first, last),) = full_bound.ranges
+    later_starts = starts[PARTITIONS_PER_PART::PARTITIONS_PER_PART]
+    lows = [first, *(render_constant(value) or "" for value in later_starts)]
+    highs = [*(render_constant(value - _get_step(layout)) or "" for value in later_starts), last]
+    ranges = list(zip(lows, highs, strict=True))
+    return [Bound(full_bound.path, (span,), nulls=span == ranges[-1]) for span in ranges]

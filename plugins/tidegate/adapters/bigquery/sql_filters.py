@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from tidegate.adapters.bigquery.table_layout import (
+from tidegate.adapters.bigquery.schema import (
     get_partition_unit,
     render_note,
     render_partition_clause,
     render_table_options,
 )
-from tidegate.adapters.bigquery.type_mapping import (
+from tidegate.adapters.bigquery.types import (
     render_comparable,
     render_from_key,
     render_from_value,

@@ -53,20 +53,22 @@ class DestinationType:
     - `describe_dataset`: a table by the name that lineage services know it by, with its columns; None without a table.
     - `open_snapshots`: the states of a catalog's tables, from which publications are made; None where there are none.
 
-    The libraries of a destination are imported by the last seven, not by the module that describes it.
+    The libraries of a destination are imported by these functions, not by the module that describes it.
     """
 
     name: str
     title: str
     model: type[CatalogModel]
-    check_catalog: Callable[[dict[str, Any], KeyPath, Problems], None]
     check_table: Callable[[PipelineModel, TableModel, Catalog | None, KeyPath, Problems], None]
     check_pipeline: Callable[[PipelineModel, Sequence[Catalog], Problems], None]
     open: Callable[[Sequence[Catalog], Pipeline, Resolve, OpenClients], OpenedDestination]
-    build_spark_conf: Callable[[Catalog, Resolve], dict[str, str]]
-    find_leftovers: Callable[[Catalog, Resolve, Collection[str]], tuple[list[PipelineLeftovers], list[TidegateError]]]
     probe: Callable[[Catalog, Resolve], CatalogProbe]
     describe_dataset: Callable[[Catalog, Resolve, str], Dataset | None]
+    check_catalog: Callable[[dict[str, Any], KeyPath, Problems], None] = lambda *_: None
+    build_spark_conf: Callable[[Catalog, Resolve], dict[str, str]] = lambda *_: {}
+    find_leftovers: Callable[
+        [Catalog, Resolve, Collection[str]], tuple[list[PipelineLeftovers], list[TidegateError]]
+    ] = lambda *_: ([], [])
     open_snapshots: Callable[[Catalog, Resolve], Snapshots] | None = None
     open_sink_notes: Callable[[Catalog, Resolve], SinkNotes] | None = None
     has_named_branches: bool = False

@@ -1,8 +1,8 @@
 """Names as GoogleSQL writes them, in templates and beside them."""
 
 import pytest
-from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.publish_script import render_staged_assertion, writes_into
+from tidegate.adapters.bigquery.catalog import Warehouse
+from tidegate.adapters.bigquery.commit import render_staged_assertion, writes_into
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.model.table_state import StagedSource
 from tidegate.spec.catalog import Catalog

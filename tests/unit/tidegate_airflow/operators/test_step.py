@@ -11,7 +11,7 @@ from airflow.triggers.base import TriggerEvent
 from fakes import World, build_pipeline, build_table
 from fakes.faults import _Delegating
 from fakes.task_instance import PushedResults
-from tidegate.adapters.bigquery.client.named_jobs import NamedJob
+from tidegate.adapters.bigquery.catalog import NamedJob
 from tidegate.errors import BadRecord, GiveUp, NothingToDo, OutcomeUnknown, PublishedElsewhere, RetryLater
 from tidegate.flush.plan import plan
 from tidegate.model.table_state import TableCommit

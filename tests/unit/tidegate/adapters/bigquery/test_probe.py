@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from google.api_core.exceptions import NotFound
-from tidegate.adapters.bigquery.client.client import Warehouse
+from tidegate.adapters.bigquery.catalog import Warehouse
 from tidegate.adapters.bigquery.probe import WarehouseProbe
 from tidegate.errors import GiveUp
 from tidegate.spec.catalog import Catalog

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from examples import choose_part
 from fakes import build_pipeline, build_session
+from tidegate.adapters.bigquery.commit import POSITION_MOVED, writes_into
 from tidegate.adapters.bigquery.pruning import TableLayout, compute_bounds
-from tidegate.adapters.bigquery.publish_script import POSITION_MOVED, writes_into
-from tidegate.adapters.bigquery.table_layout import Partitioning
+from tidegate.adapters.bigquery.schema import Partitioning
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.merge.statements import build_merge_input, render_merge_statements
@@ -21,7 +21,7 @@ from tidegate.spec.table import Create
 from tidegate.sql.googlesql import render_constant
 from tidegate.sql.pruning import UNBOUNDED, Bound, join_intervals
 from tidegate.table.session import TableSession
-from unit.tidegate.adapters.bigquery.test_publish_script import (
+from unit.tidegate.adapters.bigquery.test_commit import (
     METADATA,
     NAME,
     SHAPES,

@@ -11,21 +11,20 @@ import pyarrow.parquet as pq
 import pytest
 from fakes import build_pipeline
 from googlesql import Analyzer
-from tidegate.adapters.bigquery import schema_evolution
-from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.staging_files import LocalFolder
+from tidegate.adapters.bigquery import history
+from tidegate.adapters.bigquery.catalog import Warehouse
+from tidegate.adapters.bigquery.commit import render_staged_assertion
 from tidegate.adapters.bigquery.destination import build_bigquery_destination
-from tidegate.adapters.bigquery.publish_script import render_staged_assertion
-from tidegate.adapters.bigquery.stores import batch_history, dead_letters
+from tidegate.adapters.bigquery.files import LocalFolder
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import RetryLater
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import KIND_LABEL, describe_control
 from tidegate.model.table_state import DeadLetter, StagedSource
+from tidegate.ports.destination import Destination
 from tidegate.schema.column import Column
-from tidegate.schema.evolution import EvolutionRules
 from tidegate.spec.catalog import Catalog
-from unit.tidegate.adapters.bigquery.test_publish_script import NAME, SHAPES, build_analyzer, build_shaped_table
+from unit.tidegate.adapters.bigquery.test_commit import NAME, SHAPES, build_analyzer, build_shaped_table
 
 CATALOG = Catalog("dwh", "bigquery", {"project": "my-project"})
 SQL = SqlFiles("bigquery", {"dwh": "my-project"})
@@ -38,7 +37,7 @@ CONTROL, LETTERS, DELETES, CHANGES = (
 TYPES = {"INT64": "BIGINT", "STRING": "STRING", "FLOAT64": "DOUBLE"}
 TEXTS = ("topic", "stage", "error_class", "message", "attempt", "table", "topic_id", "replayed_by")
 TABLE_COLUMNS = {
-    CONTROL: tuple(Column(name, TYPES[kind]) for name, kind in batch_history.COLUMN_TYPES.items()),
+    CONTROL: tuple(Column(name, TYPES[kind]) for name, kind in history.COLUMN_TYPES.items()),
     LETTERS: (
         *(Column(name, "STRING") for name in TEXTS),
         *(Column(name, "BIGINT") for name in ("partition", "offset", "batch")),
@@ -62,11 +61,15 @@ class Judged(Warehouse):
         self.num_rows = 0
         self._analyzer = Analyzer({name.replace("dwh", "my-project", 1): TABLE_COLUMNS[name] for name in TABLE_COLUMNS})
 
+    @property
+    def port(self) -> Destination:
+        return build_bigquery_destination({"dwh": self}, SQL)
+
     def find_table(self, name: str) -> Any:
         if name not in self._held:
             return None
         from google.cloud.bigquery import SchemaField
-        from tidegate.adapters.bigquery.type_mapping import to_bigquery_schema
+        from tidegate.adapters.bigquery.types import to_bigquery_schema
 
         columns = [field for field in to_bigquery_schema(TABLE_COLUMNS[name]) if field["name"] != self._lacks]
         kind = "changes" if name == CHANGES else "deletes"
@@ -95,6 +98,11 @@ class Judged(Warehouse):
         return SimpleNamespace(num_dml_affected_rows=0, result=lambda **_: [row])
 
 
+def append_history(warehouse: Judged) -> None:
+    row: Any = dict.fromkeys(history.COLUMN_TYPES)
+    warehouse.port.history.append_history(CONTROL, row)
+
+
 WRITTEN = {
     "no table": ((), "", ["CREATE", "CREATE", "INSERT"]),
     "a table of an earlier version": ((CONTROL,), "bytes_billed", ["ALTER", "INSERT"]),
@@ -107,14 +115,14 @@ def test_history_is_written_by_statements_that_bigquery_reads(
     existing_tables: Any, lacks: str, words: list[str]
 ) -> None:
     warehouse = Judged(*existing_tables, lacks=lacks)
-    batch_history.append_row(warehouse, CONTROL, dict.fromkeys(batch_history.COLUMN_TYPES))
+    append_history(warehouse)
     assert [statement.split()[0] for statement in warehouse.asked] == words
 
 
 def test_history_of_many_rows_loses_its_oldest_by_a_statement_that_bigquery_reads() -> None:
     warehouse = Judged(CONTROL)
-    for warehouse.num_rows in (batch_history.MAX_ROWS - 1, batch_history.MAX_ROWS):
-        batch_history.append_row(warehouse, CONTROL, dict.fromkeys(batch_history.COLUMN_TYPES))
+    for warehouse.num_rows in (history.MAX_ROWS - 1, history.MAX_ROWS):
+        append_history(warehouse)
     assert [statement.split()[0] for statement in warehouse.asked] == ["INSERT", "INSERT", "DELETE"]
 
 
@@ -122,21 +130,21 @@ def test_history_that_version_0_1_let_expire_with_its_dataset_is_kept() -> None:
     warehouse = Judged(CONTROL)
     warehouse.expires[CONTROL] = datetime(2026, 12, 1, tzinfo=UTC)
     for _ in range(2):
-        batch_history.append_row(warehouse, CONTROL, dict.fromkeys(batch_history.COLUMN_TYPES))
+        append_history(warehouse)
     assert warehouse.expires == {CONTROL: None}
 
 
 def test_what_is_asked_of_history_and_dead_letters_is_what_bigquery_reads(tmp_path: Path) -> None:
     warehouse = Judged(CONTROL, LETTERS, DELETES, CHANGES)
     ranges = Ranges.from_dict({"it's": {"0": [1, 3], "7": [2, 2]}})
-    batch_history.read_newest_batches(warehouse, CONTROL, 5)
-    dead_letters.read_newest_letters(warehouse, LETTERS, 5)
-    dead_letters.read_of_attempt(warehouse, LETTERS, "it's", "a")
-    dead_letters.count_letters_of_others(warehouse, LETTERS, "it's", "a", ranges)
     warehouse.folder = LocalFolder(tmp_path)
-    dead_letters.copy_waiting(warehouse, LETTERS, "it's", "copy")
+    warehouse.port.history.read_history(CONTROL, 5)
+    warehouse.port.dead_letters.read_dead_letters(LETTERS, 5)
+    warehouse.port.dead_letters.read_letters_of_attempt(LETTERS, "it's", "a")
+    warehouse.port.dead_letters.count_letters_of_others(LETTERS, "it's", "a", ranges)
+    warehouse.port.dead_letters.copy_dead_letters(LETTERS, "it's", "dwh.shop.o_tmp")
     for memory in (DELETES, CHANGES):
-        build_bigquery_destination({"dwh": warehouse}, SQL).tables.forget_deletes(memory, 5)
+        warehouse.port.tables.forget_deletes(memory, 5)
     assert len(warehouse.asked) == 8
 
 
@@ -145,7 +153,7 @@ def test_letters_are_copied_file_by_file_as_they_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, letters: int, rows_by_file: list[int]
 ) -> None:
     """Millions may wait, each with its bytes: a worker has no room for all of them."""
-    monkeypatch.setattr(dead_letters, "ROWS_PER_FILE", 10)
+    monkeypatch.setattr("tidegate.adapters.bigquery.letters.ROWS_PER_FILE", 10)
     warehouse, fetched, fetched_at_write = Judged(LETTERS), list[int](), list[int]()
     empty = dict.fromkeys((*TEXTS, "partition", "timestamp", "replayed_at", "key", "value", "headers"))
 
@@ -161,10 +169,11 @@ def test_letters_are_copied_file_by_file_as_they_come(
 
     warehouse.folder = Folder(tmp_path)
     monkeypatch.setattr(warehouse, "run_statement", lambda *_: SimpleNamespace(result=lambda **_: fetch()))
-    dead_letters.copy_waiting(warehouse, LETTERS, "dwh.shop.o", "copy")
-    files = [tmp_path / "copy" / f"part-{number}.parquet" for number in range(len(rows_by_file))]
+    folder = tmp_path / "shop" / "o_tmp" / "letters"
+    assert warehouse.port.dead_letters.copy_dead_letters(LETTERS, "dwh.shop.o", "dwh.shop.o_tmp") == f"file://{folder}"
+    files = [folder / f"part-{number}.parquet" for number in range(len(rows_by_file))]
     assert [pq.read_table(file).num_rows for file in files] == rows_by_file
-    assert sorted((tmp_path / "copy").iterdir()) == files
+    assert sorted(folder.iterdir()) == files
     assert fetched_at_write == [sum(rows_by_file[: number + 1]) for number in range(len(files))]
 
 
@@ -174,7 +183,8 @@ def test_letters_in_many_ranges_are_counted_by_a_short_statement(monkeypatch: py
     places = (("it's", 7, 6), ("it's", 7, 7), ("it's", 7, 8), ("it's", 7, 9), ("other", 7, 7), ("it's", 10_000, 1))
     rows = [dict(zip(("topic", "partition", "offset"), place, strict=True)) for place in places]
     monkeypatch.setattr(warehouse, "query_rows", lambda sql: rows if warehouse.run_statement(sql) else [])
-    assert dead_letters.count_letters_of_others(warehouse, LETTERS, "it's", "a", ranges) == {("it's", 7): 2}
+    counts = warehouse.port.dead_letters.count_letters_of_others(LETTERS, "it's", "a", ranges)
+    assert counts == {("it's", 7): 2}
     (statement,) = warehouse.asked
     assert len(statement) < 1000
     assert "`offset` >= 0 AND `offset` < 10001" in statement
@@ -182,11 +192,10 @@ def test_letters_in_many_ranges_are_counted_by_a_short_statement(monkeypatch: py
 
 def test_memory_is_not_paid_for_again_before_the_time_has_moved_far_enough() -> None:
     warehouse = Judged(DELETES, CHANGES)
-    port = build_bigquery_destination({"dwh": warehouse}, SQL)
     statement_counts = []
     for before_ms in (1_000, 1_009, 1_010, 1_019, 1_025):
         for memory in (DELETES, CHANGES):
-            port.tables.forget_deletes(memory, before_ms, 10)
+            warehouse.port.tables.forget_deletes(memory, before_ms, 10)
         statement_counts.append(len(warehouse.asked))
     assert statement_counts == [2, 2, 4, 4, 6]
     assert all("MILLIS(1025)" in statement for statement in warehouse.asked[-2:])
@@ -195,7 +204,7 @@ def test_memory_is_not_paid_for_again_before_the_time_has_moved_far_enough() -> 
 def test_columns_are_widened_by_a_statement_that_bigquery_reads() -> None:
     warehouse = Judged("dwh.shop.o")
     wider = (Column("n", "DECIMAL(20,0)"), Column("größe", "DECIMAL(20,2)"))
-    schema_evolution.evolve(warehouse, "dwh.shop.o", wider, EvolutionRules(add=True, widen=True, relax=True))
+    warehouse.port.tables.evolve("dwh.shop.o", wider, add=True, widen=True, relax=True)
     assert [statement.split("ALTER COLUMN ")[1] for statement in warehouse.asked] == [
         "`n` SET DATA TYPE NUMERIC(20, 0)", "`größe` SET DATA TYPE NUMERIC(20, 2)",
     ]  # fmt: skip

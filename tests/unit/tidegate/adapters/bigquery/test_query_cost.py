@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.errors import JobFailed, translate_job_error
-from tidegate.adapters.bigquery.query_cost import estimate_scan_bytes, read_job_cost
+from tidegate.adapters.bigquery.catalog import Warehouse
+from tidegate.adapters.bigquery.commit import estimate_scan_bytes, read_job_cost
+from tidegate.adapters.bigquery.errors import JobFailed, translate_job_error
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.model.batch import PublishedBatch
 from tidegate.model.offsets import Ranges

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from google.cloud.bigquery import SchemaField
-from tidegate.adapters.bigquery.schema_evolution import evolve
+from tidegate.adapters.bigquery.table import BigQueryTables
+from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.schema.column import Column
-from tidegate.schema.evolution import EvolutionRules
 
 
 def build_schema() -> list[dict[str, Any]]:
@@ -19,7 +19,7 @@ class Written:
     def __init__(self, *fields: dict[str, Any]) -> None:
         self.table: Any = SimpleNamespace(schema=[SchemaField.from_api_repr(field) for field in fields])
 
-    def find_table(self, _: str) -> Any:
+    def require_table(self, _: str) -> Any:
         return self.table
 
     def update_table(self, table: Any, *_: str) -> None:
@@ -43,8 +43,9 @@ def test_field_called_element_is_no_step_into_an_array() -> None:
     )  # fmt: skip
     type_text = "STRUCT<a: BIGINT, b: STRING>"
     columns = (Column("element", type_text), Column("rows", f"ARRAY<STRUCT<element: ARRAY<{type_text}>>>"))
-    evolve(warehouse, "dwh.shop.t", columns, EvolutionRules())
+    tables = BigQueryTables({"dwh": warehouse}, SqlFiles("bigquery"))
+    assert tables.evolve("dwh.shop.t", columns, add=True, widen=True, relax=True) != []
     assert warehouse.list_names() == [
         "element", "element.a", "element.b", "rows", "rows.Element", "rows.Element.a", "rows.Element.b",
     ]  # fmt: skip
-    assert evolve(warehouse, "dwh.shop.t", columns, EvolutionRules()) == []
+    assert tables.evolve("dwh.shop.t", columns, add=True, widen=True, relax=True) == []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fakes import World, build_pipeline, build_table
 from googlesql import Analyzer
-from tidegate.adapters.bigquery.publish_script import MAX_SCRIPT_BYTES, render_transaction
+from tidegate.adapters.bigquery.commit import MAX_SCRIPT_BYTES, render_transaction
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.merge.owed import render_dead_letter_statements
 from tidegate.model.batch import Counts, StagedBatch

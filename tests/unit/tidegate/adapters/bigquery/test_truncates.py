@@ -6,16 +6,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tidegate.adapters.bigquery.pruning import MAX_INT64, MIN_INT64, TableLayout
-from tidegate.adapters.bigquery.publish_script import writes_into
-from tidegate.adapters.bigquery.table_layout import Partitioning
-from tidegate.adapters.bigquery.truncates import compute_truncate_bounds
+from tidegate.adapters.bigquery.commit import writes_into
+from tidegate.adapters.bigquery.pruning import MAX_INT64, MIN_INT64, TableLayout, compute_truncate_bounds
+from tidegate.adapters.bigquery.schema import Partitioning
 from tidegate.merge.statements import render_merge_statements
 from tidegate.model.batch import Counts
 from tidegate.spec.table import Create
 from tidegate.table.session import TableSession
-from unit.tidegate.adapters.bigquery.test_pruning import COLUMNS, POSITIONS, SQL, Asked, build_layout
-from unit.tidegate.adapters.bigquery.test_publish_script import (
+from unit.tidegate.adapters.bigquery.test_commit import (
     Shape,
     build_analyzer,
     build_pipeline,
@@ -23,6 +21,7 @@ from unit.tidegate.adapters.bigquery.test_publish_script import (
     build_shaped_table,
     build_staged_batch,
 )
+from unit.tidegate.adapters.bigquery.test_pruning import COLUMNS, POSITIONS, SQL, Asked, build_layout
 
 TARGET = "`my-project`.`shop`.`orders`"
 DAYS = [datetime(2000, 1, 1, tzinfo=UTC) + timedelta(days=2 * n) for n in range(5001)]

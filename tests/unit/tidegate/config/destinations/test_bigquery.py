@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from pipeline_files import find_problems, load, render_source
-from tidegate.adapters.bigquery.table_layout import get_partition_unit
+from tidegate.adapters.bigquery.schema import get_partition_unit
 
 CATALOGS = """\
 lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////tmp/c.db', warehouse: 'file:///tmp/w'}}

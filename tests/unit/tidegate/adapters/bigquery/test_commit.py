@@ -9,7 +9,7 @@ import pytest
 from examples import choose_part
 from fakes import World, build_pipeline, build_table
 from googlesql import Analyzer, Refused
-from tidegate.adapters.bigquery.publish_script import render_transaction
+from tidegate.adapters.bigquery.commit import render_transaction
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.merge.scd2_statements import list_destination_change_columns
 from tidegate.merge.statements import render_backfill_statements, render_merge_statements, render_replay_statements

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fakes import build_session
-from tidegate.adapters.bigquery.ports.tables import BigQueryTables
+from tidegate.adapters.bigquery.table import BigQueryTables
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.merge.statements import build_merge_input
@@ -18,7 +18,7 @@ from tidegate.schema.column import Column
 from tidegate.spec.table import Create
 from tidegate.sql.pruning import UNBOUNDED
 from tidegate.table.session import TableSession
-from unit.tidegate.adapters.bigquery.test_publish_script import (
+from unit.tidegate.adapters.bigquery.test_commit import (
     SQL,
     Shape,
     build_pipeline,

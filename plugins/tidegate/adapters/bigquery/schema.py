@@ -1,17 +1,21 @@
-"""The layout of a BigQuery table: its partitions and options, as `create` in the pipeline file declares them."""
+"""The layout of a BigQuery table, as `create` in the pipeline file declares it, and what changes in its columns."""
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from tidegate.errors import ConfigurationError, GiveUp
+from tidegate.adapters.bigquery.types import to_bigquery_schema
+from tidegate.errors import ConfigurationError, GiveUp, IncompatibleSchema
 from tidegate.schema.column import Column
+from tidegate.schema.evolution import ChangeKind, Path, SchemaChange
 from tidegate.spec.table import Create
 from tidegate.sql.googlesql import quote, render_literal
 from tidegate.sql.spark import unquote
 
 INGESTION_TIME_COLUMN = "_PARTITIONTIME"
+Field = dict[str, Any]
 MAX_CLUSTERING_COLUMNS = 4
 MAX_DESCRIPTION_CHARACTERS = 16_384
 MAX_SHOWN_CHARACTERS = 60  # of a property that is refused
@@ -172,3 +176,49 @@ def get_partition_unit(create: Create | None) -> str | None:
     if create is None or partitioning is None or not partitioning.of_ingestion:
         return None
     return None if create.partition_time == "wall-clock" else partitioning.unit
+
+
+def find_collated_texts(schema: Iterable[Mapping[str, Any]], *above: str) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Paths of the texts that BigQuery compares by a collation, as without case, from the fields of the REST API."""
+    for field in schema:
+        path = (*above, str(field["name"]))
+        if field.get("collation"):
+            yield path, str(field["collation"])
+        yield from find_collated_texts(field.get("fields", ()), *path)
+
+
+def check_widens(name: str, change: SchemaChange) -> None:
+    """`IncompatibleSchema` for a change that BigQuery has no statement for."""
+    if len(change.path) > 1:
+        raise IncompatibleSchema(
+            f"table={name} column={'.'.join(change.path)}: BigQuery widens no field inside a column: "
+            f"{change.before} to {change.type}; nothing was written; copy the table with the wider type"
+        )
+
+
+def apply_change(fields: list[Field], change: SchemaChange) -> None:
+    """Add or relax one field in the table's schema, in place."""
+    *above, last = _list_field_names(fields, change.path)
+    for step in above:
+        fields = _find_field(fields, step).setdefault("fields", [])
+    if change.kind is ChangeKind.ADD:
+        fields += to_bigquery_schema([Column(last, change.type)])
+    else:
+        _find_field(fields, last)["mode"] = "NULLABLE"
+
+
+def _list_field_names(fields: list[Field], path: Path) -> Iterator[str]:
+    """The names of the fields on the path. The step into an array is no field, though a field may have its name."""
+    is_in_array = False
+    for step in path:
+        if is_in_array:
+            is_in_array = False
+            continue
+        yield step
+        field = next((field for field in fields if field["name"] == step), {})
+        fields = field.get("fields", [])
+        is_in_array = field.get("mode") == "REPEATED"
+
+
+def _find_field(fields: list[Field], name: str) -> Field:
+    return next(field for field in fields if field["name"] == name)

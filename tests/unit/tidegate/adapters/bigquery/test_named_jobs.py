@@ -7,12 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tidegate.adapters.bigquery.client import client
-from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.errors import JobFailed
-from tidegate.adapters.bigquery.client.named_jobs import NamedJob
-from tidegate.adapters.bigquery.position_table import PositionRow
-from tidegate.adapters.bigquery.position_table import name_publish_job as name_of
+from tidegate.adapters.bigquery import catalog
+from tidegate.adapters.bigquery.catalog import NamedJob, Warehouse
+from tidegate.adapters.bigquery.commit import PositionRow
+from tidegate.adapters.bigquery.commit import name_publish_job as name_of
+from tidegate.adapters.bigquery.errors import JobFailed
 from tidegate.errors import GiveUp, OutcomeUnknown
 from tidegate.model.table_state import StagedSource, TableCommit
 from tidegate.spec.catalog import Catalog
@@ -119,7 +118,7 @@ def test_a_job_whose_name_is_taken_and_that_stays_unseen_has_an_unknown_outcome(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is asked for in the catalog's location: where that is not named, and is another one, it is never shown."""
-    monkeypatch.setattr(client, "SENT_JOB_TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(catalog, "SENT_JOB_TIMEOUT_SECONDS", 0.3)
     project = Project()
     project.ends = None
     with pytest.raises(Away):

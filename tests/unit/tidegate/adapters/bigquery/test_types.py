@@ -1,7 +1,7 @@
 """What BigQuery holds for a Spark type, and what it has no exact home for."""
 
 import pytest
-from tidegate.adapters.bigquery.type_mapping import (
+from tidegate.adapters.bigquery.types import (
     read_table_struct,
     render_from_value,
     to_bigquery_schema,

@@ -5,12 +5,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tidegate.adapters.bigquery.client import credentials as bigquery_credentials
-from tidegate.adapters.bigquery.client.client import Warehouse, to_labels
-from tidegate.adapters.bigquery.client.credentials import build_credentials
-from tidegate.adapters.bigquery.client.errors import JobFailed, translate_client_errors, translate_job_error
-from tidegate.adapters.bigquery.client.named_jobs import name_job
-from tidegate.adapters.bigquery.client.staging_files import open_folder
+from tidegate.adapters.bigquery import catalog as bigquery_credentials
+from tidegate.adapters.bigquery.catalog import Warehouse, build_credentials, name_job, to_labels
+from tidegate.adapters.bigquery.errors import JobFailed, translate_client_errors, translate_job_error
+from tidegate.adapters.bigquery.files import open_folder
 from tidegate.connections import Connection
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown, RetryLater
 from tidegate.spec.catalog import Catalog

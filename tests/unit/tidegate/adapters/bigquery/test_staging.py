@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from contract_words import STAGED, TABLE, build_summary, render_outcome
-from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.staging_files import LocalFolder
-from tidegate.adapters.bigquery.stores import staging, staging_requests
+from tidegate.adapters.bigquery.catalog import Warehouse
+from tidegate.adapters.bigquery.files import LocalFolder
+from tidegate.adapters.bigquery.staging import BigQueryStaging, forget_attempt, get_folder, read_loaded_rows
+from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
 from tidegate.model.offsets import Ranges
@@ -30,6 +31,7 @@ class Loading(Warehouse):
         super().__init__(Catalog("lake", "bigquery", {"project": "p"}), lambda _: None)
         self.folder, self.ends, self.jobs, self.unseen = LocalFolder(folder), list(ends), dict[str, Any](), 0
         self.schema: list[dict[str, Any]] = [{"name": "n", "type": "INTEGER"}]
+        self.port = BigQueryStaging({"lake": self}, SqlFiles("bigquery"))
 
     @cached_property
     def client(self) -> Any:
@@ -62,18 +64,18 @@ class Loading(Warehouse):
 
     def leave(self, attempt: str, *, rows: int, files: int = 1) -> None:
         """What a stage job leaves: files, and last its counts."""
-        place = staging.get_folder(STAGED, 1, attempt)
+        place = get_folder(STAGED, 1, attempt)
         for number in range(files):
             self.folder.write(f"{place}/rows/part-{number}.parquet", b"rows")
         outcome = {**json.loads(render_outcome(rows)), "rows": rows}
         self.folder.write(f"{place}/counts/part-0.txt", json.dumps(outcome).encode())
 
     def land(self, attempt: str) -> None:
-        staging.load_attempt(self, STAGED, 1, attempt, build_summary(1, attempt))
+        self.port.complete_attempt(STAGED, 1, attempt, build_summary(1, attempt))
 
     @property
     def batches(self) -> list[tuple[int, str]]:
-        return [(batch.batch, batch.attempt) for batch in staging.list_staged(self, STAGED, TABLE)]
+        return [(batch.batch, batch.attempt) for batch in self.port.list_staged(STAGED, TABLE)]
 
 
 @pytest.mark.parametrize("row_counts", [(2, 2), (2, 0), (4, 3)])
@@ -85,7 +87,7 @@ def test_attempt_whose_loads_bring_in_other_rows_than_were_written_is_not_staged
     warehouse.leave("a1", rows=5, files=2)
     with pytest.raises(RetryLater, match=f"brought in rows={sum(row_counts)}, and the stage job wrote rows=5"):
         warehouse.land("a1")
-    assert (warehouse.batches, warehouse.folder.list_paths(staging.get_folder(STAGED))) == ([], [])
+    assert (warehouse.batches, warehouse.folder.list_paths(get_folder(STAGED))) == ([], [])
 
 
 def test_attempt_whose_loads_bring_in_what_was_written_is_staged_once(tmp_path: Path) -> None:
@@ -93,9 +95,9 @@ def test_attempt_whose_loads_bring_in_what_was_written_is_staged_once(tmp_path: 
     warehouse.leave("a1", rows=5, files=2)
     for _ in range(2):
         warehouse.land("a1")
-    (batch,) = staging.list_staged(warehouse, STAGED, TABLE)
+    (batch,) = warehouse.port.list_staged(STAGED, TABLE)
     assert (batch.batch, batch.attempt, batch.snapshot_id) == (1, "a1", 1)
-    assert staging.read_loaded_rows(warehouse, STAGED, "a1") == 5
+    assert read_loaded_rows(warehouse, STAGED, "a1") == 5
     assert len(warehouse.jobs) == 2
 
 
@@ -111,7 +113,7 @@ def test_rows_whose_keys_would_be_compared_without_case_are_not_loaded(tmp_path:
     message = r"column=key\.code: BigQuery compares its text without case \(collation=und:ci\).* SET DEFAULT COLLATE ''"
     with pytest.raises(GiveUp, match=message):
         warehouse.land("a1")
-    assert (warehouse.jobs, len(warehouse.folder.list_paths(staging.get_folder(STAGED)))) == ({}, 2)
+    assert (warehouse.jobs, len(warehouse.folder.list_paths(get_folder(STAGED)))) == ({}, 2)
     warehouse.schema = [{**warehouse.schema[0], "fields": [{**text, "collation": ""}]}, warehouse.schema[1]]
     warehouse.land("a1")
     assert warehouse.batches == [(1, "a1")]
@@ -159,7 +161,7 @@ def test_files_that_bigquery_refuses_are_not_kept(tmp_path: Path) -> None:
     warehouse.leave("a1", rows=5)
     with pytest.raises(GiveUp, match="Error while reading data"):
         warehouse.land("a1")
-    assert warehouse.folder.list_paths(staging.get_folder(STAGED)) == []
+    assert warehouse.folder.list_paths(get_folder(STAGED)) == []
 
 
 def test_attempt_is_found_by_what_its_job_was_asked_while_its_files_are_there(tmp_path: Path) -> None:
@@ -168,17 +170,17 @@ def test_attempt_is_found_by_what_its_job_was_asked_while_its_files_are_there(tm
     for attempt, rows in (("a1", 5), ("a2", 5)):
         warehouse.leave(attempt, rows=rows)
     signed_attempt = SignedAttempt(1, "a2", "asked", Ranges.from_dict({"orders": {"0": [3, 8], "1": [0, 0]}}))
-    staging_requests.sign_attempt(warehouse, STAGED, signed_attempt)
-    assert staging_requests.find_signed(warehouse, STAGED) == [signed_attempt]
-    staging_requests.sign_attempt(warehouse, STAGED, replace(signed_attempt, attempt="a3", request="nothing left"))
+    warehouse.port.sign_attempt(STAGED, signed_attempt)
+    assert warehouse.port.list_signed_attempts(STAGED) == [signed_attempt]
+    warehouse.port.sign_attempt(STAGED, replace(signed_attempt, attempt="a3", request="nothing left"))
     counts = json.dumps({**json.loads(render_outcome(5)), "bad": 1}).encode()
-    warehouse.folder.write(f"{staging.get_folder(STAGED, 1, 'a1')}/counts/part-0.txt", counts)
-    staging_requests.sign_attempt(warehouse, STAGED, replace(signed_attempt, attempt="a1", request="bad"))
-    assert staging_requests.find_signed(warehouse, STAGED) == [signed_attempt]
+    warehouse.folder.write(f"{get_folder(STAGED, 1, 'a1')}/counts/part-0.txt", counts)
+    warehouse.port.sign_attempt(STAGED, replace(signed_attempt, attempt="a1", request="bad"))
+    assert warehouse.port.list_signed_attempts(STAGED) == [signed_attempt]
     warehouse.land("a2")
-    assert staging_requests.find_signed(warehouse, STAGED) == [replace(signed_attempt, is_landed=True)]
-    staging.forget_attempt(warehouse, STAGED, 1, "a2")
-    assert staging_requests.find_signed(warehouse, STAGED) == []
+    assert warehouse.port.list_signed_attempts(STAGED) == [replace(signed_attempt, is_landed=True)]
+    forget_attempt(warehouse, STAGED, 1, "a2")
+    assert warehouse.port.list_signed_attempts(STAGED) == []
 
 
 def test_rows_of_a_batch_with_a_bad_record_do_not_pile_up_while_it_stops_the_pipeline(tmp_path: Path) -> None:
@@ -186,10 +188,10 @@ def test_rows_of_a_batch_with_a_bad_record_do_not_pile_up_while_it_stops_the_pip
     for attempt in ("a1", "a2"):
         warehouse.leave(attempt, rows=5, files=3)
         counts = json.dumps({**json.loads(render_outcome(5)), "bad": 1}).encode()
-        warehouse.folder.write(f"{staging.get_folder(STAGED, 1, attempt)}/counts/part-0.txt", counts)
+        warehouse.folder.write(f"{get_folder(STAGED, 1, attempt)}/counts/part-0.txt", counts)
         warehouse.land(attempt)
-    assert [name for name in warehouse.folder.list_paths(staging.get_folder(STAGED)) if name.endswith(".parquet")] == []
-    outcome = staging.read_outcome(warehouse, STAGED, "a1")
+    assert [name for name in warehouse.folder.list_paths(get_folder(STAGED)) if name.endswith(".parquet")] == []
+    outcome = warehouse.port.read_staged_outcome(STAGED, "a1")
     assert outcome is not None
     assert outcome.bad == 1
     assert warehouse.batches == []

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from contract_words import PIPELINE, TABLE
-from tidegate.adapters.bigquery.client.client import Warehouse, get_uuid
+from tidegate.adapters.bigquery import position
+from tidegate.adapters.bigquery.catalog import Warehouse, get_uuid
 from tidegate.adapters.bigquery.destination import build_bigquery_destination
-from tidegate.adapters.bigquery.stores import table_marks
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.model.ownership import KIND_LABEL
@@ -49,7 +49,7 @@ def test_position_is_lost_where_the_pipeline_has_written_rows_that_are_still_the
 ) -> None:
     warehouse = OneTable(rows)
     assert not warehouse.is_lost()
-    table_marks.mark_table(warehouse, TABLE, warehouse.found, PIPELINE)
+    position.mark_table(warehouse, TABLE, warehouse.found, PIPELINE)
     assert (warehouse.is_lost(), warehouse.is_lost("another")) == (lost, False)
 
 
@@ -62,7 +62,7 @@ def test_pipelines_whose_names_a_label_cannot_tell_apart_have_marks_of_their_own
     first_pipeline: str, second_pipeline: str
 ) -> None:
     warehouse = OneTable(5)
-    table_marks.mark_table(warehouse, TABLE, warehouse.found, first_pipeline)
+    position.mark_table(warehouse, TABLE, warehouse.found, first_pipeline)
     assert (warehouse.is_lost(first_pipeline), warehouse.is_lost(second_pipeline)) == (True, False)
     assert all(re.fullmatch(r"[a-z0-9_-]{1,63}", label) for label in warehouse.found.labels)
 
@@ -70,7 +70,7 @@ def test_pipelines_whose_names_a_label_cannot_tell_apart_have_marks_of_their_own
 def test_users_labels_stay_and_a_table_is_marked_once() -> None:
     warehouse = OneTable(5)
     for _ in range(2):
-        table_marks.mark_table(warehouse, TABLE, warehouse.found, "shop")
+        position.mark_table(warehouse, TABLE, warehouse.found, "shop")
     assert warehouse.found.labels == {"team": "a", "tidegate_position_shop": get_uuid(warehouse.found)}
     assert warehouse.updates == [("labels",)]
 
@@ -78,7 +78,7 @@ def test_users_labels_stay_and_a_table_is_marked_once() -> None:
 def mark_by_many(warehouse: OneTable, pipelines: int) -> list[str]:
     names = [f"shop{number}" for number in range(pipelines)]
     for name in names:
-        table_marks.mark_table(warehouse, TABLE, warehouse.found, name)
+        position.mark_table(warehouse, TABLE, warehouse.found, name)
     return names
 
 
@@ -108,7 +108,7 @@ def test_labels_of_a_former_table_make_room_for_new_ones() -> None:
     warehouse = OneTable(5)
     mark_by_many(warehouse, 100)
     warehouse.found.created = datetime(2026, 1, 2, tzinfo=UTC)
-    table_marks.mark_table(warehouse, TABLE, warehouse.found, "new")
+    position.mark_table(warehouse, TABLE, warehouse.found, "new")
     assert warehouse.found.labels == {"team": "a", "tidegate_position_new": get_uuid(warehouse.found)}
 
 
@@ -116,16 +116,16 @@ def test_table_whose_labels_are_all_its_owners_is_refused_with_what_to_do() -> N
     warehouse = OneTable(5)
     warehouse.found.labels = {f"team{number}": "a" for number in range(64)}
     with pytest.raises(GiveUp, match=rf"table={TABLE}: it has labels=64, .*remove one of the table's labels"):
-        table_marks.mark_table(warehouse, TABLE, warehouse.found, "shop")
+        position.mark_table(warehouse, TABLE, warehouse.found, "shop")
     del warehouse.found.labels["team0"]
-    table_marks.mark_table(warehouse, TABLE, warehouse.found, "shop")
+    position.mark_table(warehouse, TABLE, warehouse.found, "shop")
     assert (len(warehouse.found.labels), warehouse.is_lost()) == (64, True)
 
 
 def test_mark_of_another_table_of_that_name_is_none() -> None:
     """A copy may keep the labels, and a table that was made anew under a tool that keeps them."""
     warehouse = OneTable(5)
-    table_marks.mark_table(warehouse, TABLE, warehouse.found, PIPELINE)
+    position.mark_table(warehouse, TABLE, warehouse.found, PIPELINE)
     warehouse.found.created = datetime(2026, 1, 2, tzinfo=UTC)
     assert not warehouse.is_lost()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
-from tidegate.adapters.bigquery.client.errors import Service, translate_client_errors
+from tidegate.adapters.bigquery.errors import Service, translate_client_errors
 from tidegate.errors import ConfigurationError
 
 
@@ -57,11 +57,9 @@ class LocalFolder:
         self._root = root
 
     def to_uri(self, path: str) -> str:
-        """See the protocol."""
         return f"file://{self._root / path}"  # Hadoop takes a path as it stands, and decodes nothing
 
     def get_load_source(self, path: str) -> list[Path] | str:
-        """See the protocol."""
         place = self._root / path
         names = list[str]()
         with suppress(FileNotFoundError):
@@ -69,14 +67,12 @@ class LocalFolder:
         return [place / name for name in names if name.endswith(".parquet") and not name.startswith((".", "_"))]
 
     def read(self, path: str) -> bytes | None:
-        """See the protocol."""
         try:
             return (self._root / path).read_bytes()
         except FileNotFoundError:
             return None
 
     def write(self, path: str, content: bytes) -> None:
-        """See the protocol."""
         file = self._root / path
         try:
             _write_whole(file, content)
@@ -84,14 +80,12 @@ class LocalFolder:
             _write_whole(file, content)
 
     def list_paths(self, path: str) -> list[str]:
-        """See the protocol."""
         folders = os.walk(self._root / path)  # which leaves out what another run removes meanwhile
         return sorted(
             (Path(place) / name).relative_to(self._root).as_posix() for place, _, names in folders for name in names
         )
 
     def delete(self, path: str) -> None:
-        """See the protocol."""
         shutil.rmtree(self._root / path, ignore_errors=True)
 
 
@@ -132,15 +126,12 @@ class Bucket:
         return translate_client_errors(f"bucket={self._name} file={self.to_uri(path)}", service=CLOUD_STORAGE)
 
     def to_uri(self, path: str) -> str:
-        """See the protocol."""
         return f"gs://{self._name}/{self._prefix}{path}"
 
     def get_load_source(self, path: str) -> list[Path] | str:
-        """See the protocol."""
         return f"{self.to_uri(path)}/*.parquet"
 
     def read(self, path: str) -> bytes | None:
-        """See the protocol."""
         from google.api_core.exceptions import NotFound
 
         with self._translate_errors(path):
@@ -150,18 +141,15 @@ class Bucket:
                 return None
 
     def write(self, path: str, content: bytes) -> None:
-        """See the protocol."""
         with self._translate_errors(path):
             self._bucket.blob(self._prefix + path).upload_from_string(content)
 
     def list_paths(self, path: str) -> list[str]:
-        """See the protocol."""
         with self._translate_errors(path):
             blobs = self._bucket.list_blobs(prefix=f"{self._prefix}{path}/")
             return sorted(blob.name.removeprefix(self._prefix) for blob in blobs)
 
     def delete(self, path: str) -> None:
-        """See the protocol."""
         from google.api_core.exceptions import NotFound
 
         with self._translate_errors(path):

@@ -6,10 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.engine import BigQueryEngine
-from tidegate.adapters.bigquery.position_table import run_table_commit
-from tidegate.adapters.bigquery.stores import batch_history
+from tidegate.adapters.bigquery.catalog import Warehouse
+from tidegate.adapters.bigquery.commit import run_table_commit
+from tidegate.adapters.bigquery.destination import BigQueryEngine, build_bigquery_destination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.jobs.merge_job import MergeJob
@@ -92,7 +91,7 @@ def test_publish_that_makes_a_table_of_dead_letters_makes_no_dataset_that_is_the
 def test_history_is_begun_in_a_dataset_that_is_there() -> None:
     warehouse = Editor(["my-project.shop"])
     row: Any = {"batch": 1, "published_at_ms": round(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000)}
-    batch_history.append_row(warehouse, CONTROL, row)
+    build_bigquery_destination({"dwh": warehouse}, SQL).history.append_history(CONTROL, row)
     assert [statement.split(" (")[0] for statement in warehouse.sent] == [
         "CREATE TABLE IF NOT EXISTS `my-project`.`shop`.`tidegate_shop_batches`",
         "INSERT INTO `my-project`.`shop`.`tidegate_shop_batches`",

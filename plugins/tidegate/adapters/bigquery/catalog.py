@@ -1,22 +1,25 @@
-"""The client of one BigQuery project: named jobs, tables, and a time limit for each request."""
+"""The BigQuery project of one catalog: its log-in, its tables, and jobs that are found again by their names."""
 
+import hashlib
+import json
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count
 from typing import Any
 
-from tidegate.adapters.bigquery.client.credentials import build_credentials
-from tidegate.adapters.bigquery.client.errors import JobFailed, translate_client_errors, translate_job_error
-from tidegate.adapters.bigquery.client.named_jobs import NamedJob, find_newest_number, iterate_pauses
-from tidegate.adapters.bigquery.client.staging_files import Folder, open_folder
+from tidegate.adapters.bigquery.errors import JobFailed, translate_client_errors, translate_job_error
+from tidegate.adapters.bigquery.files import Folder, open_folder
 from tidegate.adapters.open_clients import NoWatcher, Watcher
 from tidegate.adapters.server_probe import Server, require_server
-from tidegate.connections import Resolve
+from tidegate.connections import Connection, Resolve, require_connection
 from tidegate.errors import ConfigurationError, GiveUp, OutcomeUnknown
 from tidegate.failpoints import hit_failpoint
+from tidegate.ports.sql import Sql
 from tidegate.spec.catalog import Catalog
 
 CALL_TIMEOUT_SECONDS = 60  # one request; the client's own default is none at all
@@ -25,6 +28,12 @@ MULTI_REGIONS = ("US", "EU")  # where BigQuery looks for a job if no location is
 RETRY_TIMEOUT_SECONDS = 120  # how long a request is repeated; the client's own default is ten minutes
 LISTED_TABLES_PER_PAGE = 1000  # of one request; BigQuery's own default is 50
 SENT_JOB_TIMEOUT_SECONDS = 60  # how long a job is asked for whose name is taken; the client itself does so for 200 s
+DEFAULT_CONNECTION = "google_cloud_default"
+SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+# Airflow's other ways to log in: without a refusal another identity would be used
+UNSUPPORTED_EXTRAS = ("key_secret_name", "credential_config_file", "idp_issuer_url")
+LEGACY_EXTRA_PREFIX = "extra__google_cloud_platform__"  # how older versions of Airflow named what they kept
+_CREATE_NAMESPACE_PATTERN = re.compile(r"CREATE SCHEMA IF NOT EXISTS `([^`]+)`\.`([^`]+)`\s*")
 
 
 class Warehouse:
@@ -115,6 +124,14 @@ class Warehouse:
             return bool(self.client.get_dataset(reference, **self._limits))
         return False
 
+    def drop_existing_namespaces(self, statements: Iterable[str]) -> list[str]:
+        """The statements without those that create a dataset which exists.
+
+        BigQuery asks for `bigquery.datasets.create` in the project before it looks whether there is anything to make.
+        """
+        matches = ((statement, _CREATE_NAMESPACE_PATTERN.fullmatch(statement)) for statement in statements)
+        return [text for text, match in matches if match is None or not self.has_dataset(f"{match[1]}.{match[2]}")]
+
     def list_tables(self, namespace: str) -> list[str]:
         """Names of the tables in ``catalog.dataset``."""
         from google.api_core.exceptions import NotFound
@@ -160,9 +177,14 @@ class Warehouse:
         """Run one statement and return the finished job. It may run twice, so it must be idempotent."""
         config = self._build_config({}, query_parameters=list(parameters))
         place = f"statement={' '.join(sql.split())[:60]}"
+        job_id = f"tidegate_{uuid.uuid4().hex}"
         with translate_client_errors(place):
-            job, _ = self._submit_or_find(place, sql, f"tidegate_{uuid.uuid4().hex}", config)
-            return self._require_success(place, job)
+            job, _ = self._send_or_find(place, job_id, lambda job_id: self._send_query(sql, job_id, config))
+            self._wait(job)
+        if job.error_result:
+            job_failure = JobFailed.from_job(job)
+            raise translate_job_error(place, job_failure) from job_failure
+        return job
 
     def query_rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Run one query and return its rows, by column name."""
@@ -177,34 +199,50 @@ class Warehouse:
     def run_script_once(self, place: str, name: str, script: Callable[[str], str], labels: Mapping[str, str]) -> Any:
         """Run a script as a named job, at most once, and return the finished job. The script may contain its job's id.
 
+        Raises `JobFailed`, or `OutcomeUnknown`.
+        """
+        config = self._build_config(labels)
+
+        def send(job_id: str) -> Any:
+            job = self._send_query(script(job_id), job_id, config)
+            hit_failpoint("bigquery.sent")
+            return job
+
+        job = self.run_job_once(place, name, send, is_sent=True)
+        hit_failpoint("bigquery.answered")
+        return job
+
+    def run_job_once(self, place: str, name: str, send: Callable[[str], Any], *, is_sent: bool = False) -> Any:
+        """Send a job under a name, unless it was sent before, and return it when it has ended well.
+
         A job of this name that exists was sent by an earlier call, whose answer was lost or which went to wait
         elsewhere. This call waits for that job and sends none. If that job failed, and the failure was reported, the
-        next number is used. Raises `JobFailed`, or `OutcomeUnknown`.
+        next number is used. Raises `JobFailed`; with `is_sent`, `OutcomeUnknown` where no answer comes.
         """
         number = 0
         while True:
             job_id = f"{name}_{number}"
-            with translate_client_errors(place, is_sent=True):
-                job, is_new = self._submit_or_find(place, script(job_id), job_id, self._build_config(labels))
-                hit_failpoint("bigquery.sent")
-                self.wait(job, is_named=True)
-                hit_failpoint("bigquery.answered")
+            with translate_client_errors(place, is_sent=is_sent):
+                job, is_new = self._send_or_find(place, job_id, send)
+                self._wait(job, is_named=True)
             if not job.error_result:
                 return job
-            if self.is_new_failure(job_id, is_new):
+            if is_new or job_id == self._watcher.deferred_job_id:  # nobody was told of this failure yet
+                self._watcher.deferred_job_id = ""
                 raise JobFailed.from_job(job)
-            number = max(number + 1, self.find_newest_number(name, number))
+            number = max(number + 1, self._find_newest_number(name, number))
 
-    def is_new_failure(self, job_id: str, is_new: bool) -> bool:
-        """Whether this job's failure has not been reported yet. The next call then uses the next number."""
-        if not is_new and job_id != self._watcher.deferred_job_id:
-            return False
-        self._watcher.deferred_job_id = ""
-        return True
-
-    def find_newest_number(self, name: str, known_number: int) -> int:
-        """The highest number that a job of this name has."""
-        return find_newest_number(lambda number: self._has_job(f"{name}_{number}"), known_number)
+    def _find_newest_number(self, name: str, known_number: int) -> int:
+        """The highest number that a job of this name has. Numbers are given in order, so few lookups are needed."""
+        low = known_number
+        step = 1
+        while self._has_job(f"{name}_{low + step}"):
+            low = low + step
+            step = step * 2
+        while step > 1:
+            step //= 2
+            low += step if self._has_job(f"{name}_{low + step}") else 0
+        return low
 
     def _has_job(self, job_id: str) -> bool:
         from google.api_core.exceptions import NotFound
@@ -222,15 +260,19 @@ class Warehouse:
                 return self.client.get_job(job_id, location=place, **self._limits)
         return self.client.get_job(job_id, **self._limits)
 
-    def _submit_or_find(self, place: str, sql: str, job_id: str, config: Any) -> tuple[Any, bool]:
+    def _send_query(self, sql: str, job_id: str, config: Any) -> Any:
+        return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits)
+
+    def _send_or_find(self, place: str, job_id: str, send: Callable[[str], Any]) -> tuple[Any, bool]:
+        """The job, and whether this call has sent it."""
         from google.api_core.exceptions import Conflict
 
         try:
-            return self.client.query(sql, job_id=job_id, job_config=config, job_retry=None, **self._limits), True
-        except Conflict:
-            return self.find_sent_job(place, job_id), False
+            return send(job_id), True
+        except Conflict:  # the answer to an earlier try was lost
+            return self._find_sent_job(place, job_id), False
 
-    def find_sent_job(self, place: str, job_id: str) -> Any:
+    def _find_sent_job(self, place: str, job_id: str) -> Any:
         """Read the job that has taken a name. `OutcomeUnknown` if BigQuery says for too long that there is none."""
         from google.api_core.exceptions import NotFound
 
@@ -277,14 +319,7 @@ class Warehouse:
         names = ("inserted", "updated", "deleted")
         return [{name: int(getattr(stats, f"{name}_row_count")) for name in names} for stats in dml_stats]
 
-    def _require_success(self, place: str, job: Any, *, is_named: bool = False) -> Any:
-        self.wait(job, is_named=is_named)
-        if job.error_result:
-            job_failure = JobFailed.from_job(job)
-            raise translate_job_error(place, job_failure) from job_failure
-        return job
-
-    def wait(self, job: Any, *, is_named: bool = False) -> None:
+    def _wait(self, job: Any, *, is_named: bool = False) -> None:
         """Poll a job until it has ended, well or not. Each request has its own time limit.
 
         The wait for a named job may go on elsewhere: whoever continues finds the job by its name.
@@ -302,6 +337,17 @@ class Warehouse:
             time.sleep(pause)
 
 
+class BigQueryPort:
+    """Every BigQuery catalog of ``catalogs.yaml``."""
+
+    def __init__(self, warehouses: Mapping[str, Warehouse], sql: Sql) -> None:
+        self._warehouses = warehouses
+        self._sql = sql
+
+    def _get_warehouse(self, name: str) -> Warehouse:
+        return self._warehouses[name.split(".", 1)[0]]
+
+
 def get_uuid(table: Any) -> str:
     """The creation time in milliseconds, which tells a table from a former one of the same name."""
     return str(round(table.created.timestamp() * 1000))
@@ -310,3 +356,97 @@ def get_uuid(table: Any) -> str:
 def to_labels(values: Mapping[str, str]) -> dict[str, str]:
     """Labels as BigQuery takes them: lower case letters, digits, dashes, underscores, 63 at most."""
     return {name: re.sub(r"[^a-z0-9_-]", "_", value.casefold())[:63] for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class NamedJob:
+    """A load job or a publish, with its project and location. `catalog` says with which client to reach it."""
+
+    catalog: Catalog = field(repr=False)
+    project: str
+    location: str
+    job_id: str
+
+    @classmethod
+    def from_job(cls, catalog: Catalog, job: Any) -> "NamedJob":
+        """From the client's job."""
+        return cls(catalog, job.project, job.location or "", job.job_id)
+
+    def __str__(self) -> str:
+        return f"{self.project}:{self.location}.{self.job_id}"
+
+    @property
+    def address(self) -> str:
+        """The job's page in the console, or what a test server gives in its place."""
+        endpoint = self.catalog.properties.get("endpoint")
+        if endpoint:
+            return f"{endpoint}/bigquery/v2/projects/{self.project}/jobs/{self.job_id}"
+        place = f"project={self.project}&j=bq:{self.location}:{self.job_id}"
+        return f"https://console.cloud.google.com/bigquery?{place}&page=queryresults"
+
+
+def name_job(*parts: object) -> str:
+    """A job's name from what it is for: the same for the same, and nothing in it that BigQuery refuses."""
+    text = "/".join(str(part) for part in parts)
+    return f"tidegate_{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+
+
+def iterate_pauses() -> Iterator[float]:
+    """Seconds between two polls: short at first, longer later, because some statements take minutes."""
+    return (min(2.0, 0.05 * 1.5**n) for n in count())
+
+
+def build_credentials(catalog: Catalog, resolve: Resolve) -> Any:
+    """Credentials for a catalog. `endpoint` means a test server, which asks for none.
+
+    The connection's keyfile_dict or key_path, else application default credentials; then the connection's
+    impersonation_chain, whose last account is the one that acts.
+    """
+    import google.auth
+    from google.auth.credentials import AnonymousCredentials
+
+    if catalog.properties.get("endpoint"):
+        return AnonymousCredentials()
+    connection = require_connection(catalog.connection, resolve) if catalog.connection else resolve(DEFAULT_CONNECTION)
+    source = _load_key_credentials(connection) if connection else None
+    if source is None:
+        source, _ = google.auth.default(scopes=SCOPES)
+    chain = _get_extra(connection, "impersonation_chain") if connection else None
+    return _impersonate(source, chain) if chain else source
+
+
+def _load_key_credentials(connection: Connection) -> Any:
+    from google.oauth2 import service_account
+
+    key = _get_extra(connection, "keyfile_dict")
+    path = _get_extra(connection, "key_path")
+    for name in UNSUPPORTED_EXTRAS:
+        if _get_extra(connection, name):
+            raise ConfigurationError(
+                f"connection={connection.id}: {name} is not taken for BigQuery catalogs; give keyfile_dict or "
+                "key_path, or neither and let the machine's own identity be impersonated (impersonation_chain)"
+            )
+    try:
+        if key:
+            content = json.loads(key) if isinstance(key, str) else key
+            return service_account.Credentials.from_service_account_info(content, scopes=SCOPES)
+        if path:
+            return service_account.Credentials.from_service_account_file(path, scopes=SCOPES)
+    except (ValueError, OSError):  # the fault's own text may quote the key: it must not become this error's cause
+        raise ConfigurationError(
+            f"connection={connection.id}: its keyfile_dict or key_path holds no service account's key; correct it"
+        ) from None
+    return None
+
+
+def _get_extra(connection: Connection, name: str) -> Any:
+    return connection.extra.get(name) or connection.extra.get(LEGACY_EXTRA_PREFIX + name)
+
+
+def _impersonate(source: Any, chain: str | list[str]) -> Any:
+    from google.auth import impersonated_credentials
+
+    accounts = [a.strip() for a in chain.split(",")] if isinstance(chain, str) else list(chain)
+    return impersonated_credentials.Credentials(
+        source_credentials=source, target_principal=accounts[-1], delegates=accounts[:-1], target_scopes=SCOPES
+    )

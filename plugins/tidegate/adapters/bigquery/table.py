@@ -1,75 +1,78 @@
-"""The port `TableStore` over BigQuery."""
+"""The tables of BigQuery: what they hold, what they can take in, and where a merge has to look."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from tidegate.adapters.bigquery import position_table, schema_evolution
-from tidegate.adapters.bigquery.client.client import get_uuid
-from tidegate.adapters.bigquery.client.errors import translate_bigquery_errors
-from tidegate.adapters.bigquery.ports.port import BigQueryPort
-from tidegate.adapters.bigquery.pruning import TableLayout, compute_bounds
-from tidegate.adapters.bigquery.stores import (
-    ownership,
-    remembered_deletes,
-    staging,
-    table_marks,
+from tidegate.adapters.bigquery.catalog import BigQueryPort, Warehouse, get_uuid
+from tidegate.adapters.bigquery.errors import translate_bigquery_errors
+from tidegate.adapters.bigquery.position import (
+    claim,
+    get_kind,
+    is_written_by,
+    is_written_by_many,
+    list_pipelines,
+    read_position_row,
 )
-from tidegate.adapters.bigquery.stores.collations import find_collated_texts
-from tidegate.adapters.bigquery.table_layout import get_partition_unit
-from tidegate.adapters.bigquery.truncates import compute_truncate_bounds
-from tidegate.adapters.bigquery.type_mapping import read_table_struct, to_columns
-from tidegate.errors import GiveUp
+from tidegate.adapters.bigquery.pruning import TableLayout, compute_bounds, compute_truncate_bounds
+from tidegate.adapters.bigquery.schema import apply_change, check_widens, find_collated_texts, get_partition_unit
+from tidegate.adapters.bigquery.staging import get_shape
+from tidegate.adapters.bigquery.types import read_table_struct, to_bigquery_type, to_columns, to_stored_columns
+from tidegate.errors import GiveUp, RetryLater
 from tidegate.model import resource_names
 from tidegate.model.merge_input import MergeInput
-from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, TableKind
+from tidegate.model.ownership import MEMORY_KINDS, SHAPE_PROPERTY, Ownership, TableKind
 from tidegate.model.position import Position
-from tidegate.ports.context import FolderLimit, TableFiles, TableState
+from tidegate.model.table_state import TableState
+from tidegate.ports.table_store import TableStore
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import Array, DataType, Primitive, Struct
-from tidegate.schema.evolution import EvolutionRules
+from tidegate.schema.evolution import ChangeKind, EvolutionRules, find_schema_changes
+from tidegate.sql.googlesql import quote, quote_name
 from tidegate.sql.pruning import UNBOUNDED, Bounds
 
 TABLE_TYPE = "TABLE"
+FORGOTTEN_LABEL = "tidegate_forgotten"  # the time, in milliseconds, before whose records all are forgotten
+TIMESTAMP_COLUMN = "_tidegate_timestamp"  # as tables that remember whole changes have it, beside the user's own columns
 
 
-class BigQueryTables(BigQueryPort):
-    """Implements the port `TableStore`."""
+class BigQueryTables(BigQueryPort, TableStore):
+    """BigQuery looks after its files itself, so that there is nothing to say of them."""
 
     @translate_bigquery_errors
     def list_tables(self, namespace: str) -> list[str]:
-        """See the port."""
         return self._get_warehouse(namespace).list_tables(namespace)
 
     @translate_bigquery_errors
     def list_namespaces(self, catalog: str) -> list[str]:
-        """See the port."""
         return [f"{catalog}.{dataset}" for dataset in self._get_warehouse(catalog).list_datasets()]
 
     @translate_bigquery_errors
     def read_state(self, table: str, pipeline: str) -> TableState | None:
-        """See the port. `snapshot_id` is the position's version; a table restored to an earlier time keeps it."""
-        loaded_table = self._get_warehouse(table).find_table(table)
+        # `snapshot_id` is the position's version; a table that was restored to an earlier time keeps it
+        warehouse = self._get_warehouse(table)
+        loaded_table = warehouse.find_table(table)
         if loaded_table is None:
             return None
         _refuse_view(table, loaded_table)
         fields = [field.to_api_repr() for field in loaded_table.schema]
-        columns = to_columns(fields)
         state = TableState(
             uuid=get_uuid(loaded_table),
             snapshot_id=None,
             schema_id=0,
             position=None,
             highest_batch=0,
-            columns=columns,
+            columns=to_columns(fields),
             schema=read_table_struct(fields),
             has_maps=False,
+            kind=get_kind(loaded_table) or "",
         )
-        state = replace(state, kind=ownership.get_kind(loaded_table) or "")
-        row = position_table.read_position_row(self._get_warehouse(table), table, state.uuid, pipeline)
+        row = read_position_row(warehouse, table, state.uuid, pipeline)
         if row is None or not row.is_current:
-            return replace(state, is_position_lost=self._has_lost_position(table, loaded_table, pipeline))
+            return replace(state, is_position_lost=_has_lost_position(warehouse, table, loaded_table, pipeline))
         position = Position.from_properties(pipeline, row.properties)
+        own_prefix = resource_names.name_pipeline_property(pipeline, "")
         return replace(
             state,
             snapshot_id=row.version,
@@ -77,33 +80,36 @@ class BigQueryTables(BigQueryPort):
             recorded_position=position,
             highest_batch=position.batch if position else 0,
             snapshot_ms=row.changed_ms,
-            marks={
-                k: v
-                for k, v in row.properties.items()
-                if k.startswith(resource_names.name_pipeline_property(pipeline, ""))
-            },
+            marks={name: value for name, value in row.properties.items() if name.startswith(own_prefix)},
         )
-
-    def _has_lost_position(self, table: str, loaded_table: Any, pipeline: str) -> bool:
-        """Whether the pipeline, which has no position, has written rows that are there. Of one without a label of its
-        own that is taken for true where no pipeline has a position any more.
-        """
-        if not loaded_table.num_rows:
-            return False
-        if table_marks.is_written_by(loaded_table, pipeline):
-            return True
-        return table_marks.is_written_by_many(loaded_table) and not self.list_pipelines(table)
 
     @translate_bigquery_errors
     def evolve(self, table: str, columns: tuple[Column, ...], *, add: bool, widen: bool, relax: bool) -> list[str]:
-        """See the port."""
-        self._get_warehouse(table).require_table(table)
-        return schema_evolution.evolve(self._get_warehouse(table), table, columns, EvolutionRules(add, widen, relax))
+        warehouse = self._get_warehouse(table)
+        loaded_table = warehouse.require_table(table)
+        fields = [field.to_api_repr() for field in loaded_table.schema]
+        rules = EvolutionRules(add, widen, relax)
+        changes = find_schema_changes(table, read_table_struct(fields), to_stored_columns(columns), rules)
+        widened = [change for change in changes if change.kind is ChangeKind.WIDEN]
+        for change in widened:
+            check_widens(table, change)
+        schema_changes = [change for change in changes if change.kind is not ChangeKind.WIDEN]
+        if schema_changes:
+            for change in schema_changes:
+                apply_change(fields, change)
+            loaded_table.schema = fields
+            warehouse.update_table(loaded_table, "schema")
+        for change in widened:
+            column = quote(change.path[0])
+            kind = to_bigquery_type(change.type)
+            quoted_table = quote_name(warehouse.to_reference(table))
+            warehouse.run_statement(f"ALTER TABLE {quoted_table} ALTER COLUMN {column} SET DATA TYPE {kind}")
+        return [str(change) for change in changes]
 
     @translate_bigquery_errors
     def find_bounds(self, table: str, values: MergeInput) -> Bounds:
-        """See the port."""
-        loaded_table = self._get_warehouse(table).find_table(table)
+        warehouse = self._get_warehouse(table)
+        loaded_table = warehouse.find_table(table)
         if loaded_table is None:
             return UNBOUNDED
         table_resource = loaded_table.to_api_repr()
@@ -114,63 +120,69 @@ class BigQueryTables(BigQueryPort):
         _check_ingestion_unit(table, layout, values)
         compute = compute_truncate_bounds if "truncated_at" in values else compute_bounds
         positions = resource_names.name_positions_table(table)
-        return compute(layout, self._get_warehouse(table).query_rows, self._sql, positions, values)
+        return compute(layout, warehouse.query_rows, self._sql, positions, values)
 
     @translate_bigquery_errors
     def claim(self, table: str, owner: Ownership) -> dict[str, str] | None:
-        """See the port."""
-        loaded_table = self._get_warehouse(table).find_table(table)
+        warehouse = self._get_warehouse(table)
+        loaded_table = warehouse.find_table(table)
         if loaded_table is None:
             return None
-        ownership.claim(self._get_warehouse(table), loaded_table, table, owner)
-        return {SHAPE_PROPERTY: staging.get_shape(loaded_table)} if owner.kind is TableKind.INTERMEDIATE else {}
+        claim(warehouse, loaded_table, table, owner)
+        return {SHAPE_PROPERTY: get_shape(loaded_table)} if owner.kind is TableKind.INTERMEDIATE else {}
 
     @translate_bigquery_errors
     def has_mark(self, table: str, own: Ownership) -> bool:
-        """See the port."""
         loaded_table = self._get_warehouse(table).find_table(table)
         return loaded_table is not None and own.labels.items() <= (loaded_table.labels or {}).items()
 
     @translate_bigquery_errors
     def list_pipelines(self, table: str) -> tuple[str, ...]:
-        """See the port."""
-        loaded_table = self._get_warehouse(table).find_table(table)
-        return (
-            ()
-            if loaded_table is None
-            else position_table.list_pipelines(self._get_warehouse(table), table, get_uuid(loaded_table))
-        )
-
-    @translate_bigquery_errors
-    def has_files(self, table: str) -> bool:
-        """See the port: BigQuery maintains its files itself."""
-        return False
-
-    @translate_bigquery_errors
-    def list_folder_limits(self, table: str, partition_by: tuple[str, ...]) -> tuple[FolderLimit, ...]:
-        """None: BigQuery names its files itself."""
-        return ()
-
-    @translate_bigquery_errors
-    def read_files(self, table: str, exact: bool = False) -> TableFiles | None:
-        """See the port: BigQuery maintains its files itself."""
-        return None
-
-    @translate_bigquery_errors
-    def read_property(self, table: str, name: str) -> str | None:
-        """See the port."""
-        return None
+        warehouse = self._get_warehouse(table)
+        loaded_table = warehouse.find_table(table)
+        return () if loaded_table is None else list_pipelines(warehouse, table, get_uuid(loaded_table))
 
     @translate_bigquery_errors
     def count_rows(self, table: str) -> int | None:
-        """See the port."""
         loaded_table = self._get_warehouse(table).find_table(table)
         return None if loaded_table is None or loaded_table.num_rows is None else int(loaded_table.num_rows)
 
     @translate_bigquery_errors
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
-        """See the port: each time is billed for the whole table."""
-        return remembered_deletes.forget_deletes(self._get_warehouse(deletes), deletes, before_ms, every_ms)
+        # A DELETE is billed for the whole table, however few rows go. So the time up to which deletes went is kept as
+        # a label, which costs nothing to read, and none is sent before that time has moved far enough.
+        warehouse = self._get_warehouse(deletes)
+        table = warehouse.find_table(deletes)
+        if table is None or get_kind(table) not in MEMORY_KINDS:
+            return 0
+        last = (table.labels or {}).get(FORGOTTEN_LABEL)
+        if last is not None and before_ms - int(last) < every_ms:
+            return 0
+        name = quote_name(warehouse.to_reference(deletes))
+        columns = [field.name for field in table.schema]
+        column = quote(TIMESTAMP_COLUMN if TIMESTAMP_COLUMN in columns else "timestamp")
+        job = warehouse.run_statement(f"DELETE FROM {name} WHERE {column} < TIMESTAMP_MILLIS({before_ms})")
+        with suppress(RetryLater):  # without the note they are looked for again at the next clean-up
+            _record_forgotten(warehouse, deletes, before_ms)
+        return int(job.num_dml_affected_rows or 0)
+
+
+def _record_forgotten(warehouse: Warehouse, deletes: str, before_ms: int) -> None:
+    table = warehouse.find_table(deletes)  # again: an update of one that has changed since it was read is refused
+    if table is not None:
+        table.labels = {**(table.labels or {}), FORGOTTEN_LABEL: str(max(before_ms, 0))}
+        warehouse.update_table(table, "labels")
+
+
+def _has_lost_position(warehouse: Warehouse, table: str, loaded_table: Any, pipeline: str) -> bool:
+    """Whether the pipeline, which has no position, has written rows that are there. Of one without a label of its own
+    that is taken for true where no pipeline has a position any more.
+    """
+    if not loaded_table.num_rows:
+        return False
+    if is_written_by(loaded_table, pipeline):
+        return True
+    return is_written_by_many(loaded_table) and not list_pipelines(warehouse, table, get_uuid(loaded_table))
 
 
 def _refuse_view(table: str, loaded_table: Any) -> None:

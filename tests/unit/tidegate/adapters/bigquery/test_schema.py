@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tidegate.adapters.bigquery.table_layout import MAX_DESCRIPTION_CHARACTERS, render_table_options
+from tidegate.adapters.bigquery.schema import MAX_DESCRIPTION_CHARACTERS, render_table_options
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import ConfigurationError, GiveUp
 from tidegate.model.backfill import Backfill, TableBackfill

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from fakes.bucket import run_bucket_server
 from google.auth.credentials import AnonymousCredentials
-from tidegate.adapters.bigquery.client.client import Warehouse
-from tidegate.adapters.bigquery.client.load_jobs import LoadRequest, run_load_job
-from tidegate.adapters.bigquery.client.staging_files import Folder, open_folder
+from tidegate.adapters.bigquery.catalog import Warehouse
+from tidegate.adapters.bigquery.files import Folder, open_folder
+from tidegate.adapters.bigquery.staging import LoadRequest, run_load_job
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.spec.catalog import Catalog
 

@@ -1,0 +1,144 @@
+"""The dead-letter table in BigQuery: what status and the command line read, and its copy for a replay's Spark job."""
+
+import io
+from collections import Counter
+from collections.abc import Collection, Mapping
+from itertools import count, islice
+from typing import Any
+
+from tidegate.adapters.bigquery.catalog import BigQueryPort, Warehouse
+from tidegate.adapters.bigquery.errors import translate_bigquery_errors
+from tidegate.adapters.bigquery.staging import get_folder
+from tidegate.model.offsets import Ranges
+from tidegate.model.table_state import DISCARDED_STAGE, DeadLetter, DeadLetters, WaitingLetter
+from tidegate.ports.dead_letter_store import DeadLetterStore
+from tidegate.sql.googlesql import quote_name, render_literal
+
+ROWS_PER_FILE = 10_000
+MAX_FILTER_RANGES = 100  # as many ranges of offsets are named in a statement
+
+
+class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
+    """Letters are read by queries, and copied to files, as Spark has no reader of BigQuery tables."""
+
+    @translate_bigquery_errors
+    def read_dead_letters(self, name: str, limit: int) -> DeadLetters:
+        warehouse = self._get_warehouse(name)
+        if warehouse.find_table(name) is None:
+            return DeadLetters()
+        table = quote_name(warehouse.to_reference(name))
+        discarded = f"COUNTIF(stage = '{DISCARDED_STAGE}') AS discarded"
+        counted = (
+            f"SELECT COUNTIF(replayed_at IS NULL) AS waiting, COUNT(replayed_at) AS done, {discarded} FROM {table}"
+        )
+        (counts,) = warehouse.query_rows(counted)
+        rows: list[dict[str, Any]] = []
+        if limit and counts["waiting"]:
+            order = "written_at DESC, topic DESC, `partition` DESC, `offset` DESC"
+            newest = f"SELECT * FROM {table} WHERE replayed_at IS NULL ORDER BY {order} LIMIT {limit}"
+            rows = warehouse.query_rows(newest)
+        letters = tuple(DeadLetter.from_row(row) for row in rows)
+        return DeadLetters(counts["waiting"], counts["done"] - counts["discarded"], letters, counts["discarded"])
+
+    @translate_bigquery_errors
+    def list_waiting_letters(self, name: str, table: str) -> list[WaitingLetter]:
+        return _list_places(self._get_warehouse(name), name, table, "replayed_at IS NULL")
+
+    @translate_bigquery_errors
+    def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
+        warehouse = self._get_warehouse(name)
+        letters_table = warehouse.find_table(name) if attempts else None
+        if letters_table is None or all(field.name != "replayed_by" for field in letters_table.schema):
+            return []  # a table of an earlier version names no attempt
+        listed = ", ".join(map(render_literal, sorted(attempts)))
+        return _list_places(warehouse, name, table, f"replayed_by IN ({listed})")
+
+    @translate_bigquery_errors
+    def read_letters_of_attempt(self, name: str, table: str, attempt: str) -> list[DeadLetter]:
+        warehouse = self._get_warehouse(name)
+        if warehouse.find_table(name) is None:
+            return []
+        where_clause = f"WHERE `table` = {render_literal(table)} AND attempt = {render_literal(attempt)}"
+        letters_table = quote_name(warehouse.to_reference(name))
+        order = "ORDER BY topic, `partition`, `offset`"
+        rows = warehouse.query_rows(f"SELECT * FROM {letters_table} {where_clause} {order}")
+        return [DeadLetter.from_row(row) for row in rows]
+
+    @translate_bigquery_errors
+    def copy_dead_letters(self, name: str, table: str, intermediate: str) -> str:
+        # a file's letters are in memory at a time, with their values: millions may wait
+        warehouse = self._get_warehouse(name)
+        path = f"{get_folder(intermediate)}/letters"
+        columns = "topic, `partition`, `offset`, `timestamp`, key, value, headers, `table`, replayed_at, topic_id"
+        where_clause = f"WHERE replayed_at IS NULL AND `table` = {render_literal(table)}"
+        letters_table = quote_name(warehouse.to_reference(name))
+        rows = warehouse.iterate_rows(f"SELECT {columns} FROM {letters_table} {where_clause}")
+        warehouse.folder.delete(path)
+        for number in count():
+            letters = list(islice(rows, ROWS_PER_FILE))
+            if letters or not number:
+                warehouse.folder.write(f"{path}/part-{number}.parquet", _to_parquet(letters))
+            if len(letters) < ROWS_PER_FILE:
+                break
+        return warehouse.folder.to_uri(path)
+
+    @translate_bigquery_errors
+    def count_letters_of_others(
+        self, name: str, table: str, attempt: str, ranges: Ranges
+    ) -> Mapping[tuple[str, int], int]:
+        # BigQuery reads no statement of more than a megabyte: very many ranges are not named, but all letters between
+        # the first and the last offset are fetched, and compared here
+        warehouse = self._get_warehouse(name)
+        busy = {(topic, partition): (start, end) for topic, partition, start, end in ranges if end > start}
+        if not busy or warehouse.find_table(name) is None:
+            return Counter()
+        letters_table = quote_name(warehouse.to_reference(name))
+        other_attempts = f"`table` = {render_literal(table)} AND attempt <> {render_literal(attempt)}"
+        if len(busy) > MAX_FILTER_RANGES:
+            between = f"`offset` >= {min(busy.values())[0]} AND `offset` < {max(end for _, end in busy.values())}"
+            rows = warehouse.query_rows(
+                f"SELECT topic, `partition`, `offset` FROM {letters_table} WHERE {other_attempts} AND {between}"
+            )
+            places = (((row["topic"], row["partition"]), row["offset"]) for row in rows)
+            return Counter(p for p, offset in places if p in busy and busy[p][0] <= offset < busy[p][1])
+        parts = (
+            f"(topic = {render_literal(topic)} AND `partition` = {partition} AND `offset` >= {start} "
+            f"AND `offset` < {end})"
+            for (topic, partition), (start, end) in busy.items()
+        )
+        where_clause = f"WHERE {other_attempts} AND ({' OR '.join(parts)})"
+        rows = warehouse.query_rows(
+            f"SELECT topic, `partition`, COUNT(*) AS n FROM {letters_table} {where_clause} GROUP BY topic, `partition`"
+        )
+        return Counter({(row["topic"], row["partition"]): int(row["n"]) for row in rows})
+
+
+def _list_places(warehouse: Warehouse, name: str, destination: str, condition: str) -> list[WaitingLetter]:
+    letters_table = warehouse.find_table(name)
+    if letters_table is None:
+        return []
+    names = {field.name for field in letters_table.schema}
+    later = ", ".join(name if name in names else f"NULL AS {name}" for name in ("topic_id", "replayed_by"))
+    where_clause = f"WHERE {condition} AND `table` = {render_literal(destination)}"
+    table = quote_name(warehouse.to_reference(name))
+    columns = f"topic, `partition`, `offset`, message, written_at, {later}"
+    rows = warehouse.query_rows(f"SELECT {columns} FROM {table} {where_clause}")
+    return [WaitingLetter(**row) for row in rows]
+
+
+def _to_parquet(rows: list[dict[str, Any]]) -> bytes:
+    """One Parquet file with the types of the table in Iceberg. Empty headers are NULL, as Kafka's source has them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    time = pa.timestamp("us", tz="UTC")
+    header = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+    types = {
+        **{"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "timestamp": time},
+        **{"key": pa.binary(), "value": pa.binary(), "headers": header, "table": pa.string(), "replayed_at": time},
+        "topic_id": pa.string(),
+    }
+    content = io.BytesIO()
+    letters = [{**row, "headers": row["headers"] or None} for row in rows]
+    pq.write_table(pa.Table.from_pylist(letters, schema=pa.schema(types)), content)
+    return content.getvalue()

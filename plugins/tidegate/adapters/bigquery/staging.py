@@ -1,0 +1,426 @@
+"""The intermediate table in BigQuery: how files of a stage job come into it, which batches wait, and how they leave.
+
+A batch's folder is ``<dataset>/<intermediate>/batch=N/attempt=A``. Spark leaves ``rows/*.parquet`` there, and last
+``counts``; the worker loads the rows and then writes ``landed.json``, which says all that is known of the attempt.
+Nothing counts before that file is there, and what it says holds only for the table that the rows were loaded into.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tidegate.adapters.bigquery.catalog import (
+    CALL_TIMEOUT_SECONDS,
+    BigQueryPort,
+    Warehouse,
+    get_uuid,
+    name_job,
+    to_labels,
+)
+from tidegate.adapters.bigquery.errors import JobFailed, translate_bigquery_errors, translate_job_error
+from tidegate.adapters.bigquery.position import SHAPE_LABEL, check_removable
+from tidegate.adapters.bigquery.schema import find_collated_texts
+from tidegate.errors import GiveUp, RetryLater
+from tidegate.failpoints import hit_failpoint
+from tidegate.jobs.record_explanation import RecordExplanation
+from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
+from tidegate.model.batch import StagedBatch
+from tidegate.model.offsets import Ranges
+from tidegate.model.ownership import STAGING_KINDS
+from tidegate.model.table_state import SignedAttempt, Staging
+from tidegate.ports.staging_store import StagingStore
+
+# labels of the intermediate table, beside its shape
+HIGHEST_BATCH_LABEL = "tidegate_highest_batch"
+LANDED_FILE = "landed.json"
+REQUEST_FILE = "request.json"
+MIN_FREE_PARTITIONS = 100  # batches that may be staged before the next clean-up
+EXPIRATION_TIME = timedelta(days=30)  # as the statement that makes the table has it
+COUNTS_PATH_PATTERN = re.compile(r"/counts/part-[^/]*$")
+BATCH_PATH_PATTERN = re.compile(r"/batch=(\d+)/attempt=([^/]+)/")
+
+
+class BigQueryStaging(BigQueryPort, StagingStore):
+    """Batches wait in a table of partitions by batch number, and their files beside it."""
+
+    @translate_bigquery_errors
+    def find_landing_folder(self, intermediate: str, batch: int, attempt: str) -> str | None:
+        return self._get_warehouse(intermediate).folder.to_uri(get_folder(intermediate, batch, attempt))
+
+    @translate_bigquery_errors
+    def complete_attempt(
+        self, intermediate: str, batch: int, attempt: str, summary: dict[str, str]
+    ) -> StageOutcome | None:
+        _load_attempt(self._get_warehouse(intermediate), intermediate, batch, attempt, summary)
+        return self.read_staged_outcome(intermediate, attempt)
+
+    @translate_bigquery_errors
+    def sign_attempt(self, intermediate: str, signed: SignedAttempt) -> None:
+        warehouse = self._get_warehouse(intermediate)
+        place = get_folder(intermediate, signed.batch, signed.attempt)
+        outcome = _read_counts(warehouse, place)
+        if outcome is not None and not outcome.bad:
+            note = {"request": signed.request, "ranges": signed.ranges.to_dict()}
+            warehouse.folder.write(f"{place}/{REQUEST_FILE}", json.dumps(note).encode())
+            hit_failpoint("bigquery.signed")
+
+    @translate_bigquery_errors
+    def list_signed_attempts(self, intermediate: str) -> list[SignedAttempt]:
+        warehouse = self._get_warehouse(intermediate)
+        names = set(warehouse.folder.list_paths(get_folder(intermediate)))
+        attempts = list[SignedAttempt]()
+        for name in sorted(names):
+            place = BATCH_PATH_PATTERN.search(f"/{name}")
+            text = warehouse.folder.read(name) if place is not None and name.endswith(f"/{REQUEST_FILE}") else None
+            if place is None or text is None:  # another file, or one that another run has just removed
+                continue
+            note = json.loads(text)
+            batch = int(place[1])
+            attempt = place[2]
+            signed_attempt = SignedAttempt(
+                batch=batch,
+                attempt=attempt,
+                request=note["request"],
+                ranges=Ranges.from_dict(note["ranges"]),
+                is_landed=f"{get_folder(intermediate, batch, attempt)}/{LANDED_FILE}" in names,
+            )
+            attempts.append(signed_attempt)
+        return attempts
+
+    @translate_bigquery_errors
+    def read_job_outcome(self, intermediate: str, batch: int, attempt: str) -> StageOutcome | None:
+        return _read_counts(self._get_warehouse(intermediate), get_folder(intermediate, batch, attempt))
+
+    @translate_bigquery_errors
+    def read_discovered_names(self, intermediate: str, batch: int, attempt: str) -> DiscoveredNames | None:
+        place = get_folder(intermediate, batch, attempt)
+        text = _read_last_line(self._get_warehouse(intermediate), place)
+        return None if text is None else DiscoveredNames.from_json(text, f"folder={place}")
+
+    @translate_bigquery_errors
+    def read_explanation(self, intermediate: str, batch: int, attempt: str) -> RecordExplanation | None:
+        place = get_folder(intermediate, batch, attempt)
+        text = _read_last_line(self._get_warehouse(intermediate), place)
+        return None if text is None else RecordExplanation.from_json(text, f"folder={place}")
+
+    @translate_bigquery_errors
+    def list_staged(self, intermediate: str, table: str) -> list[StagedBatch]:
+        newest = dict[int, StagedBatch]()
+        for landed in _list_valid(self._get_warehouse(intermediate), intermediate):
+            outcome = _get_outcome(landed)
+            if not outcome.bad:
+                staged_batch = outcome.to_staged_batch(table, landed["summary"], landed["number"])
+                newest[staged_batch.batch] = staged_batch
+        return [newest[batch] for batch in sorted(newest)]
+
+    @translate_bigquery_errors
+    def read_staged_outcome(self, intermediate: str, attempt: str) -> StageOutcome | None:
+        landed = _find_landed(self._get_warehouse(intermediate), intermediate, attempt)
+        return None if landed is None else _get_outcome(landed)
+
+    @translate_bigquery_errors
+    def read_staging(self, intermediate: str, table: str) -> Staging | None:
+        # rows are told apart by their attempt, so that there is no snapshot to pin
+        batches = tuple(self.list_staged(intermediate, table))
+        return Staging(batches[-1].snapshot_id, batches) if batches else None
+
+    @translate_bigquery_errors
+    def find_highest_batch(self, intermediate: str) -> int:
+        # the number of an attempt that was killed before it left its counts is used again
+        warehouse = self._get_warehouse(intermediate)
+        names = warehouse.folder.list_paths(get_folder(intermediate))
+        finished_attempts = _list_attempts([name for name in names if COUNTS_PATH_PATTERN.search(name)])
+        numbers = {batch for batch, _ in finished_attempts - _find_unmergeable_attempts(warehouse, intermediate)}
+        table = warehouse.find_table(intermediate)
+        return max([_get_highest_label(table) if table else 0, *numbers])
+
+    @translate_bigquery_errors
+    def clean_up(self, intermediate: str, up_to_batch: int) -> dict[str, int]:
+        # Only what has files is looked at: a partition, whose removal costs nothing, goes before the files that tell
+        # of it. Later numbers go too where none of their attempts is ever merged.
+        warehouse = self._get_warehouse(intermediate)
+        names = warehouse.folder.list_paths(get_folder(intermediate))
+        attempts = _list_attempts(names)
+        ended_attempts = _find_unmergeable_attempts(warehouse, intermediate)
+        open_batches = {batch for batch, _ in attempts - ended_attempts if batch > up_to_batch}
+        batches = sorted({batch for batch, _ in attempts} - open_batches)
+        table = warehouse.find_table(intermediate)
+        if table is None and not names:
+            return {}
+        if table is not None:
+            check_removable(table, intermediate, STAGING_KINDS)
+        if table is not None and batches:
+            _record_highest_batch(warehouse, table, max(up_to_batch, self.find_highest_batch(intermediate)))
+        files = 0
+        for batch in batches:
+            if table is not None:
+                warehouse.delete_table(f"{intermediate}${batch}")
+                hit_failpoint("bigquery.partition_dropped")
+            files += sum(f"/batch={batch}/" in name for name in names)
+            warehouse.folder.delete(get_folder(intermediate, batch))
+            hit_failpoint("clean_up.removed")
+        return {"partitions": len(batches), "files": files}
+
+    @translate_bigquery_errors
+    def drop(self, intermediate: str) -> None:
+        warehouse = self._get_warehouse(intermediate)
+        table = warehouse.find_table(intermediate)
+        if table is not None:
+            check_removable(table, intermediate, ("intermediate",))
+            warehouse.delete_table(intermediate)
+        warehouse.folder.delete(get_folder(intermediate))
+
+
+def get_folder(intermediate: str, batch: int | None = None, attempt: str = "") -> str:
+    """The path of an intermediate table's files, of a batch's, or of one attempt's."""
+    folder = intermediate.split(".", 1)[1].replace(".", "/")
+    if batch is None:
+        return folder
+    return f"{folder}/batch={batch}/attempt={attempt}" if attempt else f"{folder}/batch={batch}"
+
+
+def _load_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: str, summary: dict[str, str]) -> None:
+    """Load an attempt's rows and write down that they are there.
+
+    1. Read the counts, which the job leaves last; without them it did not finish, and nothing is done.
+    2. Load the rows by jobs named by the attempt. A batch with a bad record is not loaded: it is never merged.
+    3. Compare what came in with what Spark wrote.
+    4. Write `landed.json`.
+
+    An attempt that landed before is left as it is. Of one whose files cannot be loaded, or came in otherwise than they
+    were written, nothing is kept: its batch is staged again.
+    """
+    place = get_folder(intermediate, batch, attempt)
+    outcome = _read_counts(warehouse, place)
+    if outcome is None:
+        return
+    table = warehouse.find_table(intermediate)
+    if table is None:
+        raise RetryLater(f"intermediate={intermediate} batch={batch}: the table is gone; run the flush again")
+    _check_key_collations(intermediate, table)
+    before = _list_landed(warehouse, intermediate)
+    uuid = get_uuid(table)
+    if any(landing["table"] == uuid and landing["summary"]["tidegate.attempt"] == attempt for landing in before):
+        return
+    try:
+        rows = _load_and_check(warehouse, intermediate, uuid, summary, outcome)
+    except GiveUp as error:
+        if isinstance(error.__cause__, JobFailed):
+            forget_attempt(warehouse, intermediate, batch, attempt)
+        raise
+    numbers = [landed["number"] for landed in before]
+    landed = {
+        "number": max([0, *numbers]) + 1,
+        "table": uuid,
+        "rows": rows,
+        "summary": summary,
+        "outcome": outcome.to_dict(),
+    }
+    warehouse.folder.write(f"{place}/{LANDED_FILE}", json.dumps(landed).encode())
+    hit_failpoint("bigquery.landed")
+    if outcome.bad:  # each run stages such a batch anew, until its records or the file are corrected
+        warehouse.folder.delete(f"{place}/rows")
+
+
+def _check_key_collations(intermediate: str, table: Any) -> None:
+    """`GiveUp` where the dataset gives its tables a collation: keys that differ in case would be one."""
+    for path, collation in find_collated_texts(field.to_api_repr() for field in table.schema):
+        if path[0] == "key":
+            raise GiveUp(
+                f"intermediate={intermediate} column={'.'.join(path)}: BigQuery compares its text without case "
+                f"(collation={collation}), and records of two keys would be one row; nothing was loaded; take the "
+                "collation from the dataset (ALTER SCHEMA … SET DEFAULT COLLATE ''), and drop this table"
+            )
+
+
+def _load_and_check(
+    warehouse: Warehouse, intermediate: str, uuid: str, summary: dict[str, str], outcome: StageOutcome
+) -> int:
+    """Load an attempt's files; unless as many rows came in as Spark counted when it wrote them, forget the attempt."""
+    if outcome.bad:
+        return 0
+    batch = int(summary["tidegate.batch"])
+    attempt = summary["tidegate.attempt"]
+    has_rows = outcome.staged or outcome.dead_lettered
+    rows = (
+        _run_load_jobs(warehouse, intermediate, get_folder(intermediate, batch, attempt), uuid, summary)
+        if has_rows
+        else 0
+    )
+    written_rows = rows if outcome.rows is None else outcome.rows  # an earlier version's job did not count them
+    if rows != written_rows:
+        forget_attempt(warehouse, intermediate, batch, attempt)
+        raise RetryLater(
+            f"intermediate={intermediate} batch={batch} attempt={attempt}: the load jobs brought in rows={rows}, and "
+            f"the stage job wrote rows={written_rows}; nothing of it is merged and the batch is staged again; keep "
+            "others out of the staging folder, its lifecycle rules too"
+        )
+    return rows
+
+
+def _read_counts(warehouse: Warehouse, place: str) -> StageOutcome | None:
+    """The counts of a job, which it leaves last in its folder; None where it did not finish."""
+    text = _read_last_line(warehouse, place)
+    return None if text is None else StageOutcome.from_json(text, f"folder={place}")
+
+
+def _read_last_line(warehouse: Warehouse, place: str) -> str | None:
+    """What a job leaves last in its folder, one line of JSON: counts, the names it found, or what it explains."""
+    for path in warehouse.folder.list_paths(f"{place}/counts"):
+        if path.rsplit("/", 1)[1].startswith("part-"):
+            text = (warehouse.folder.read(path) or b"").strip()
+            if text:
+                return text.decode()
+    return None
+
+
+def _run_load_jobs(warehouse: Warehouse, intermediate: str, place: str, uuid: str, summary: dict[str, str]) -> int:
+    batch = summary["tidegate.batch"]
+    load_place = f"intermediate={intermediate} batch={batch} attempt={summary['tidegate.attempt']}"
+    labels = {"tidegate_pipeline": summary.get("tidegate.pipeline", ""), "tidegate_batch": batch}
+    request = LoadRequest(load_place, intermediate, labels)
+    source = warehouse.folder.get_load_source(f"{place}/rows")
+    files: list[Path | str] = [source] if isinstance(source, str) else list(source)
+    return sum(
+        run_load_job(warehouse, request, name_job("load", place, uuid, number), file)
+        for number, file in enumerate(files)
+    )
+
+
+@dataclass(frozen=True)
+class LoadRequest:
+    """What the load jobs of one attempt share: the place that messages name, the table, and labels for cost reports."""
+
+    message_prefix: str
+    table: str
+    labels: Mapping[str, str]
+
+
+def run_load_job(warehouse: Warehouse, request: LoadRequest, name: str, source: Path | str) -> int:
+    """Append a Parquet file, or all files of a URI, to a table by a named job; returns how many rows.
+
+    A repeat appends nothing twice: the job is found by its name, and one that failed has appended nothing.
+    """
+
+    def send(job_id: str) -> Any:
+        job = _send_load_job(warehouse, job_id, request, source)
+        hit_failpoint("bigquery.load_sent")
+        return job
+
+    try:
+        job = warehouse.run_job_once(request.message_prefix, name, send)
+    except JobFailed as error:
+        raise translate_job_error(request.message_prefix, error) from error
+    hit_failpoint("bigquery.loaded")
+    return int(job.output_rows or 0)
+
+
+def _send_load_job(warehouse: Warehouse, job_id: str, request: LoadRequest, source: Path | str) -> Any:
+    from google.cloud import bigquery
+
+    lists = bigquery.format_options.ParquetOptions()
+    lists.enable_list_inference = True
+    table = warehouse.find_table(request.table)
+    config = bigquery.LoadJobConfig(
+        source_format="PARQUET",
+        schema=table.schema if table else None,
+        write_disposition="WRITE_APPEND",
+        create_disposition="CREATE_NEVER",
+        parquet_options=lists,
+        decimal_target_types=["NUMERIC", "BIGNUMERIC"],  # the smaller one that holds a file's decimals, as columns have
+        labels=to_labels(request.labels),
+    )
+    into = warehouse.to_reference(request.table)
+    job = {"job_id": job_id, "job_config": config, "timeout": CALL_TIMEOUT_SECONDS}
+    if isinstance(source, str):
+        return warehouse.client.load_table_from_uri(source, into, **job)
+    try:
+        file = source.open("rb")
+    except FileNotFoundError as error:
+        raise RetryLater(
+            f"{request.message_prefix}: file={source} is gone; another run has published its batch, or somebody "
+            "removed it; nothing of it is merged; run the flush again"
+        ) from error
+    with file:
+        return warehouse.client.load_table_from_file(file, into, num_retries=3, **job)
+
+
+def _list_landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
+    """Read `landed.json` of every attempt, also of former tables of this name; in the order of loading."""
+    names = warehouse.folder.list_paths(get_folder(intermediate))
+    texts = (warehouse.folder.read(name) for name in names if name.endswith(f"/{LANDED_FILE}"))
+    return sorted((json.loads(text) for text in texts if text), key=lambda landed: landed["number"])
+
+
+def _list_valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
+    """The same, of the attempts that were loaded into the present table."""
+    landed = _list_landed(warehouse, intermediate)
+    table = warehouse.find_table(intermediate) if landed else None
+    return [landing for landing in landed if table is not None and landing["table"] == get_uuid(table)]
+
+
+def _find_landed(warehouse: Warehouse, intermediate: str, attempt: str) -> dict[str, Any] | None:
+    """What `landed.json` says of one attempt, None where it has none or its rows are gone."""
+    landings = _list_valid(warehouse, intermediate)
+    return next((landed for landed in landings if landed["summary"]["tidegate.attempt"] == attempt), None)
+
+
+def _get_outcome(landed: dict[str, Any]) -> StageOutcome:
+    """The counts of an attempt's job, from its `landed.json`."""
+    summary = landed["summary"]
+    place = f"batch={summary['tidegate.batch']} attempt={summary['tidegate.attempt']} file={LANDED_FILE}"
+    return StageOutcome.from_dict(landed["outcome"], place)
+
+
+def read_loaded_rows(warehouse: Warehouse, intermediate: str, attempt: str) -> int:
+    """How many rows an attempt's load jobs brought in; `RetryLater` where nothing is known of it any more."""
+    landed = _find_landed(warehouse, intermediate, attempt)
+    if landed is None:
+        raise RetryLater(f"intermediate={intermediate} attempt={attempt}: its staged rows are gone")
+    return int(landed["rows"])
+
+
+def forget_attempt(warehouse: Warehouse, intermediate: str, batch: int, attempt: str) -> None:
+    """Forget an attempt whose rows are not in the table any more, so that its batch is staged again."""
+    warehouse.folder.delete(get_folder(intermediate, batch, attempt))
+
+
+def get_shape(table: Any) -> str:
+    """The shape that the table was made for; empty if its partitions are used up, so that it is made anew."""
+    ranged = table.range_partitioning
+    if ranged is not None and _get_highest_label(table) + MIN_FREE_PARTITIONS >= ranged.range_.end:
+        return ""
+    return str(table.labels.get(SHAPE_LABEL, ""))
+
+
+def _list_attempts(paths: Iterable[str]) -> set[tuple[int, str]]:
+    """Number and attempt of everything that has a file."""
+    matches = (BATCH_PATH_PATTERN.search(f"/{path}") for path in paths)
+    return {(int(match[1]), match[2]) for match in matches if match}
+
+
+def _find_unmergeable_attempts(warehouse: Warehouse, intermediate: str) -> set[tuple[int, str]]:
+    """Attempts that have ended with something that is never merged."""
+    ended_attempts: set[tuple[int, str]] = set()
+    for landed in _list_landed(warehouse, intermediate):
+        summary = landed["summary"]
+        span = Ranges.from_dict(json.loads(summary["tidegate.staged"])["ranges"]).span
+        if not _get_outcome(landed).can_be_merged(span):
+            ended_attempts.add((int(summary["tidegate.batch"]), summary["tidegate.attempt"]))
+    return ended_attempts
+
+
+def _get_highest_label(table: Any) -> int:
+    """The number in the table's label: that of the table's first batch, or the highest that was cleaned up."""
+    return int(table.labels.get(HIGHEST_BATCH_LABEL, "0"))
+
+
+def _record_highest_batch(warehouse: Warehouse, table: Any, number: int) -> None:
+    """Keep the highest number in a label, and set the table's expiration anew."""
+    table.labels = {**table.labels, HIGHEST_BATCH_LABEL: str(max(number, _get_highest_label(table)))}
+    table.expires = datetime.now(UTC) + EXPIRATION_TIME
+    warehouse.update_table(table, "labels", "expires")
