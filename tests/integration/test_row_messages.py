@@ -231,6 +231,7 @@ def test_maxwell_messages_upsert_delete_and_move_keys_and_schema_changes_are_ign
         (None, {"type": "table-create", "database": "shop", "table": "orders", "def": {}}),
         (None, build_maxwell_message("bootstrap-start")),
         (own_key, build_maxwell_message("bootstrap-insert", build_row(1, "a", 1.5))),
+        (own_key, build_maxwell_message("bootstrap-insert", build_row(4, "as it was", 2.5))),
         (own_key, build_maxwell_message("insert", build_row(2, "b", 1.50))),
         (own_key, build_maxwell_message("insert", build_row(3, "c"))),
         (own_key, build_maxwell_message("update", build_row(1, "a2", 7.25), {"name": "a"})),
@@ -240,6 +241,7 @@ def test_maxwell_messages_upsert_delete_and_move_keys_and_schema_changes_are_ign
     workbench.flush("max")
     assert sorted(workbench.read_rows("shop.max"), key=lambda r: r["id"]) == [
         build_expected_row(1, "a2", "7.25"),
+        build_expected_row(4, "as it was", "2.50"),
         build_expected_row(20, "b"),
     ]
     workbench.produce(topic, (None, build_maxwell_message("upsert", build_row(1, "a"))))

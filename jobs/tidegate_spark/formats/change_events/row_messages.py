@@ -125,7 +125,7 @@ def _render_changes(rows: Fields, keys: Fields) -> str:
     """ARRAY<STRUCT<op, row>> of a message; NULL for one that changes no row."""
     if not keys.columns:
         each = f"transform(datas, d -> {_render_change('event_op', 'd')})"
-        return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {each} END"
+        return f"CASE WHEN event_op IS NOT NULL THEN {each} END"
     names = {column.name for column in keys.columns}
     before_values = ", ".join(
         f"{render_literal(c.name)}, {_render_before(c.name, c.name in names)}" for c in rows.columns
@@ -140,7 +140,7 @@ def _render_changes(rows: Fields, keys: Fields) -> str:
         f"{two} ELSE {one_change} END"
     )
     changes = f"flatten(transform(arrays_zip(datas, moved_from, old_names), z -> {each}))"
-    return f"CASE WHEN event_op IN ('c', '{UPDATE}', '{DELETE}') THEN {changes} END"
+    return f"CASE WHEN event_op IS NOT NULL THEN {changes} END"
 
 
 def render_keys_differ(keys: Fields, old: str, new: str, old_names: str) -> str:
