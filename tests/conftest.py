@@ -58,6 +58,7 @@ LONGEST_FILES = (
     "test_direct.py",
     "test_plain_records.py",
     "test_mongodb.py",
+    "test_shared_topics.py",
     "test_maintenance.py",
     "test_bigquery_modes.py",
     "test_broker.py",

@@ -64,6 +64,12 @@ class Shape:
     branch: bool = False
     copy_on_write: bool = False
 
+    @property
+    def takes_tombstones(self) -> bool:
+        """Whether a record without a value deletes: beside events it does so only where every record is the table's."""
+        is_conditional = self.routed is not None or self.when_false is not None
+        return self.fmt not in EVENT_FORMATS or (self.fmt == "debezium-json" and not is_conditional)
+
     @staticmethod
     def choose(chance: random.Random) -> "Shape":
         """Random features. Those that the product refuses together are not chosen together."""
@@ -209,6 +215,8 @@ class Model:
     def apply(self, placed: Placed) -> None:
         """One more change."""
         change, shape = placed.change, self.shape
+        if change.kind == "tombstone" and not shape.takes_tombstones:
+            return
         deletes = change.kind in ("tombstone", "event", "flagged")
         if not deletes and shape.when_false and (change.row["n"] or 0) >= LIMIT:
             if shape.when_false == "ignore":

@@ -103,11 +103,88 @@ def decode_keys(spark: Any, kind: str, *texts: str) -> list[tuple[Any, str | Non
 def test_key_is_the_value_in_its_text(spark) -> None:
     """In an envelope and without; that of a document is flushed under the name `_id` below."""
     struct = '{"a" : 1, "b" : "x"}'
-    texts = (f'{{"$oid" : "{OID}"}}', '"12 \\" {34"', "1004", '{"$numberLong" : "1005"}', struct, "abc")
-    *good_keys, broken = decode_keys(spark, "STRING", *texts)
-    values = [OID, '12 " {34', "1004", "1005", '{"a":1,"b":"x"}']
-    assert good_keys == [(value, None) for value in values]
+    *good_keys, broken = decode_keys(spark, "STRING", f'{{"$oid" : "{OID}"}}', '"12 \\" {34"', '"1004"', struct, "abc")
+    assert good_keys == [(value, None) for value in (OID, '12 " {34', "1004", '{"a":1,"b":"x"}')]
     assert broken[1] == "the key is not a JSON object that fits the key columns"
+
+
+UUID_TEXT = "73ffd264-44b3-4c69-90e8-e7d1dfc035d4"
+UUID_BYTES = "c//SZESzTGmQ6OfR38A11A=="
+IDS = [
+    "1004", '"1004"', '{"$numberLong": "1004"}', '{"$numberDecimal": "1004"}', f'{{"$oid": "{OID}"}}', f'"{OID}"',
+    "true", '"true"', f'{{"$date": {MS}}}', '"2026-02-28T10:00:00.123Z"', f'{{"$uuid": "{UUID_TEXT}"}}',
+    f'"{UUID_TEXT}"', f'{{"$binary": "{UUID_BYTES}", "$type": "04"}}', f'{{"$binary": "{UUID_BYTES}", "$type": "00"}}',
+    '{"$binary": {"base64": "AAH/", "subType": "00"}}', '"AAH/"', '{"a": 1}', '{"a": "1"}', '"{\\"a\\":1}"',
+    f'{{"a": {{"$oid": "{OID}"}}}}', '{"$timestamp": {"t": 5, "i": 1}}', "[1]", '{"$symbol": "1004"}',
+    '{"a": 1, "b": 2}', '{"a": null}', '{"a": {"$numberLong": "1"}}', '{"a": {"$numberDecimal": "1"}}',
+]  # fmt: skip
+# numbers are equal in MongoDB, however they are written, and documents with them
+NUMBERS = {0, 2, 3}
+DOCUMENTS = {16, 25}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["STRING", "BIGINT", "DECIMAL(12,2)", "DOUBLE", "BOOLEAN", "TIMESTAMP", "DATE", "BINARY", "STRUCT<a: STRING>",
+     "STRUCT<a: INT>"],
+)  # fmt: skip
+def test_keys_of_two_types_are_two_rows_or_bad(spark, kind: str) -> None:
+    numbers: dict[Any, set[int]] = {}
+    for number, (key, reason) in enumerate(decode_keys(spark, kind, *IDS)):
+        if reason is None:
+            numbers.setdefault(key, set()).add(number)
+    assert None not in numbers
+    assert [group for group in numbers.values() if len(group) > 1 and not group <= NUMBERS and group != DOCUMENTS] == []
+    assert numbers or kind == "DATE"
+
+
+@pytest.mark.parametrize("options", [{"numbers": "lenient"}, {}])
+def test_text_is_no_number_among_keys_and_the_reason_names_both(spark, options: dict[str, str]) -> None:
+    columns = (Column("Id", "BIGINT"),)
+    key = KeyFormat(fields=("Id",), options={"extended": True, **options})
+    stage = replace(decoding.build_stage_table(ValueFormat("debezium-json"), columns, columns), key=key)
+    texts = [b'{"id": "1004"}', b'{"id": "\\"1004\\""}', b'{"ID": "1004"}']
+    good, text, _ = decoding.decode_keys(spark, stage, texts)
+    assert good == (1004, None)
+    assert "the key field Id holds a text, which a column BIGINT does not keep apart" in str(text[1])
+
+
+@pytest.mark.parametrize("word", ["json", "debezium-json"])
+def test_keys_of_two_types_that_are_taken_from_the_document_are_not_one_row(spark, word: str) -> None:
+    columns = (Column("_id", "STRING"), Column("n", "INT"))
+    key = KeyFormat(fields=("_id",), from_value=True)
+    options = {"extended": True} if word == "json" else {}
+    stage = replace(decoding.build_stage_table(ValueFormat(word, options=options), columns, columns[:1]), key=key)
+    texts = [f'{{"_id": {id}, "n": 1}}' for id in ("1004", '"1004"', f'{{"$oid": "{OID}"}}', f'"{OID}"')]
+    values = texts if word == "json" else [json.dumps(build_debezium_event("c", None, text)) for text in texts]
+    records = [(b"any", value.encode()) for value in values]
+    results = decoding.decode(spark, stage, records, "key_struct._id", "fate", "key_reason")
+    assert [fate for _, fate, _ in results] == ["bad", "staged", "staged", "bad"]
+    assert [key for key, fate, _ in results if fate == "staged"] == ["1004", OID]
+    assert "the key field _id holds a number, which a column STRING does not keep apart" in results[0][2]
+
+
+def test_ids_of_several_types_are_rows_of_their_own_where_the_key_is_left_as_it_is(workbench) -> None:
+    """The text of the key keeps its type; read as a value, the first number among texts stops the flush."""
+    topic = workbench.topic()
+    ids = ["1004", '"1004"', f'{{"$oid": "{OID}"}}', f'"{OID}"']
+    value = {"format": "debezium-json", "schema": "name STRING"}
+    workbench.pipeline("ids", [topic], key={"fields": ["id"], "schema": "id STRING"}, value=value)
+
+    def build_change(op: str, id: str) -> tuple[Any, Any]:
+        return {"id": id}, build_debezium_event(op, None, None if op == "d" else json.dumps({"name": id}))
+
+    workbench.produce(topic, *(build_change("c", id) for id in ids))
+    workbench.flush("ids")
+    workbench.produce(topic, build_change("d", '"1004"'), ({"id": '"1004"'}, None))
+    workbench.flush("ids")
+    assert sorted((row["id"], row["name"]) for row in workbench.read_rows("shop.ids")) == sorted(
+        (id, id) for id in ids if id != '"1004"'
+    )
+    key = {"fields": ["_id"], "schema": "_id STRING", "json": {"extended": True}}
+    workbench.pipeline("read_ids", [topic], key=key, value=value)
+    with pytest.raises(BadRecord, match="the key field _id holds a number"):
+        workbench.flush("read_ids")
 
 
 # the text becomes plain JSON whatever the column's type is; keys of plain JSON of all types are read in their tests

@@ -728,6 +728,22 @@ GUARDS = [
         "tests/integration/test_presence.py::test_lone_tombstone_has_no_sequence_of_the_event_that_it_lacks",
     ),
     Guard(
+        "a tombstone that does not say whose it is deletes nothing",
+        "jobs/tidegate_spark/formats/change_events/debezium_json.py",
+        "return DELETE if is_owned and not table.key.from_value else NO_CHANGE",
+        "return DELETE if not table.key.from_value else NO_CHANGE",
+        "tests/integration/test_shared_topics.py::"
+        "test_tombstone_deletes_only_where_key_and_kafkas_metadata_say_whose_it_is[settings1-ignored]",
+    ),
+    Guard(
+        "a field that could not be read says nothing of whose a record is",
+        "jobs/tidegate_spark/stage/foreign_records.py",
+        """conditions.append(f"NOT ({decoded_value.doubts.get(name, 'true')})")""",
+        "pass",
+        "tests/integration/test_shared_topics.py::"
+        "test_fields_that_conditions_name_say_whose_a_record_is_though_others_cannot_be_read[when]",
+    ),
+    Guard(
         "an update that changes the key deletes the old row",
         "jobs/tidegate_spark/stage/record_pass.py",
         "add_old_key_deletes(fated, decoded_value, table) if decoded_value.previous_key else fated",

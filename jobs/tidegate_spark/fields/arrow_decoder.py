@@ -13,10 +13,18 @@ class DecodingError(Exception):
     """Bytes that are no row, or a value that no column holds; the text says which."""
 
 
+class PartialRowError(DecodingError):
+    """A value that no column holds, in bytes of which the other columns of `row` could be read."""
+
+    def __init__(self, problem: str, row: dict[str, Any]) -> None:
+        super().__init__(problem)
+        self.row = row
+
+
 def decode_or_explain(
     decode_row: Callable[[bytes], dict[str, Any]], value: bytes | None, unreadable: str
 ) -> tuple[dict[str, Any] | None, str | None] | None:
-    """The row, or the reason why there is none; None for no bytes.
+    """The row, or the reason why there is none, with what could be read of it; None for no bytes.
 
     `unreadable` is the reason where the format's library raises: it has errors of several kinds for foreign bytes.
     """
@@ -24,6 +32,8 @@ def decode_or_explain(
         return None
     try:
         return decode_row(value), None
+    except PartialRowError as error:
+        return error.row, str(error)
     except DecodingError as error:
         return None, str(error)
     except Exception:
@@ -33,7 +43,7 @@ def decode_or_explain(
 def build_arrow_decoder(
     open_decoder: Callable[[], Decode], get_row_type: Callable[[], Any], part: str
 ) -> Callable[[Any], Any]:
-    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, one of them NULL.
+    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, NULL where the row is good.
 
     `open_decoder` is called for each batch, on the worker. By the hints Spark knows what kind of function it is.
     """

@@ -17,7 +17,7 @@ from decimal import Decimal
 from math import isfinite, isnan
 from typing import Any
 
-from tidegate_spark.fields.arrow_decoder import DecodingError, build_arrow_decoder, decode_or_explain
+from tidegate_spark.fields.arrow_decoder import DecodingError, PartialRowError, build_arrow_decoder, decode_or_explain
 
 Shape = dict[str, Any]
 NIL = 0xC0
@@ -39,7 +39,7 @@ NUMBER_PATTERN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]
 
 
 def build_decoder(shape: Shape, part: str) -> Callable[[Any], Any]:
-    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, one of them NULL."""
+    """A function of an Arrow array of bytes: an array of structs of `row` and `reason`, NULL where the row is good."""
     return build_arrow_decoder(lambda: MapDecoder(shape, part).decode, lambda: to_arrow_type(shape), part)
 
 
@@ -67,12 +67,16 @@ class MapDecoder:
             row = {name: reader.read(inner)}
         else:
             raise DecodingError(f"the {self._part} is not a MessagePack map")
-        if reader.position != len(value):
+        if not reader.is_at_end:
             raise DecodingError(f"the {self._part} has bytes after its MessagePack map")
         return row
 
     def _read_map(self, reader: "_Reader") -> dict[str, Any]:
-        row, names = reader.read_fields(self._shape)
+        problems: list[DecodingError] = []
+        row, names = reader.read_fields(self._shape, None if self._shape.get("must") else problems)
+        if problems:
+            is_partial = reader.is_at_end and any(value is not None for value in row.values())
+            raise PartialRowError(str(problems[0]), row) if is_partial else problems[0]
         missing = [name for name in self._shape["fields"] if name not in names]
         if self._shape.get("must") and missing:
             raise DecodingError(f"the {self._part} lacks the key's field {missing[0]}")
@@ -86,10 +90,14 @@ class _Reader:
     """One record's bytes from the front to the back."""
 
     def __init__(self, value: bytes, part: str) -> None:
-        from msgpack import Unpacker
-
         self._value = value
         self._part = part
+        self._open()
+
+    def _open(self) -> None:
+        from msgpack import Unpacker
+
+        value = self._value
         # no text, list or map is longer than the record
         unpacker: Any = Unpacker(max_buffer_size=max(len(value), 1), strict_map_key=False)
         unpacker.feed(value)
@@ -100,9 +108,9 @@ class _Reader:
         self._read_array_header = unpacker.read_array_header
 
     @property
-    def position(self) -> int:
-        """How many bytes were read."""
-        return int(self._tell())
+    def is_at_end(self) -> bool:
+        """Whether all bytes were read."""
+        return bool(self._tell() == len(self._value))
 
     def peek(self) -> int:
         """The byte that says of which kind the next value is."""
@@ -128,8 +136,11 @@ class _Reader:
             return [self.read(element) for _ in range(self._read_array_header())]
         raise self._build_error(shape, f"is not a {shape['type']} without loss")
 
-    def read_fields(self, shape: Shape) -> tuple[dict[str, Any], set[str]]:
-        """A map as the struct of that shape, and the names of all fields that it has."""
+    def read_fields(self, shape: Shape, problems: list[DecodingError] | None = None) -> tuple[dict[str, Any], set[str]]:
+        """A map as the struct of that shape, and the names of all fields that it has.
+
+        Fields that no column holds are left out and noted as `problems`; without such a list they end the reading.
+        """
         fields = shape["fields"]
         names = set[str]()
         row = dict.fromkeys(fields)
@@ -140,13 +151,29 @@ class _Reader:
             if name in names:
                 raise self._build_error(shape, f"has the field {name} twice")
             names.add(name)
-            if name in fields:
+            if name not in fields:
+                self._skip_field(name)
+            elif problems is None:
                 row[name] = self.read(fields[name])
             else:
-                self._skip_field(name)
+                row[name] = self._read_or_note(name, fields[name], problems)
+        if problems:
+            return row, names
         if len(names) < len(fields) or not names <= fields.keys():
             self._refuse_other_spelling(shape, names)
         return row, names
+
+    def _read_or_note(self, name: str, shape: Shape, problems: list[DecodingError]) -> Any:
+        """The next value, None for one that the column does not hold: what follows it is read all the same."""
+        start = self._tell()
+        try:
+            return self.read(shape)
+        except DecodingError as error:
+            problems.append(error)
+        self._value = self._value[start:]
+        self._open()
+        self._skip_field(name)
+        return None
 
     def _skip_field(self, name: str) -> None:
         from msgpack import StackError

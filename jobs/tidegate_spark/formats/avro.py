@@ -117,6 +117,7 @@ def decode_fields(records: DataFrame, table: StageTable, places: tuple[str, str]
         key=f"struct({', '.join(key_values) if has_keys else render_null_fields(keys)})",
         key_reason=f"CASE {_render_lossy_cases('key', key_conditions)} {key_required} END" if has_keys else NO_REASON,
         key_presence=f"{key_at} IS NOT NULL" if has_keys else "false",
+        doubts={name: f"located_reason IS NOT NULL OR coalesce({condition}, false)" for name, condition in conditions},
     )
 
 

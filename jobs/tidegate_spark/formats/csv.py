@@ -85,6 +85,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         key=f"struct({', '.join(_render_values(key_cells)) if has_keys else render_null_fields(keys)})",
         key_reason=_render_reason("value", "c", key_cells, line) if has_keys else "CAST(NULL AS STRING)",
         key_presence="c IS NOT NULL" if has_keys else "false",
+        doubts=_render_doubts(cells, line, list_truncated_names(table)),
     )
 
 
@@ -159,6 +160,17 @@ def _render_loss_reason(
         misfit = f"the {part_name} column {column.name} is not a {column.type} without loss"
         cases.append(f"WHEN {is_lossy} THEN {render_misfit_reason(misfit, text, column.type)}")
     return render_first_reason(*cases)
+
+
+def _render_doubts(cells: Cells, line: _LineShape, truncated: frozenset[str]) -> dict[str, str]:
+    """For each column a condition: the line is none, or holds something else there."""
+    no_line = f"NOT is_valid_utf8(value_text) OR c IS NULL OR c.{CORRUPT_COLUMN} IS NOT NULL"
+    no_line += f" OR {line.render_is_no_line('value_text', 'value')}"
+    doubts = {}
+    for column, text, encoding in cells:
+        is_lossy = render_is_lossy(text, column.type, encoding, column.name.casefold() in truncated)
+        doubts[column.name] = f"coalesce({no_line} OR {is_lossy}, false)"
+    return doubts
 
 
 def _render_lack_reason(part_name: str, cells: Cells) -> str:

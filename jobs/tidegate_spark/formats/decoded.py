@@ -54,6 +54,12 @@ class DecodedValue:
       emptied too. Such records look like deletes of no row.
     - `metadata`: the format's own metadata, by its word. `lossy_metadata`: for each word, the condition that the
       column's type cannot hold the record's value.
+    - `is_tombstone`: a condition that the record has no value, in a format whose events say what was deleted.
+    - `row_count`: how many rows the record holds, or would hold if it were good.
+    - `concerns_all`: a condition that the record is for every table, whichever it names.
+    - `doubts`: for each column the condition that its value is not what the record holds, whatever the others are. No
+      column that is not named here can be trusted in a bad record.
+    - `columns_of_unlocated`: each column of a record with a `located_reason`, where `ROW` has nothing of it.
     - `add_ordered_row`: adds a struct `ordered_row` to the records: columns of the row, or of the row before a delete,
       where they are parsed for a sequence only.
     """
@@ -73,6 +79,11 @@ class DecodedValue:
     absent_columns: Mapping[str, str] = field(default_factory=dict)
     truncate_condition: str | None = None
     lossy_metadata: Mapping[str, str] = field(default_factory=dict)
+    is_tombstone: str = "false"
+    row_count: str = "1"
+    concerns_all: str = "false"
+    doubts: Mapping[str, str] = field(default_factory=dict)
+    columns_of_unlocated: Mapping[str, str] = field(default_factory=dict)
     add_ordered_row: Callable[[DataFrame, Fields], DataFrame] | None = None
 
 

@@ -14,7 +14,7 @@ from tidegate_spark.fields.json.connect import ConnectFields
 from tidegate_spark.fields.json.extended import render_plain_json
 from tidegate_spark.fields.json.inner_parts import render_inner_reason
 from tidegate_spark.fields.json.key_objects import render_is_object_text, render_key_object
-from tidegate_spark.fields.json.mongodb import render_document_key
+from tidegate_spark.fields.json.mongodb import KEY_PROBLEM, render_key_problem, unwrap_key
 from tidegate_spark.fields.json.objects import (
     CORRUPT_COLUMN,
     Fields,
@@ -92,7 +92,9 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     if "ids" in options:
         records = records.withColumn("value_text", strip_header("value"))
     if options.get("extended"):
-        records = records.withColumn("value_text", F.expr(render_plain_json("value_text")))
+        plain_text = {"value_text": F.expr(render_plain_json("value_text"))}
+        problem = {KEY_PROBLEM: F.expr(render_key_problem(table, "value_text"))} if takes_extended_key(table) else {}
+        records = records.withColumns({**plain_text, **problem})
     if reads_envelope(table):
         return _decode_enveloped(records, table)
     fields = Fields(table.value_columns, get_units(table))
@@ -116,7 +118,8 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_respelled_case('value_text', 'row', fields, is_named=True)} "
         f"ELSE {render_inner_reason('row', fields, 'the value')} END AS located_reason",
     )
-    return _build_decoded_value(changes, fields, keys, render_key_reason(keys, "kv", "value_text"))
+    key_reason = render_key_reason(keys, "kv", "value_text", has_key_problem=takes_extended_key(table))
+    return _build_decoded_value(changes, fields, keys, key_reason)
 
 
 def _build_decoded_value(changes: DataFrame, fields: Fields, keys: Fields, key_reason: str) -> DecodedValue:
@@ -129,15 +132,26 @@ def _build_decoded_value(changes: DataFrame, fields: Fields, keys: Fields, key_r
         key=keys.render_struct("kv"),
         key_reason=key_reason,
         key_presence="kv IS NOT NULL",
+        doubts=fields.render_doubts("row", ROW),
     )
 
 
-def render_key_reason(keys: Fields, struct: str, text: str, places: tuple[str, ...] = ("",)) -> str:
+def takes_extended_key(table: StageTable) -> bool:
+    """Whether keys are taken from values that may be extended JSON, of which types are told apart beforehand."""
+    is_extended = bool(table.value.options.get("extended")) or get_format(table.value.format).is_enveloped
+    return table.key.from_value and bool(table.key_columns) and is_extended
+
+
+def render_key_reason(
+    keys: Fields, struct: str, text: str, places: tuple[str, ...] = ("",), *, has_key_problem: bool = False
+) -> str:
     """Why the key's fields at `struct`, out of the object `text` in the value, are no key."""
     # of a value that does not fit its own columns that is said first
     misfits = keys.render_misfit_cases(text, struct, "located_reason IS NULL")
     inside = render_inner_reason(struct, keys, "the key", places, keys.render_reason(struct, "the key"))
     lacks = f"{render_missing_cases(text, struct, keys, 'the value')} {misfits}".strip()
+    if has_key_problem:
+        lacks = f"WHEN {KEY_PROBLEM} IS NOT NULL THEN {KEY_PROBLEM} {lacks}".strip()
     return f"CASE {lacks} ELSE {inside} END" if lacks else inside
 
 
@@ -164,7 +178,8 @@ def _decode_enveloped(records: DataFrame, table: StageTable) -> DecodedValue:
         f"{render_respelled_case(payload, 'row', fields)} "
         f"ELSE {render_inner_reason('row', fields, 'the value', PAYLOAD)} END AS located_reason",
     )
-    return _build_decoded_value(changes, fields, keys, render_key_reason(keys, "kv", payload, PAYLOAD))
+    key_reason = render_key_reason(keys, "kv", payload, PAYLOAD, has_key_problem=takes_extended_key(table))
+    return _build_decoded_value(changes, fields, keys, key_reason)
 
 
 def render_is_null_payload(event: str, struct: str) -> str:
@@ -229,7 +244,7 @@ def add_key_object(records: DataFrame, table: StageTable) -> DataFrame:
     if "ids" in table.key.options:
         records = records.withColumn("key_text", strip_header("key"))
     if table.key.options.get("extended"):
-        records = records.withColumn("key_text", F.expr(render_document_key(table)))
+        records = unwrap_key(records, table)
     key = _KeyObject.build(table)
     texts = records.selectExpr("*", f"{render_key_object(key.fields, key.enveloped)} AS {KEY_TEXT_COLUMN}")
     plainly = _render_plain_key(key)
@@ -273,6 +288,7 @@ def decode_key(records: DataFrame, table: StageTable) -> DecodedKey:
     inner = render_inner_reason("kf", fields, "the key", places, fields.render_reason("kf", "the key"))
     reason = (
         f"CASE {render_header_cases('key', table.key.options)} "
+        f"{'WHEN key_problem IS NOT NULL THEN key_problem ' if table.key.options.get('extended') else ''}"
         f"{f'WHEN {PLAIN_KEY_COLUMN} IS NOT NULL THEN NULL ' if is_plain else ''}"
         f"WHEN {bad} THEN CASE WHEN {render_is_marked('key_text')} THEN 'the key {MARK_PROBLEM}' "
         f"ELSE coalesce({render_limit_reason('key_text', 'the key')}, '{KEY_MISFIT_REASON}') END "

@@ -63,6 +63,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         key=f"struct({', '.join(_render_fields('p.row', keys)) if has_keys else render_null_fields(keys)})",
         key_reason=_render_required_reason("key", "p.row", keys, keyless) if has_keys else NO_REASON,
         key_presence="p.row IS NOT NULL" if has_keys else "false",
+        doubts={column.name: "p.reason IS NOT NULL" for column in table.value_columns},
     )
 
 

@@ -38,6 +38,7 @@ def decode_whole_value(records: DataFrame, table: StageTable, column: str, reaso
         records=changes,
         columns=(column,),
         reason=reason,
+        doubts={table.value_columns[0].name: f"({reason}) IS NOT NULL"},
         key=f"struct({render_null_fields(list_key_fields(table).columns)})",
         key_reason="CAST(NULL AS STRING)",
         key_presence="false",

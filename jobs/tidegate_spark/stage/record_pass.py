@@ -34,6 +34,7 @@ from tidegate_spark.stage.dead_letters import (
     render_bad_disposition,
     render_failed_stage,
 )
+from tidegate_spark.stage.foreign_records import has_conditions, mark_foreign_records
 from tidegate_spark.stage.key import add_key, check_verified_fields
 from tidegate_spark.stage.key_deduplication import (
     COUNT_COLUMN,
@@ -121,8 +122,9 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
     keyless = [is_truncate or "false", ignored_case]  # nothing is looked up by the key of these
     key_reason = f"CASE WHEN NOT ({' OR '.join(keyless)}) THEN key_reason END"
     reason = f"CASE WHEN change <> '{NO_CHANGE}' THEN coalesce({key_reason}, value_reason, {unnamed}) END AS reason"
-    judged = decoded.selectExpr("*", reason, f"{render_failed_stage()} AS failed_stage").selectExpr(
+    judged = _judge_owner(decoded.selectExpr("*", reason), decoded_value, table, is_plain=is_plain).selectExpr(
         "*",
+        f"{render_failed_stage()} AS failed_stage",
         f"CASE WHEN change = '{NO_CHANGE}' THEN 'ignored' WHEN reason IS NOT NULL THEN {render_bad_disposition(table)} "
         f"WHEN NOT is_wanted THEN 'filtered' WHEN {ignored_case} THEN 'ignored' ELSE 'staged' END AS fate",
     )
@@ -137,6 +139,25 @@ def decode(records: DataFrame, table: StageTable, *, is_plain: bool = False) -> 
             }
         )
     return add_old_key_deletes(fated, decoded_value, table) if decoded_value.previous_key else fated
+
+
+def _judge_owner(reasoned: DataFrame, decoded_value: DecodedValue, table: StageTable, *, is_plain: bool) -> DataFrame:
+    """Leave bad records to the tables that they are for: they are not wanted here, and have no `reason`.
+
+    A plain pass does not tell: with one such record the batch is read once more.
+    """
+    if not has_conditions(table):
+        return reasoned
+    if is_plain:
+        return reasoned.withColumn("reason", F.expr(f"CASE WHEN reason IS NOT NULL THEN '{UNUSUAL}' END"))
+    changed_columns = {
+        "is_wanted": "is_wanted AND NOT is_foreign",
+        "reason": "CASE WHEN NOT is_foreign THEN reason END",
+    }
+    if decoded_value.previous_key:
+        changed_columns["is_old_key_wanted"] = "is_old_key_wanted AND NOT is_foreign"
+    marked = mark_foreign_records(reasoned, decoded_value, table)
+    return marked.withColumns({name: F.expr(sql) for name, sql in changed_columns.items()})
 
 
 def _spoil_whole_records(judged: DataFrame) -> DataFrame:

@@ -15,6 +15,8 @@ from tidegate_spark.formats.metadata import render_unkept_reason
 from tidegate_spark.stage.table_names import render_name_reason, render_table_name
 
 FAILURE_TEXT = "fails for this record"
+PLACES = ("topic", "partition", "offset")
+SHOWS_NO_ROW = f"(_tidegate.change = '{DELETE}' AND NOT _tidegate.is_tombstone)"
 KAFKA_METADATA = {
     "topic": "topic",
     "partition": "partition",
@@ -60,6 +62,11 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
         "*",
         f"CASE WHEN change <> '{DELETE}' THEN struct({', '.join(columns)}) END AS {ROW}",
         f"{decoded_value.row_number} AS row_number",
+        *(
+            [f"(change = '{DELETE}' AND {decoded_value.is_tombstone}) AS is_tombstone"]
+            if _has_conditions(table)
+            else []
+        ),
     ).selectExpr(
         "*",
         f"CASE WHEN change <> '{DELETE}' AND located_reason IS NULL THEN {reason} ELSE {located} END AS value_reason",
@@ -71,23 +78,28 @@ def add_value(records: DataFrame, decoded_value: DecodedValue, table: StageTable
     return _apply_conditions(decoded, table, metadata)
 
 
+def _has_conditions(table: StageTable) -> bool:
+    return (table.when, table.route, table.naming, table.delete_when) != (None,) * 4
+
+
 def _apply_conditions(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
     """Apply `delete_when`, `when` and `route`; they see row and key, and the record's topic, partition and offset."""
-    if (table.when, table.route, table.naming, table.delete_when) == (None,) * 4:
+    if not _has_conditions(table):
         judged = decoded.withColumn("value_reason", F.expr("coalesce(value_reason, lack_reason)"))
         return judged.selectExpr("*", "change AS op", "true AS is_wanted", "row_struct AS value_struct")
     row = _list_row_columns(table)
-    beside_row = _list_columns_beside_value(table, metadata, _list_key_columns(table))
+    beside_row = _list_columns_beside_value(table, metadata, locate_key_columns(table))
     rows = decoded.selectExpr("struct(*) AS _tidegate", *row, *beside_row)
     # a delete shows no value: a condition on it lets it pass, as a delete of a missing row does nothing; a condition on
-    # what its record shows beside the value counts, as the row of this key may be that of another source table
-    settings = {"delete_when": table.delete_when, "when": table.when, "route": _render_route(table.route)}
+    # what its record shows beside the value counts, as the row of this key may be that of another source table. The
+    # tombstone behind a delete event is left only where it shows all that the conditions read: they must hold of it
+    settings = {"delete_when": table.delete_when, "when": table.when, "route": render_route(table.route)}
     conditions = {word: condition for word, condition in settings.items() if condition}
     attempts = {word: render_attempt(condition) for word, condition in conditions.items()}
     if table.when is not None:
         beside_value = render_without(table.when, [c.name for c in table.value_columns])
         of_delete = render_attempt(beside_value) if beside_value else "'null'"
-        attempts["when"] = f"CASE WHEN _tidegate.change = '{DELETE}' THEN {of_delete} ELSE {attempts['when']} END"
+        attempts["when"] = f"CASE WHEN {SHOWS_NO_ROW} THEN {of_delete} ELSE {attempts['when']} END"
     answers = rows.selectExpr("*", *(f"{sql} AS _tidegate_{word}" for word, sql in attempts.items()))
     judged = answers.selectExpr(
         "_tidegate.*",
@@ -121,13 +133,13 @@ def _list_row_columns(table: StageTable) -> list[str]:
     """The columns of key and value that conditions see: what the value leaves out of the key's is that of the key, as
     in the row that is written. A delete shows the columns of its key that are none of the value's.
     """
-    keys = _list_key_columns(table)
+    keys = locate_key_columns(table)
     names = {c.name.casefold() for c in table.value_columns}
     columns = [f"{sql} AS {quote(name)}" for name, sql in keys.items() if name.casefold() not in names]
     for name in (c.name for c in table.value_columns):
         own_value = f"row_struct.{quote(name)}"
         visible = (
-            f"CASE WHEN change <> '{DELETE}' THEN coalesce({own_value}, {keys[name]}) END"
+            f"CASE WHEN change <> '{DELETE}' OR is_tombstone THEN coalesce({own_value}, {keys[name]}) END"
             if name in keys
             else own_value
         )
@@ -135,7 +147,7 @@ def _list_row_columns(table: StageTable) -> list[str]:
     return columns
 
 
-def _list_key_columns(table: StageTable) -> dict[str, str]:
+def locate_key_columns(table: StageTable) -> dict[str, str]:
     """SQL of each key column by its name in the destination."""
     if table.key.into is not None and table.key_columns:
         return {table.key.into: "key_struct"}
@@ -149,14 +161,14 @@ def _list_columns_beside_value(table: StageTable, metadata: dict[str, str], keys
         for name, key in table.metadata.items()
     ]
     names = {c.name.lower() for c in table.value_columns} | {name.lower() for name in (*table.metadata, *keys)}
-    return metadata_columns + [name for name in ("topic", "partition", "offset") if name not in names]
+    return metadata_columns + [name for name in PLACES if name not in names]
 
 
 def _judge_old_keys(decoded: DataFrame, table: StageTable, metadata: dict[str, str]) -> DataFrame:
     """Add `is_old_key_wanted`: whether a delete by this record, of which no value is shown, would be for this table."""
-    hidden_columns = [*_list_key_columns(table), *(c.name for c in table.value_columns)]
+    hidden_columns = [*locate_key_columns(table), *(c.name for c in table.value_columns)]
     beside_value = None if table.retracts or table.when is None else render_without(table.when, hidden_columns)
-    conditions = (beside_value, _render_route(table.route))
+    conditions = (beside_value, render_route(table.route))
     answers = [f"coalesce({render_attempt(sql)} <> 'false', true)" for sql in conditions if sql]
     if table.naming is not None and table.naming.name is not None:
         answers.append(f"coalesce({render_table_name(table.naming)} = {render_literal(table.naming.name)}, true)")
@@ -180,10 +192,7 @@ def _render_answer(word: str, conditions: dict[str, str]) -> str:
         return "false" if word == "delete_when" else "true"
     if word == "delete_when":
         return f"coalesce(_tidegate_{word} = 'true', false)"
-    return (
-        f"(_tidegate_{word} = 'true' OR _tidegate_{word} = 'null' AND _tidegate.change = '{DELETE}' "
-        f"OR _tidegate_{word} IS NULL)"
-    )
+    return f"(_tidegate_{word} = 'true' OR _tidegate_{word} = 'null' AND {SHOWS_NO_ROW} OR _tidegate_{word} IS NULL)"
 
 
 def _render_is_retracted(table: StageTable) -> str:
@@ -203,11 +212,12 @@ def _render_is_wanted_table(naming: TableTemplate | None) -> str:
     if naming is None or naming.name is None:
         return "true"
     return (
-        f"(coalesce(table_name = {render_literal(naming.name)}, false) OR change = '{DELETE}' AND table_name IS NULL)"
+        f"(coalesce(table_name = {render_literal(naming.name)}, false) "
+        f"OR change = '{DELETE}' AND NOT is_tombstone AND table_name IS NULL)"
     )
 
 
-def _render_route(route: Route | None) -> str | None:
+def render_route(route: Route | None) -> str | None:
     """A condition: the field's text is one of the names, or matches the whole pattern; NULL where there is no text."""
     if route is None:
         return None

@@ -24,30 +24,16 @@ Token = tuple[str, str, int]  # kind, text, and where it begins
 
 def render_without(condition: str, columns: Collection[str]) -> str | None:
     """Those parts of a condition that must all hold and look at none of `columns`; None where there are none."""
-    names = {name.casefold() for name in columns}
-    parts = [part for part in _split_conjunction(condition) if not _reads(part, names)]
+    parts = [part for part in split_conjunction(condition) if not reads_any(part, columns)]
     return " AND ".join(f"(\n{part}\n)" for part in parts) or None
 
 
-def _list_tokens(sql: str) -> Iterator[Token]:
-    place = 0
-    while match := _TOKEN_PATTERN.match(sql, place):
-        place = _find_comment_end(sql, match.end()) if match.lastgroup == "comment" else match.end()
-        if match.lastgroup not in ("space", "comment"):
-            yield str(match.lastgroup), match[0], match.start()
+def reads_any(condition: str, columns: Collection[str]) -> bool:
+    """Whether the condition looks at one of `columns`."""
+    return _reads(condition, {name.casefold() for name in columns})
 
 
-def _find_comment_end(sql: str, place: int) -> int:
-    """Where the comment ends that has begun before `place`; the end of the text for one that is not closed."""
-    depth = 1
-    for mark in _COMMENT_MARK_PATTERN.finditer(sql, place):
-        depth += 1 if mark[0] == "/*" else -1
-        if not depth:
-            return mark.end()
-    return len(sql)
-
-
-def _split_conjunction(condition: str) -> list[str]:
+def split_conjunction(condition: str) -> list[str]:
     """The operands of the outermost ANDs; the condition as it is where it is anything else."""
     depth = 0
     in_between = 0
@@ -66,6 +52,24 @@ def _split_conjunction(condition: str) -> list[str]:
             parts.append(condition[start:at])
             start = at + len(text)
     return [*parts, condition[start:]] if depth == 0 else [condition]
+
+
+def _list_tokens(sql: str) -> Iterator[Token]:
+    place = 0
+    while match := _TOKEN_PATTERN.match(sql, place):
+        place = _find_comment_end(sql, match.end()) if match.lastgroup == "comment" else match.end()
+        if match.lastgroup not in ("space", "comment"):
+            yield str(match.lastgroup), match[0], match.start()
+
+
+def _find_comment_end(sql: str, place: int) -> int:
+    """Where the comment ends that has begun before `place`; the end of the text for one that is not closed."""
+    depth = 1
+    for mark in _COMMENT_MARK_PATTERN.finditer(sql, place):
+        depth += 1 if mark[0] == "/*" else -1
+        if not depth:
+            return mark.end()
+    return len(sql)
 
 
 def _reads(sql: str, names: Collection[str]) -> bool:

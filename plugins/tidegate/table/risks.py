@@ -1,12 +1,16 @@
 """What may go wrong soon on a record's way: transactions that never end, and records that wait until they expire."""
 
+from collections.abc import Iterable
+
 from tidegate.errors import TidegateError
 from tidegate.formats.registry import get_format
 from tidegate.model import resource_names
 from tidegate.model.offsets import MAX_NAMED_PARTITIONS, Offsets, get_offset, iterate_offsets
 from tidegate.model.ownership import KIND_PROPERTY
 from tidegate.ports.context import Log, Ports, Retention
+from tidegate.spec.table import Table
 from tidegate.spec.time_text import format_utc, to_utc_datetime
+from tidegate.spec.tombstones import is_tombstone_owned
 from tidegate.table.distant import find_distant_batches, find_distant_history, find_distant_letters
 from tidegate.table.history import find_undone_backfills, list_undone_letters
 from tidegate.table.log import explain_no_row_topics
@@ -156,16 +160,37 @@ def _name_most_urgent(ports: Ports, risks: list[tuple[float, str]]) -> list[str]
 
 
 def _find_lone_tombstones(ports: Ports, log: Log, _: Offsets) -> list[str]:
-    """Compaction may leave a tombstone and take the delete event before it, the only one with the key of the value."""
-    by_value = [t for t in ports.pipeline.tables if t.key.from_value and t.delete]
-    blind = [t for t in by_value if get_format(t.value.format).shows_deleted_row]
-    topics = tuple(sorted(topic for topic in log.end if any(topic in t.topics or not t.topics for t in blind)))
+    """Compaction may leave a tombstone and take the delete event before it, which alone says whose row is gone."""
+    blind = [t for t in ports.pipeline.tables if t.delete and get_format(t.value.format).shows_deleted_row]
+    by_value = _list_topics(log, [t for t in blind if t.key.from_value])
+    unowned = _list_topics(log, [t for t in blind if not t.key.from_value and not _says_whose_tombstones_are(ports, t)])
+    topics = tuple(sorted(by_value | unowned))
+    compacted = ports.broker.filter_compacted(topics) if topics else ()
     return [
-        f"pipeline={ports.pipeline.name} topic={topic}: the topic is compacted and key.from is value: where only the "
-        "tombstone of a deleted row is left, it deletes nothing; set cleanup.policy=delete, or take the key from the "
-        "record"
-        for topic in (ports.broker.filter_compacted(topics) if topics else ())
+        f"pipeline={ports.pipeline.name} topic={topic}: the topic is compacted and {fact}: where only the tombstone of "
+        f"a deleted row is left, it deletes nothing; set cleanup.policy=delete, or {advice}"
+        for topic in compacted
+        for of_topic, fact, advice in (
+            (by_value, "key.from is value", "take the key from the record"),
+            (
+                unowned,
+                "its tombstones do not say which table they are for",
+                "let the source put its table into the record's key, as Debezium's ByLogicalTableRouter does, and name "
+                "that field in key.fields and in when",
+            ),
+        )
+        if topic in of_topic
     ]
+
+
+def _list_topics(log: Log, tables: Iterable[Table]) -> set[str]:
+    return {topic for table in tables for topic in log.end if topic in table.topics or not table.topics}
+
+
+def _says_whose_tombstones_are(ports: Ports, table: Table) -> bool:
+    keys = () if table.key.into else [f"{table.key.prefix}{name}" for name in table.key.fields]
+    columns = [column.name for column in table.value.columns or ()]
+    return is_tombstone_owned(table, columns, keys, ports.pipeline.source.metadata)
 
 
 def _list_retention_limits(retention: Retention) -> list[tuple[str, int, str]]:

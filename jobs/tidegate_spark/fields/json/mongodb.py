@@ -3,15 +3,28 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark user knows)
 from tidegate.jobs.stage_job import StageTable
+from tidegate.schema.data_types import DataType, Primitive, Struct, format_type, parse_type
 from tidegate.sql.spark import render_literal
 
 from tidegate_spark.fields.json.extended import render_is_one_value, render_plain_json
 from tidegate_spark.fields.json.objects import render_is_not_object
 from tidegate_spark.fields.json.text import render_once
+from tidegate_spark.fields.lossless import MOMENTS
 
 ROW_FIELDS = ("before", "after")
+KEY_PROBLEM = "value_key_problem"  # of a key that is taken from the value
 TEXT_ROW_PATTERN = r'"(?:before|after)"\s*+:\s*+"'
 KEY_FIELD = "id"  # of the one field that a key has
+# what a value is, where no word of extended JSON wraps it
+TEXT = "a text"
+NUMBER = "a number"
+TRUTH = "a boolean"
+DOCUMENT = "a document"
+NUMBER_WORDS = ("$numberInt", "$numberLong", "$numberDouble", "$numberDecimal")
+OTHER_TYPES_TEXT_PATTERN = r"\A(?:[0-9a-fA-F]{24}\z|\{)"  # a text that an ObjectId or a document has, too
+WRAPPER_PATTERN = r'"\$(?!number(?:Int|Long|Double)":)\w+":'  # what plain JSON would make a text, or drop
+GENERIC_BYTES = "00"
+UUID_BYTES = "04"
 EVENT_DDL = "op STRING, ts_ms BIGINT, source MAP<STRING, STRING>, before VARIANT, after VARIANT"
 
 
@@ -31,11 +44,14 @@ def unwrap_documents(records: DataFrame, table: StageTable) -> DataFrame:
     event = render_once(
         f"from_json({body}, {render_literal(EVENT_DDL)})", f"CASE WHEN {_render_has_text('b')} THEN {event_json} END"
     )
-    text = (
-        f"CASE WHEN value_text RLIKE {render_literal(TEXT_ROW_PATTERN)} THEN coalesce({event}, value_text) "
-        f"ELSE value_text END"
-    )
-    return records.withColumn("value_text", F.expr(text))
+    is_document = f"value_text RLIKE {render_literal(TEXT_ROW_PATTERN)}"
+    columns = {"value_text": f"CASE WHEN {is_document} THEN coalesce({event}, value_text) ELSE value_text END"}
+    if table.key.from_value and table.key_columns:
+        paths = [f"$.{place}{row}" for row in ("after", "before") for place in ("payload.", "")]
+        text = f"coalesce({', '.join(f'get_json_object(value_text, {render_literal(path)})' for path in paths)})"
+        problem = render_once(text, render_key_problem(table, "b"))
+        columns[KEY_PROBLEM] = f"CASE WHEN {is_document} THEN {problem} END"
+    return records.withColumns({name: F.expr(sql) for name, sql in columns.items()})
 
 
 def render_has_text_row() -> str:
@@ -45,15 +61,109 @@ def render_has_text_row() -> str:
     return f"({' OR '.join(map(_render_is_text, rows))})"
 
 
-def render_document_key(table: StageTable) -> str:
-    """SQL: the key's text with its one field as plain JSON; it may be called `_id`, as in the row, too."""
+def unwrap_key(records: DataFrame, table: StageTable) -> DataFrame:
+    """Put the key as plain JSON into `key_text`, and into `key_problem` why it is not kept apart from other keys."""
+    document = records.withColumn("key_text", F.expr(_render_document_key(table)))
+    columns = {"key_text": render_plain_json("key_text"), "key_problem": render_key_problem(table, "key_text")}
+    return document.withColumns({name: F.expr(sql) for name, sql in columns.items()})
+
+
+def _render_document_key(table: StageTable) -> str:
+    """SQL: the key's text with the document in its one field; it may be called `_id`, as in the row, too."""
     fields = table.key.fields
     name = render_literal(f'{{"{"_id" if fields == ("_id",) else KEY_FIELD}":')
     body = "coalesce(get_json_object(key_text, '$.payload'), key_text)"
     inside = f"CASE WHEN {_render_is_text('b.id')} THEN try_variant_get(b.id, '$', 'STRING') END"
     text = render_once(f"from_json({body}, 'id VARIANT')", inside)
-    key_json = f"CASE WHEN {render_is_one_value('b')} THEN concat({name}, {render_plain_json('b')}, '}}') ELSE '{{' END"
-    return render_once(text, f"CASE WHEN b IS NULL THEN {render_plain_json('key_text')} ELSE {key_json} END")
+    key_json = f"CASE WHEN {render_is_one_value('b')} THEN concat({name}, b, '}}') ELSE '{{' END"
+    return render_once(text, f"CASE WHEN b IS NULL THEN key_text ELSE {key_json} END")
+
+
+def render_key_problem(table: StageTable, text: str) -> str:
+    """Why a field of the key in the extended JSON `text` is not kept apart from one of another type, NULL where it is.
+
+    MongoDB has `1004` beside `"1004"`, and an ObjectId beside its text: as one column they would be one row.
+    """
+    columns = ((c.name.removeprefix(table.key.prefix), parse_type(c.type)) for c in table.key_columns)
+    return f"coalesce({', '.join(_render_field_problem(text, *column) for column in columns)}, CAST(NULL AS STRING))"
+
+
+def _render_field_problem(text: str, name: str, kind: DataType) -> str:
+    whole = f"try_parse_json({text})"
+    field = f"get(filter(map_entries(b), x -> lower(x.key) = {render_literal(name.lower())}), 0).`value`"
+    places = [
+        render_once(f"try_variant_get({whole}, '{path}', 'MAP<STRING, VARIANT>')", field) for path in ("$", "$.payload")
+    ]
+    bare = f"CASE WHEN {_render_word(whole)} <> '{DOCUMENT}' THEN {whole} END"
+    begin = render_literal(f"the key field {name} holds ")
+    column = format_type(kind).replace("`", "")
+    end = render_literal(
+        f", which a column {column} does not keep apart from keys of other types; give it the type of all keys (STRING "
+        "for ObjectIds and texts), or leave out key.json.extended: the unchanged text keeps the type"
+    )
+    problem = f"CASE WHEN NOT ({_render_keeps_apart('b', kind)}) THEN concat({begin}, {_render_word('b')}, {end}) END"
+    return render_once(f"coalesce({', '.join(places)}, {bare})", f"CASE WHEN b IS NOT NULL THEN {problem} END")
+
+
+def _render_word(variant: str) -> str:
+    """What the value is: the word of extended JSON that wraps it, or its kind."""
+    type_name = f"schema_of_variant({variant})"
+    keys = f"json_object_keys(to_json({variant}))"
+    wrapper = f"CASE WHEN get({keys}, 0) LIKE '$%' THEN get({keys}, 0) END"
+    return (
+        f"CASE WHEN {type_name} LIKE 'OBJECT%' THEN coalesce({wrapper}, '{DOCUMENT}') "
+        f"WHEN {type_name} LIKE 'ARRAY%' THEN 'a list' WHEN {type_name} = 'STRING' THEN '{TEXT}' "
+        f"WHEN {type_name} = 'BOOLEAN' THEN '{TRUTH}' WHEN {type_name} = 'VOID' THEN 'null' ELSE '{NUMBER}' END"
+    )
+
+
+def _render_keeps_apart(variant: str, kind: DataType) -> str:
+    """A condition: no value of another type has the value's place in a column of this type."""
+    word = _render_word(variant)
+    own_type = "false"
+    if isinstance(kind, Struct):
+        names = ", ".join(render_literal(name) for name in sorted(name for name, _ in kind.fields))
+        inside = (_render_keeps_apart(_render_field(variant, name), inner) for name, inner in kind.fields)
+        own_type = " AND ".join([f"json_object_keys(to_json({variant})) = array({names})", *inside])
+    elif isinstance(kind, Primitive):
+        own_type = _render_is_own_type(variant, kind)
+    return f"(coalesce({own_type}, false) OR {word} = 'null')"
+
+
+def _render_is_own_type(variant: str, kind: Primitive) -> str:
+    word = _render_word(variant)
+    text = f"try_variant_get({variant}, '$', 'STRING')"
+    if kind.name == "STRING":
+        plain = f"{word} = '{TEXT}' AND NOT {text} RLIKE {render_literal(OTHER_TYPES_TEXT_PATTERN)}"
+        document = f"{word} = '{DOCUMENT}' AND NOT to_json({variant}) RLIKE {render_literal(WRAPPER_PATTERN)}"
+        return f"({plain} OR {document} OR {word} = '$oid')"
+    if kind.name == "BINARY":  # the same bytes may be a UUID
+        return f"{word} = '$binary' AND {_render_is_plain_binary(variant)}"
+    return f"{word} IN ({', '.join(render_literal(each) for each in _list_words(kind))})"
+
+
+def _render_is_plain_binary(variant: str) -> str:
+    """A condition: bytes without a type of their own, or 16 that are a UUID."""
+    subtype = _render_first_text(variant, "$['$type']", "$['$binary'].subType")
+    data = _render_first_text(variant, "$['$binary'].base64", "$['$binary']")
+    is_uuid = f"length({data}) = 24 AND {data} LIKE '%=='"
+    return f"{subtype} = CASE WHEN {is_uuid} THEN '{UUID_BYTES}' ELSE '{GENERIC_BYTES}' END"
+
+
+def _render_first_text(variant: str, *paths: str) -> str:
+    texts = (f"try_variant_get({variant}, {render_literal(path)}, 'STRING')" for path in paths)
+    return f"coalesce({', '.join(texts)})"
+
+
+def _render_field(variant: str, name: str) -> str:
+    return f"try_element_at(try_variant_get({variant}, '$', 'MAP<STRING, VARIANT>'), {render_literal(name)})"
+
+
+def _list_words(kind: Primitive) -> tuple[str, ...]:
+    """What a column of the type takes: numbers are equal in MongoDB however they are written."""
+    if kind.name == "BOOLEAN":
+        return (TRUTH,)
+    return ("$date",) if kind.name == "DATE" or kind.name in MOMENTS else (NUMBER, *NUMBER_WORDS)
 
 
 def _render_has_text(event: str) -> str:

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 from tidegate.schema.column import Column
-from tidegate.schema.data_types import DataType, Struct, parse_type
+from tidegate.schema.data_types import DataType, Primitive, Struct, parse_type
 from tidegate.sql.spark import quote, render_literal
 
 from tidegate_spark.fields.json.as_written import render_is_infinite, render_may_overflow
 from tidegate_spark.fields.json.reading_rules import ReadingRules, Units, find_word
 from tidegate_spark.fields.json.text import (
+    BINARY_FRACTIONS,
     NEGATIVE_ZERO_PATTERN,
     UNKEPT,
     format_marked_type,
@@ -109,6 +110,22 @@ class Fields:
     def render_lack_reason(self, struct: str, subject: str) -> str:
         """The part of `render_reason` about fields, or parts of them, that are NULL and must not be."""
         return render_first_reason(*(self._render_lack_cases(struct, subject, column) for column in self.columns))
+
+    def render_doubts(self, struct: str, conversion: str | None = None) -> dict[str, str]:
+        """For each column a condition: the object at `struct` may hold something else in its field.
+
+        Of an object that does not fit its columns only what has no parts, is no fraction, and was not printed anew is
+        taken as it was read: nobody has looked further.
+        """
+        doubts = {}
+        for column, kind in self._list_types():
+            at = f"{struct}.{quote(column.name)}"
+            lossy = self.render_is_lossy(struct, column, f"{conversion}.{quote(column.name)}" if conversion else None)
+            is_exact = isinstance(kind, Primitive) and kind.name not in BINARY_FRACTIONS
+            reprinted = (render_is_reprinted(at, kind) or has_fraction(at, kind) or "false") if is_exact else "true"
+            unread = f"located_reason IS NOT NULL AND coalesce({reprinted}, false)"
+            doubts[column.name] = f"coalesce({lossy or 'false'}, false) OR {unread}"
+        return doubts
 
     def _render_loss_case(self, struct: str, subject: str, column: Column, conversion: str | None) -> str:
         condition = self.render_is_lossy(struct, column, f"{conversion}.{quote(column.name)}" if conversion else None)

@@ -162,4 +162,5 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
     return replace(
         decode_row_messages(read, table, MessageFields(fields, keys, OLD_ROWS), METADATA, IS_TRUNCATE),
         lossy_metadata=UNKEPT,
+        concerns_all="coalesce(e.type = 'XAROLLBACK', false)",
     )

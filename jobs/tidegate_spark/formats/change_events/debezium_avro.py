@@ -52,6 +52,7 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         truncate_condition=IS_TRUNCATE if table.value.applies_truncates else None,
         metadata=_render_metadata(schema),
         lossy_metadata=_render_unkept(schema),
+        is_tombstone="value IS NULL",
         columns_before=render_values("a.before", table.value_columns, fields),
     )
 

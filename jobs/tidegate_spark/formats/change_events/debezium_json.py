@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from tidegate.formats.registry import SOURCE_TYPES
 from tidegate.jobs.stage_job import StageTable
 from tidegate.schema.column import Column
+from tidegate.spec.tombstones import is_tombstone_owned
 from tidegate.sql.spark import quote, render_literal, strip_alias
 
 from tidegate_spark.fields.avro import render_timestamp
@@ -27,6 +28,7 @@ from tidegate_spark.formats.json import (
     render_is_key_in_value,
     render_is_null_payload,
     render_key_reason,
+    takes_extended_key,
 )
 from tidegate_spark.formats.metadata import render_is_unkept
 
@@ -75,18 +77,22 @@ def decode_value(records: DataFrame, table: StageTable) -> DecodedValue:
         f"ELSE {render_change(table)} END AS change",
         f"{_render_located_reason(fields, table)} AS located_reason",
     )
+    has_key_problem = takes_extended_key(table)
+    key_reason = render_key_reason(keys, "kv", KEY_ROW_TEXT, KEY_PLACES, has_key_problem=has_key_problem)
     return DecodedValue(
         records=changes,
         columns=tuple(fields.render_values("row")),
         reason=fields.render_loss_reason("row", "the value", ROW),
         null_reason=fields.render_lack_reason("row", "the value"),
         key=keys.render_struct("kv"),
-        key_reason=f"CASE WHEN kv IS NOT NULL THEN {render_key_reason(keys, 'kv', KEY_ROW_TEXT, KEY_PLACES)} END",
+        key_reason=f"CASE WHEN kv IS NOT NULL THEN {key_reason} END",
         key_presence=KEY_PRESENCE,
         metadata=METADATA,
         previous_key=_render_old_key_of_row(keys, table),
         truncate_condition=IS_TRUNCATE if table.value.applies_truncates else None,
         lossy_metadata=UNKEPT,
+        is_tombstone=f"(value IS NULL OR {render_is_null_payload('e', 'j')})",
+        doubts=fields.render_doubts("row", ROW),
         add_ordered_row=add_ordered_row,
     )
 
@@ -197,9 +203,11 @@ def render_change(table: StageTable) -> str:
 
 
 def get_tombstone_change(table: StageTable) -> str:
-    """What a record without a value does: a delete by the record's key; nothing where that is another key, because then
-    the delete event before it says which row is gone."""
-    return NO_CHANGE if table.key.from_value else DELETE
+    """What a record without a value does: a delete by the record's key; nothing where that is another key, or where
+    the key does not say whose it is, because then the delete event before it says which row is gone."""
+    keys = [] if table.key.into else [column.name for column in table.key_columns]
+    is_owned = is_tombstone_owned(table, [column.name for column in table.value_columns], keys, table.metadata)
+    return DELETE if is_owned and not table.key.from_value else NO_CHANGE
 
 
 def render_unknown_event_cases(row: str, table: StageTable, *, is_json: bool = False) -> str:

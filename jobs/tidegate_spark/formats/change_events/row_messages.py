@@ -17,6 +17,8 @@ from tidegate_spark.formats.json import list_key_fields
 
 UPDATE = "u"
 OLD_NAMES = "z.old_names"
+# of a message that holds one row; a delete shows no row to conditions
+FIRST_ROW = f"(CASE WHEN get(changes, 0).op <> '{DELETE}' THEN get(changes, 0).row END)"
 # few updates have one: the others need not be taken apart once more
 MAY_SHOW_NULL = f"event_op = '{UPDATE}' AND contains(value_text, 'null')"
 
@@ -59,6 +61,8 @@ def decode_row_messages(
         .selectExpr("*", f"coalesce(own_reason, get(filter({reasons}, r -> r IS NOT NULL), 0)) AS located_reason")
         .selectExpr("*", "posexplode_outer(CASE WHEN located_reason IS NULL THEN changes END) AS (position, found)")
     )
+    shown_columns = zip(rows.columns, rows.render_values(FIRST_ROW), strict=True)
+    doubts = rows.render_doubts(f"(CASE WHEN located_reason IS NULL THEN row ELSE {FIRST_ROW} END)")
     typed_columns = {c.name: sql for c, sql in zip(rows.columns, rows.render_values("row"), strict=True)}
     return DecodedValue(
         records=judged.selectExpr("*", "found.row AS row", f"{_render_row_change(is_truncate, table)} AS change"),
@@ -73,6 +77,9 @@ def decode_row_messages(
             column.name: strip_alias(typed_columns[column.name], column.name) for column in table.value_columns
         },
         has_several_rows=True,
+        row_count="coalesce(size(changes), 0)",
+        doubts=doubts,
+        columns_of_unlocated={c.name: strip_alias(sql, c.name) for c, sql in shown_columns},
         truncate_condition=is_truncate if table.value.applies_truncates else None,
     )
 

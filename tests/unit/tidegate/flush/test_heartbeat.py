@@ -13,8 +13,10 @@ from tidegate.model.offsets import Offsets
 from tidegate.monitoring.status import read_status
 from tidegate.ports.context import Retention
 from tidegate.reprocess.rebase import propose_moves, rebase_positions
+from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Heartbeat, Pipeline
 from tidegate.spec.source import Start, StartKind
+from tidegate.spec.table import Route
 from tidegate.table.log import list_row_topics
 
 MINUTE = 60_000
@@ -470,3 +472,32 @@ def test_heartbeat_of_no_run_settles_no_start_before_the_first_one() -> None:
         flush(ports)
     assert require_begun(ports) is ports
     assert world.read_rows("lake.shop.orders") == []
+
+
+@pytest.mark.parametrize(
+    ("word", "condition", "count"),
+    [
+        ("debezium-json", {"when": "Src = 'orders'"}, 1),
+        ("debezium-json", {"route": Route("src", "orders")}, 1),
+        ("debezium-json", {"when": "name = 'open'"}, 1),
+        ("debezium-json", {"when": "topic = 'orders' AND id > 5"}, 0),
+        ("debezium-json", {"when": "src = 'orders'", "delete": False}, 0),
+        ("json", {"when": "src = 'orders'"}, 0),
+    ],
+)
+def test_tombstones_that_compaction_may_leave_alone_are_warned_of_where_they_say_no_table(
+    world: World, word: str, condition: dict[str, Any], count: int
+) -> None:
+    pipeline = build_beating_pipeline()
+    (plain,) = pipeline.tables
+    columns = (Column("id", "BIGINT"), Column("name", "STRING"))
+    shared = replace(plain, value=replace(plain.value, format=word, columns=columns), **condition)
+    source = replace(pipeline.source, metadata={"src": "value.source.table"} if word != "json" else {})
+    flush(world.build_ports(pipeline))
+    world.broker.compacting.add("orders")
+    world.clock.tick(11 * MINUTE)
+    warnings = beat(
+        world, replace(pipeline, source=source, tables=(shared, replace(shared, name="lake.shop.other")))
+    ).warnings
+    assert all("its tombstones do not say which table they are for" in warning for warning in warnings)
+    assert len(warnings) == count

@@ -1,0 +1,57 @@
+"""Whose a tombstone is where events say what was deleted: the tombstone behind a delete event only repeats that."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+from tidegate.schema.wire_format import OTHER_IDS
+from tidegate.spec.formats import KeyFormat, ValueFormat
+from tidegate.spec.table import Route
+from tidegate.spec.table_template import TableTemplate
+from tidegate.sql.conditions import reads_any
+
+
+class Conditional(Protocol):
+    """A table with the conditions that choose its records: one of the pipeline file, or as a job has it."""
+
+    @property
+    def key(self) -> KeyFormat:
+        """How keys are read."""
+
+    @property
+    def value(self) -> ValueFormat:
+        """How values are read."""
+
+    @property
+    def when(self) -> str | None:
+        """The condition that records meet."""
+
+    @property
+    def route(self) -> Route | None:
+        """The field that chooses them."""
+
+    @property
+    def naming(self) -> TableTemplate | None:
+        """The name that they have."""
+
+
+def is_tombstone_owned(
+    table: Conditional, value_columns: Collection[str], key_columns: Collection[str], metadata: Mapping[str, str]
+) -> bool:
+    """Whether a record without a value shows all that chooses the table's records: its key and Kafka's metadata.
+
+    A table without conditions takes every record of its topics. `key_columns` are those that stand by themselves.
+    """
+    if _ignores_record_types(table.value.options) and not _ignores_record_types(table.key.options):
+        return False
+    keys = {name.casefold() for name in key_columns}
+    told_columns = [name for name, word in metadata.items() if word.startswith("value.")]
+    hidden_columns = [*(name for name in value_columns if name.casefold() not in keys), *told_columns]
+    fields = [*([table.route.field] if table.route else []), *(table.naming.fields if table.naming else ())]
+    hidden_names = {name.casefold() for name in hidden_columns}
+    is_read = table.when is not None and reads_any(table.when, hidden_names)
+    return not is_read and not hidden_names & {name.casefold() for name in fields}
+
+
+def _ignores_record_types(options: Mapping[str, Any]) -> bool:
+    """Whether records of other types lie in the topic, of which a tombstone shows none."""
+    return bool(options.get("ignored_records") or options.get(OTHER_IDS))
