@@ -243,6 +243,41 @@ def test_flush_of_the_file_that_init_wrote_equals_what_was_sent(workbench, name)
     check(workbench, name, workbench.topic(2), PLAIN[name]())
 
 
+def test_file_for_a_topic_of_a_whole_database_flushes_past_every_other_table(workbench) -> None:
+    """Maxwell's default: columns of one name and two types, another key, its own rows; and a table that came later."""
+    topic = workbench.topic(2)
+
+    def build_record(table: str, kind: str, database: str = "shop", **row: Any) -> tuple[Any, Any, dict[str, int]]:
+        name, value = next(iter(row.items()))
+        message = {"database": database, "table": table, "type": kind, "ts": 1_700_000_000, "xid": 1, "data": row}
+        place = {"partition": len(str(value)) % 2}
+        return {"database": database, "table": table, f"pk.{name}": value}, message, place
+
+    workbench.produce(
+        topic,
+        build_record("Orders", "insert", id=1, status=1),
+        build_record("payments", "insert", ref="a", status="paid"),
+        build_record("bootstrap", "insert", database="maxwell", id=1, table_name="payments"),
+        build_record("payments", "bootstrap-insert", ref="bb", status="open"),
+        build_record("Orders", "update", id=1, status=2),
+    )
+    process = workbench.run_cli("init", "--topic", topic, "--to", "lake.shop.all", "--name", "database", "--yes")
+    assert process.returncode == 0, process.stderr
+    file = (workbench.include / "pipelines" / "database.yaml").read_text()
+    workbench.flush("database")
+    workbench.produce(
+        topic,
+        build_record("payments", "delete", ref="a", status="paid"),
+        build_record("stock", "insert", sku="x", status={"a": 1}),
+        build_record("Orders", "insert", id=22, status=None),
+        build_record("bootstrap", "update", database="maxwell", id=1, table_name="payments", is_complete=1),
+    )
+    workbench.flush("database")
+    rows = {name: workbench.read_rows(f"shop.{name}") for name in ("Orders", "payments")}
+    assert sorted((row["id"], row["status"]) for row in rows["Orders"]) == [(1, 2), (22, None)], file
+    assert [(row["ref"], row["status"]) for row in rows["payments"]] == [("bb", "open")], file
+
+
 ORDER = {"type": "record", "name": "Order", "namespace": "shop", "fields": [
     {"name": "id", "type": "long"}, {"name": "name", "type": ["null", "string"]},
     {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},

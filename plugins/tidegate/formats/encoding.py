@@ -25,7 +25,8 @@ class EventLayout:
     - `operation`: the field that says what happened; `deletes` are its words for a deleted row.
     - `key_names`: the field that lists the names of the source's primary key, empty without one.
     - `column_types`: the field with the source's own type of each column, empty without one.
-    - `table`: the way to the name of the source table.
+    - `table`: the way to the name of the source table. `scopes`: the ways to what that name is one of, as its database;
+      `own_scope` is the one that the source keeps for itself.
     - `key_prefix`: what stands before the names of key columns in the record's key.
     """
 
@@ -37,7 +38,14 @@ class EventLayout:
     key_names: str = ""
     column_types: str = ""
     table: tuple[str, ...] = ("table",)
+    scopes: tuple[tuple[str, ...], ...] = (("database",),)
+    own_scope: str = ""
     key_prefix: str = ""
+
+    @property
+    def table_word(self) -> str:
+        """The word of `metadata` for the source table."""
+        return ".".join(("value", *self.table))
 
 
 def decode_text(data: bytes) -> str | None:

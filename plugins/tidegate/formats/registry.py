@@ -93,6 +93,7 @@ _FORMATS = (
             operation="op",
             deletes=("d",),
             table=("source", "table"),
+            scopes=(("source", "db"), ("source", "schema")),
         ),
     ),
     RecordFormat(
@@ -143,6 +144,7 @@ _FORMATS = (
             operation="type",
             deletes=("delete",),
             key_names="primary_key_columns",
+            own_scope="maxwell",
             key_prefix="pk.",
         ),
     ),

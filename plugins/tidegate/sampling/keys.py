@@ -1,11 +1,13 @@
 """Proposes the key of a table: from the record's key, or from what a change event says of its source's primary key."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.formats.encoding import Encoding
 from tidegate.sampling.columns import ProposedColumn, observe, propose_columns, render_ddl_type
+from tidegate.sampling.encoded_values import parse_json
 from tidegate.sampling.recognition import Look, Recognition, find_format
 from tidegate.sampling.rows import Row
 from tidegate.sampling.samples import count
@@ -13,6 +15,7 @@ from tidegate.sampling.stated_types import read_connect_type, read_stated_column
 
 NAMES = ("key", "record_key", "kafka_key")  # of a column for a key that has no name of its own
 PREFIX = "key_"
+OBJECT_ID_PATTERN = re.compile("[0-9a-fA-F]{24}")
 NUMBER_TYPES = {8: "BIGINT", 4: "INT"}  # bytes of Kafka's serializers
 
 
@@ -105,8 +108,29 @@ def _read_extended_key(objects: Sequence[dict[str, Any]], columns: Mapping[str, 
     texts = [document["id"] for document in objects if set(document) == {"id"} and isinstance(document["id"], str)]
     if len(texts) < len(objects) or "_id" not in columns or "id" in columns:
         return None
+    format_name = find_format(Encoding.OBJECT).name
+    kinds = {_find_kind(text) for text in texts}
+    if len(kinds) > 1:  # read as values, 1004 and "1004" would be one row, or bad
+        remark = f"MongoDB's document keys of several types ({', '.join(sorted(kinds))}), as the texts that they are"
+        return ProposedKey(("id",), format_name, columns=(ProposedColumn("id", "STRING"),), remarks=(remark,))
     options = {"json": {"extended": True}}
-    return ProposedKey(("_id",), find_format(Encoding.OBJECT).name, options, remarks=("MongoDB's document key",))
+    return ProposedKey(("_id",), format_name, options, remarks=("MongoDB's document key",))
+
+
+def _find_kind(text: str) -> str:
+    """The type of a key in extended JSON, as far as a column keeps it apart from others: texts go with ObjectIds."""
+    try:
+        value = parse_json(text)
+    except ValueError:
+        return "no JSON"
+    word = next(iter(value), "") if isinstance(value, dict) else ""
+    if isinstance(value, bool) or value is None:
+        return str(value).casefold()
+    if isinstance(value, int | float) or word.startswith("$number"):
+        return "number"
+    if isinstance(value, str):
+        return "ObjectId in a text" if OBJECT_ID_PATTERN.fullmatch(value) else "text"
+    return "text" if word == "$oid" else word or "document"
 
 
 def _settle_types(key: ProposedKey, columns: Mapping[str, ProposedColumn]) -> ProposedKey:

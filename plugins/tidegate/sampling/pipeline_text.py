@@ -14,6 +14,7 @@ PLAIN_PATTERN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 YAML_WORDS = {"true", "false", "yes", "no", "on", "off", "y", "n", "null"}
 WIDTH = 118
 STEP = "  "
+SOURCE_COLUMN = "source_table"
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,14 @@ class ProposedPipeline:
     name: str
     kafka: str | dict[str, str]
     tables: tuple[ProposedTable, ...]
+
+    @property
+    def source_column(self) -> str:
+        """A name that no column has, for the name of the source table."""
+        names = {c.name.casefold() for t in self.tables for c in (*t.value.columns, *t.key.columns)}
+        return next(
+            name for name in (SOURCE_COLUMN, *(f"{SOURCE_COLUMN}_{n}" for n in range(2, 99))) if name not in names
+        )
 
     @property
     def checks(self) -> tuple[PlacedCheck, ...]:
@@ -39,7 +48,7 @@ def render_pipeline(proposal: ProposedPipeline) -> str:
     """The file's text."""
     lines = _render_head(proposal)
     only = proposal.tables[0] if len(proposal.tables) == 1 else None
-    topics = [table.sample.topic for table in proposal.tables]
+    topics = [*dict.fromkeys(table.sample.topic for table in proposal.tables)]
     lines += [
         f"description: {render_scalar('From ' + ', '.join(topics))}",
         "source:",
@@ -48,18 +57,22 @@ def render_pipeline(proposal: ProposedPipeline) -> str:
     for table in proposal.tables:
         lines += _indent(_render_checks(c for c in table.checks if c.place == f"topic={table.sample.topic}"), 1)
     lines.append(f"  topics: {render_flow(topics)}")
+    lines += _indent(_render_metadata(proposal), 1)
     if only is not None:
         lines += _indent([*_render_key(only), *_render_value(only.value)], 1)
     lines.append("tables:")
     for table in proposal.tables:
-        lines += _render_table(table, is_alone=only is not None)
+        lines += _render_table(table, is_alone=only is not None, source_column=proposal.source_column)
     interval = proposal.tables[0].interval if only else min(table.interval for table in proposal.tables)
     lines += ["merge:", f"  interval: {interval.value}{render_comment(interval.reason)}"]
     return "\n".join(lines) + "\n"
 
 
 def _render_head(proposal: ProposedPipeline) -> list[str]:
-    sample_sizes = "; ".join(f"{table.sample.topic}: {table.sample.size}" for table in proposal.tables)
+    sample_sizes = "; ".join(
+        f"{table.sample.topic}{f' {table.source_table}' if table.source_table else ''}: {table.sample.size}"
+        for table in proposal.tables
+    )
     lines = _wrap(f"Proposed by `tidegate init` from a sample. {sample_sizes}.")
     if not proposal.checks:
         return lines
@@ -69,10 +82,21 @@ def _render_head(proposal: ProposedPipeline) -> list[str]:
     return lines
 
 
-def _render_table(table: ProposedTable, *, is_alone: bool) -> list[str]:
+def _render_metadata(proposal: ProposedPipeline) -> list[str]:
+    """The column that tells records of several source tables apart."""
+    words = {t.value.format.event.table_word for t in proposal.tables if t.source_table and t.value.format.event}
+    lines = ["metadata:", *(f"  {proposal.source_column}: {word}" for word in sorted(words))]
+    return lines if words else []
+
+
+def _render_table(table: ProposedTable, *, is_alone: bool, source_column: str) -> list[str]:
     lines = [f"name: {render_scalar(table.name)}"]
     if not is_alone:
-        lines += [f"topics: {render_flow([table.sample.topic])}", *_render_key(table), *_render_value(table.value)]
+        lines.append(f"topics: {render_flow([table.sample.topic])}")
+        if table.source_table:
+            route = {"field": source_column, "pattern": re.escape(table.source_table)}
+            lines.append(f"route: {render_flow(route)}{render_comment('other tables of the topic are left to others')}")
+        lines += [*_render_key(table), *_render_value(table.value)]
     lines += _render_checks(table.checks, "tables")
     if table.is_keyed:
         remark = (

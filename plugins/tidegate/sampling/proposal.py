@@ -18,10 +18,14 @@ from tidegate.sampling.layout import Proposal, propose_interval, propose_partiti
 from tidegate.sampling.recognition import Recognition, find_delimiter, find_format, recognise
 from tidegate.sampling.rows import Row, list_rows
 from tidegate.sampling.samples import PlacedCheck, TopicSample, count
+from tidegate.sampling.source_tables import find_in, split_sample, to_table_name
 from tidegate.sampling.stated_types import read_stated_columns
 
 DELETED_FIELDS = {"__deleted": "__deleted = 'true'", "op_type": "op_type = 'D'"}  # of flattened events
 FEW_RECORDS = 20
+COMPACTED_CHECK = (
+    "compacted: where only the tombstone of a delete is left, nobody knows whose it is, and it deletes nothing"
+)
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,39 @@ class ProposedTable:
     interval: Proposal
     tombstones: int
     delete_when: str = ""
+    source_table: str = ""  # of a topic with the changes of several
     checks: tuple[PlacedCheck, ...] = ()
 
     @property
     def is_keyed(self) -> bool:
         """Whether rows are found by a key."""
         return bool(self.key.fields)
+
+
+def propose_tables(
+    sample: TopicSample, name: str, lookup: Lookup, key_fields: Sequence[str] = ()
+) -> tuple[ProposedTable, ...]:
+    """Propose the table `name`; for a topic with the changes of several source tables one for each beside that name."""
+    samples = split_sample(sample)
+    if not samples:
+        return (propose_table(sample, name, lookup, key_fields),)
+    recognised = recognise(sample, "value")
+    place = name.rpartition(".")[0]
+    checks = [*recognised.checks] if recognised else []
+    if sample.is_compacted:
+        checks.append(PlacedCheck(f"topic={sample.topic}", COMPACTED_CHECK))
+    tables = []
+    for source_table, part in samples.items():
+        table = propose_table(part, f"{place}.{to_table_name(source_table)}", lookup)
+        if {*key_fields} <= {column.name for column in table.value.columns} and key_fields:
+            table = propose_table(part, table.name, lookup, key_fields)
+        # what is said of the topic is said of the part of it that this table is
+        own_checks = (
+            PlacedCheck("tables", check.text) if check.place.startswith("topic=") else check for check in table.checks
+        )
+        tables.append(replace(table, source_table=source_table, checks=(*checks, *own_checks)))
+        checks = []
+    return tuple(tables)
 
 
 def propose_table(sample: TopicSample, name: str, lookup: Lookup, key_fields: Sequence[str] = ()) -> ProposedTable:
@@ -156,12 +187,12 @@ def _list_event_checks(rows: Sequence[Row], record_format: RecordFormat) -> list
     layout = record_format.event
     if layout is None:
         return []
-    tables = {str(name) for row in rows if (name := _find_in(row.look.data, layout.table)) is not None}
+    tables = {str(name) for row in rows if (name := find_in(row.look.data, layout.table)) is not None}
     if len(tables) < 2:
         return []
     names = ", ".join(sorted(tables)[:10])
     problem = (
-        f"changes of {len(tables)} source tables ({names}) would be mixed in one; give each its own entry with `route`"
+        f"changes of {len(tables)} source tables ({names}) would be mixed in one; give each its own entry with `when`"
     )
     return [PlacedCheck("tables", problem)]
 
@@ -181,12 +212,6 @@ def _list_opaque_checks(recognised: Recognition) -> list[PlacedCheck]:
         if lists
         else []
     )
-
-
-def _find_in(data: Any, path: Sequence[str]) -> Any:
-    for name in path:
-        data = data.get(name) if isinstance(data, dict) else None
-    return data
 
 
 def _propose_key(

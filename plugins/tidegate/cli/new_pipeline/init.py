@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tidegate.connections import read_connection_from_env
 from tidegate.errors import ConfigurationError
 from tidegate.sampling.layout import Proposal
 from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline
-from tidegate.sampling.proposal import ProposedTable, propose_table
+from tidegate.sampling.proposal import ProposedTable, propose_tables
 from tidegate.sampling.samples import SampleLimits, count
 from tidegate.settings import find_include_folder, format_path, read_command_name
 from tidegate.wiring.sampling import RegistryLookup, sample_topic
@@ -81,10 +82,11 @@ def propose(
     """The proposal, its text, and the warnings of `validate`; ConfigurationError with what `validate` refuses."""
     limits = SampleLimits(records=words.records, seconds=words.seconds)
     lookup = RegistryLookup(answers.registry, read_connection_from_env)
-    tables = []
+    tables: list[ProposedTable] = []
     for topic, table in zip(answers.topics, answers.tables, strict=True):
         sample = sample_topic(answers.kafka, read_connection_from_env, topic, limits, _print_progress)
-        tables.append(propose_table(sample, table, lookup, words.key))
+        tables += propose_tables(sample, table, lookup, words.key)
+    check_formats(tables)
     no_partitioning = ProposedPipeline(answers.name, answers.kafka, tuple(tables))
     text = render_pipeline(no_partitioning)
     try:
@@ -99,6 +101,17 @@ def propose(
         )
         text = render_pipeline(no_partitioning)
         return no_partitioning, text, validate(include, answers.name, text)
+
+
+def check_formats(tables: Sequence[ProposedTable]) -> None:
+    """The name of the source table is metadata of one format, and of all tables of a pipeline."""
+    topics = {table.sample.topic for table in tables if table.source_table}
+    formats = {table.value.format.name for table in tables}
+    if topics and len(formats) > 1:
+        raise ConfigurationError(
+            f"topic={min(topics)}: has the changes of several source tables, and the other topics another format "
+            f"({', '.join(sorted(formats))}); run init for each topic"
+        )
 
 
 def write_pipeline_file(path: Path, text: str, *, is_forced: bool) -> None:

@@ -15,7 +15,7 @@ from tidegate.config.pipeline_file import load_pipeline
 from tidegate.errors import GiveUp
 from tidegate.model.kafka_log import KafkaRecord
 from tidegate.sampling.pipeline_text import ProposedPipeline, render_pipeline, render_scalar
-from tidegate.sampling.proposal import ProposedTable, propose_table
+from tidegate.sampling.proposal import ProposedTable, propose_table, propose_tables
 from tidegate.sampling.recognition import look_at
 from tidegate.sampling.samples import TopicSample
 
@@ -184,6 +184,81 @@ def test_mixed_records_are_said_with_counts_and_places() -> None:
     assert "1 of 5 values look different: behind the id of a schema, not a change event; at t:0:2" in checks
     assert "changes of 2 source tables (a, b) would be mixed" in checks
     assert "1 of 5 records have no key" in checks
+
+
+def build_maxwell_message(table: str, kind: str = "insert", database: str = "shop", **row: Any) -> tuple[Any, Any]:
+    message = {"database": database, "table": table, "type": kind, "ts": 1_700_000_000, "data": row}
+    return {"database": database, "table": table, **{f"pk.{name}": row[name] for name in [*row][:1]}}, message
+
+
+def propose_all(*pairs: tuple[Any, Any], key: tuple[str, ...] = (), **options: Any) -> tuple[ProposedTable, ...]:
+    return propose_tables(build_sample(*pairs, **options), "lake.shop.t", refuse_registry, key)
+
+
+def test_topic_of_a_database_is_a_table_for_each_source_table_with_its_own_columns_and_key(include) -> None:
+    """What Maxwell writes of itself is none."""
+    tables = propose_all(
+        build_maxwell_message("Orders", id=1, status=1, source_table="x"),
+        build_maxwell_message("payments", ref="a", status="paid"),
+        build_maxwell_message("bootstrap", database="maxwell", id=1, table_name="Orders"),
+        build_maxwell_message("Orders", "delete", id=1, status=1, source_table="y"),
+        build_maxwell_message("notes", "table-alter"),
+        (None, "poison"),
+    )
+    pipeline = write_and_load(include, *tables)
+    assert pipeline.source.topics == ("t",)
+    assert pipeline.source.metadata == {"source_table_2": "value.table"}
+    columns = [tuple((c.name, c.type) for c in table.value.columns) for table in pipeline.tables]
+    routes = [(table.name, table.route.field, table.route.pattern) for table in pipeline.tables]
+    assert routes == [
+        ("lake.shop.Orders", "source_table_2", "Orders"),
+        ("lake.shop.payments", "source_table_2", "payments"),
+    ]
+    assert columns == [
+        (("id", "BIGINT"), ("status", "BIGINT"), ("source_table", "STRING")),
+        (("ref", "STRING"), ("status", "STRING")),
+    ]
+    assert [table.key.fields for table in pipeline.tables] == [("id",), ("ref",)]
+    assert "1 of 6 values look different: text" in "\n".join(join_checks(table) for table in tables)
+
+
+def test_tables_of_one_name_in_two_databases_are_left_to_the_user() -> None:
+    (table,) = propose_all(
+        build_maxwell_message("orders", id=1),
+        build_maxwell_message("orders", database="archive", id=1),
+        build_maxwell_message("payments", id=1),
+    )
+    assert "changes of 2 source tables (orders, payments) would be mixed" in join_checks(table)
+
+
+def test_compacted_topic_of_several_tables_is_said_to_keep_rows_whose_delete_event_is_gone() -> None:
+    def build_event(table: str) -> Any:
+        return {"op": "c", "before": None, "after": {"id": 1}, "source": {"table": table, "db": "d"}}
+
+    tables = propose_all(({"id": 1}, build_event("a")), ({"id": 1}, build_event("b")), compacted=True)
+    assert [table.source_table for table in tables] == ["a", "b"]
+    assert "where only the tombstone of a delete is left" in join_checks(tables[0])
+
+
+@pytest.mark.parametrize(
+    ("ids", "fields", "options"),
+    [
+        (("1004", '{"$numberLong": "5"}'), ("_id",), {"extended": True}),
+        (('"a"', '{"$oid": "596e275826f08b2730779e1f"}'), ("_id",), {"extended": True}),
+        (('"596e275826f08b2730779e1f"', '{"$oid": "596e275826f08b2730779e1f"}'), ("id",), {}),
+        (("1004", '"1004"'), ("id",), {}),
+        (("true", '"true"'), ("id",), {}),
+    ],
+)
+def test_document_keys_of_several_types_are_kept_as_the_texts_that_they_are(
+    include: Path, ids: tuple[str, ...], fields: tuple[str, ...], options: dict[str, Any]
+) -> None:
+    pairs = [
+        ({"id": id}, {"op": "c", "before": None, "after": f'{{"_id": {id}}}', "source": {"collection": "c"}})
+        for id in ids
+    ]
+    key = write_and_load(include, propose_from(*pairs)).source.key
+    assert (key.fields, {name: value for name, value in key.options.items() if value}) == (fields, options)
 
 
 def test_records_that_repeat_keys_are_said_unless_the_topic_is_one_of_states() -> None:
