@@ -1,16 +1,23 @@
-"""Runs of a flush DAG that fail one after the other for one reason: who is told, and when the work is tried again."""
+"""Runs that fail one after the other for one reason: who is told, and when the work is tried again.
+
+The one keeper of failures: a run of Airflow, for one pipeline or for a fleet, and `tidegate run` differ only in where
+they keep it.
+"""
 
 import hashlib
+import logging
 import re
-from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tidegate.errors import GiveUp, find_kind
 
+log = logging.getLogger(__name__)
 FIRST_PAUSE_SECONDS = 60
 MAX_PAUSE_SECONDS = 30 * 60
 MAX_REASON_CHARACTERS = 2000
+WAITING = "Waiting"  # in place of an error's class, where a run did not try
 JOB_TASKS = ("stage", "merge")  # what costs a Spark job; a failure of `plan` costs none
 # a record's place tells one failure from another; every other number may differ between two tries of the same work
 PLACE = re.compile(r"\b(partition|offset)=\d+")
@@ -113,6 +120,122 @@ class FailureStreak:
             return cls(**{**data, "failed": tuple(failed_tasks)})
         except (AttributeError, KeyError, TypeError):
             return None
+
+
+@dataclass
+class PipelineOutcome:
+    """What became of one pipeline in one run.
+
+    `failed_tasks`: its own tasks, or its part of a task that runs for all. `refused_tasks`: one for each table that
+    `plan` refused. `waiting_tables` were left out, as they failed before. `messages` say why the run is red because of
+    it. `has_published`: of a pipeline with one table.
+    """
+
+    pipeline: str
+    failed_tasks: list[FailedTask] = field(default_factory=list)
+    refused_tasks: list[FailedTask] = field(default_factory=list)
+    waiting_tables: set[str] = field(default_factory=set)
+    messages: list[str] = field(default_factory=list)
+    has_published: bool = False
+
+    def add_refusals(self, by_plan: Iterable[Mapping[str, str]], by_stage: Iterable[Mapping[str, str]]) -> None:
+        """Tables that a task refused, each with `table`, `kind` and `message`."""
+        for refusal in by_plan:
+            if refusal["kind"] == WAITING:
+                self.waiting_tables.add(refusal["table"])
+            else:
+                self.refused_tasks.append(_to_failed_task("plan", refusal))
+        self.failed_tasks += [_to_failed_task("stage", refusal) for refusal in by_stage]
+
+    def to_failure(self, streak: FailureStreak | None, *, has_several: bool, tried_inputs: str) -> Failure | None:
+        """What later runs must know; None where it did not try: then what failed before stays as it is.
+
+        `has_several`: the pipeline has several tables. `tried_inputs`: the digest of what this run tried.
+        """
+        if streak is not None:
+            if any(task.kind == WAITING for task in self.failed_tasks):
+                return None
+            if self.waiting_tables and not self.failed_tasks and not self.refused_tasks:
+                return None
+        left_out = [task for task in streak.failed if self.waiting_tables & set(task.tables)] if streak else []
+        failed_tasks = (*self.failed_tasks, *left_out)
+        known = [*failed_tasks, *self.refused_tasks]
+        message = "\n".join(self.messages)
+        reason = "\n".join(task.message for task in known if task.message) or message
+        if has_several:
+            waits = can_wait_by_table(failed_tasks)
+        else:
+            waits = needs_pause(failed_tasks, has_published=self.has_published)
+        tables = {table for task in failed_tasks for table in task.tables}
+        inputs = tried_inputs if waits and streak is not None and streak.tables == tables else ""
+        return Failure(identify_reason(message, known), reason, inputs, failed_tasks)
+
+
+def _to_failed_task(task: str, refusal: Mapping[str, str]) -> FailedTask:
+    return FailedTask(task, refusal["kind"], refusal["message"], (refusal["table"],))
+
+
+class Streaks:
+    """The streaks of pipelines, by pipeline and kind of failure."""
+
+    def __init__(self, data: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+        self._streaks: dict[tuple[str, str], FailureStreak] = {}
+        for pipeline, kinds in (data or {}).items():
+            for kind, entry in kinds.items():
+                streak = FailureStreak.from_dict(entry)
+                if streak is not None:
+                    self._streaks[pipeline, kind] = streak
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Plain data for whatever keeps them."""
+        data: dict[str, dict[str, Any]] = {}
+        for (pipeline, kind), streak in self._streaks.items():
+            data.setdefault(pipeline, {})[kind] = streak.to_dict()
+        return data
+
+    @property
+    def pipelines(self) -> set[str]:
+        """Those that failed in their last run."""
+        return {pipeline for pipeline, _ in self._streaks}
+
+    def get(self, pipeline: str, kind: str) -> FailureStreak | None:
+        """The failed runs of a pipeline."""
+        return self._streaks.get((pipeline, kind))
+
+    def note_failure(self, pipeline: str, kind: str, failure: Failure, run_id: str, now: float) -> FailureStreak:
+        """One more run failed."""
+        streak = extend_streak(self.get(pipeline, kind), failure, run_id, now)
+        self._streaks[pipeline, kind] = streak
+        return streak
+
+    def note_success(
+        self,
+        pipeline: str,
+        kind: str,
+        run_id: str,
+        now: float,
+        known_at: float | None = None,
+        *,
+        was_cleared: bool = False,
+    ) -> FailureStreak | None:
+        """The pipeline is well; returns the failures that are over, where people must be told of that.
+
+        They are not over where this run is older than they are, as runs overlap, and as a person may clear the last
+        task of an old one (`was_cleared`): `known_at` is when it looked, None where nobody knows.
+        """
+        streak = self.get(pipeline, kind)
+        if streak is None:
+            return None
+        is_older = known_at is not None and known_at < streak.failed_at <= now  # later: the clock was set back
+        if (is_older or was_cleared) and not streak.is_ended_by(run_id, known_at):
+            log.info("pipeline=%s: this run is older than its failures, and they stay", pipeline)
+            return None
+        del self._streaks[pipeline, kind]
+        return streak if streak.run_id != run_id or streak.has_earlier else None
+
+    def forget_others(self, pipelines: Collection[str]) -> None:
+        """Keep those of these pipelines alone: the files of the others are gone."""
+        self._streaks = {key: streak for key, streak in self._streaks.items() if key[0] in pipelines}
 
 
 def is_worth_telling(tries: int) -> bool:

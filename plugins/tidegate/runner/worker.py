@@ -20,8 +20,8 @@ from tidegate.monitoring.failure_streak import (
     FailedTask,
     Failure,
     FailureStreak,
+    Streaks,
     compute_pause,
-    extend_streak,
     identify_reason,
 )
 from tidegate.redaction import mask_addresses
@@ -32,6 +32,7 @@ from tidegate.runner.work import RunOutcome, Work
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0  # seconds between two looks at the file, and at whether to stop
 REREAD_SECONDS = 10.0  # seconds after which a file that was wrong is read again: another file may be the reason
+RUN = "run"  # the one kind of failure here
 # in place of the time at which a file was changed
 UNREAD = -2
 MISSING = -1
@@ -81,7 +82,7 @@ class Worker:
         self._has_run = False
         self._was_late = False
         self._runs = 0
-        self._streak: FailureStreak | None = None
+        self._streaks = Streaks()
         self._thread = threading.Thread(target=self._loop, name=f"tidegate {work.name}", daemon=True)
 
     def start(self) -> None:
@@ -108,6 +109,10 @@ class Worker:
             wait = self.step()
             self._wake.wait(wait)
             self._wake.clear()
+
+    @property
+    def _streak(self) -> FailureStreak | None:
+        return self._streaks.get(self.work.name, RUN)
 
     def _must_end(self) -> bool:
         return self._shared.stop.is_set() or self._retired.is_set()
@@ -205,14 +210,13 @@ class Worker:
         return streak is not None and bool(streak.inputs) and streak.must_wait(self._digest_inputs(), now)
 
     def _note_success(self, outcome: RunOutcome | None) -> None:
-        streak = self._streak
-        self._streak = None
+        over = self._streaks.note_success(self.work.name, RUN, str(self._runs), self._shared.now())
         if outcome is not None:
             self._shared.reporter.report_run(self.work, outcome)
             if outcome.is_behind:
                 self._called.set()
-        if streak is not None:
-            self._shared.reporter.report_recovery(self.work, streak)
+        if over is not None:
+            self._shared.reporter.report_recovery(self.work, over)
 
     def _note_failure(self, problem: Exception) -> None:
         is_ours = isinstance(problem, TidegateError)
@@ -225,8 +229,8 @@ class Worker:
     def _extend_streak(self, problem: Exception, message: str, inputs: str) -> None:
         failed_task = FailedTask(self.work.name, type(problem).__name__, message)
         failure = Failure(identify_reason(message, [failed_task]), message, inputs)
-        self._streak = extend_streak(self._streak, failure, str(self._runs), self._shared.now())
-        self._shared.reporter.report_failure(self.work, self._streak)
+        streak = self._streaks.note_failure(self.work.name, RUN, failure, str(self._runs), self._shared.now())
+        self._shared.reporter.report_failure(self.work, streak)
 
     def _digest_inputs(self) -> str:
         try:
