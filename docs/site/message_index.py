@@ -41,7 +41,6 @@ NO_MESSAGES = (
     "plugins/tidegate/cli/new_pipeline/words.py",
     "plugins/tidegate/sampling/",  # comments of the file that `tidegate init` writes
     "plugins/tidegate_airflow/dags/task_docs.py",
-    "plugins/tidegate_airflow/dags/fleet/fleet_docs.py",
     "plugins/tidegate_airflow/web/app.py",
 )
 

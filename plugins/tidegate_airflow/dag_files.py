@@ -72,7 +72,7 @@ def build_own_dags(name: str, pipeline: Pipeline) -> Dags:
 
 def build_fleet_dags(fleets: Mapping[str, Sequence[Pipeline]]) -> Dags:
     """A DAG for each fleet, over its members."""
-    from tidegate_airflow.dags.fleet.fleet_dag import build_fleet_dag
+    from tidegate_airflow.dags.flush import build_fleet_dag
 
     return {format_fleet_dag_id(fleet): build_fleet_dag(fleet, members) for fleet, members in fleets.items()}
 

@@ -175,6 +175,15 @@ def _to_failed_task(task: str, refusal: Mapping[str, str]) -> FailedTask:
     return FailedTask(task, refusal["kind"], refusal["message"], (refusal["table"],))
 
 
+@dataclass(frozen=True)
+class Ending:
+    """The end of a run at a Unix time in seconds; `was_cleared`: a person has cleared tasks of it, some or all."""
+
+    run_id: str
+    now: float
+    was_cleared: bool = False
+
+
 class Streaks:
     """The streaks of pipelines, by pipeline and kind of failure."""
 
@@ -202,36 +211,29 @@ class Streaks:
         """The failed runs of a pipeline."""
         return self._streaks.get((pipeline, kind))
 
-    def note_failure(self, pipeline: str, kind: str, failure: Failure, run_id: str, now: float) -> FailureStreak:
+    def note_failure(self, pipeline: str, kind: str, failure: Failure, run: Ending) -> FailureStreak:
         """One more run failed."""
-        streak = extend_streak(self.get(pipeline, kind), failure, run_id, now)
+        streak = extend_streak(self.get(pipeline, kind), failure, run.run_id, run.now)
         self._streaks[pipeline, kind] = streak
         return streak
 
     def note_success(
-        self,
-        pipeline: str,
-        kind: str,
-        run_id: str,
-        now: float,
-        known_at: float | None = None,
-        *,
-        was_cleared: bool = False,
+        self, pipeline: str, kind: str, run: Ending, known_at: float | None = None
     ) -> FailureStreak | None:
         """The pipeline is well; returns the failures that are over, where people must be told of that.
 
         They are not over where this run is older than they are, as runs overlap, and as a person may clear the last
-        task of an old one (`was_cleared`): `known_at` is when it looked, None where nobody knows.
+        task of an old one: `known_at` is when it looked, None where nobody knows.
         """
         streak = self.get(pipeline, kind)
         if streak is None:
             return None
-        is_older = known_at is not None and known_at < streak.failed_at <= now  # later: the clock was set back
-        if (is_older or was_cleared) and not streak.is_ended_by(run_id, known_at):
+        is_older = known_at is not None and known_at < streak.failed_at <= run.now  # later: the clock was set back
+        if (is_older or run.was_cleared) and not streak.is_ended_by(run.run_id, known_at):
             log.info("pipeline=%s: this run is older than its failures, and they stay", pipeline)
             return None
         del self._streaks[pipeline, kind]
-        return streak if streak.run_id != run_id or streak.has_earlier else None
+        return streak if streak.run_id != run.run_id or streak.has_earlier else None
 
     def forget_others(self, pipelines: Collection[str]) -> None:
         """Keep those of these pipelines alone: the files of the others are gone."""

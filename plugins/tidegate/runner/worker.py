@@ -17,6 +17,7 @@ from tidegate.errors import (
     TooFewRecords,
 )
 from tidegate.monitoring.failure_streak import (
+    Ending,
     FailedTask,
     Failure,
     FailureStreak,
@@ -210,7 +211,7 @@ class Worker:
         return streak is not None and bool(streak.inputs) and streak.must_wait(self._digest_inputs(), now)
 
     def _note_success(self, outcome: RunOutcome | None) -> None:
-        over = self._streaks.note_success(self.work.name, RUN, str(self._runs), self._shared.now())
+        over = self._streaks.note_success(self.work.name, RUN, self._end_run())
         if outcome is not None:
             self._shared.reporter.report_run(self.work, outcome)
             if outcome.is_behind:
@@ -229,8 +230,11 @@ class Worker:
     def _extend_streak(self, problem: Exception, message: str, inputs: str) -> None:
         failed_task = FailedTask(self.work.name, type(problem).__name__, message)
         failure = Failure(identify_reason(message, [failed_task]), message, inputs)
-        streak = self._streaks.note_failure(self.work.name, RUN, failure, str(self._runs), self._shared.now())
+        streak = self._streaks.note_failure(self.work.name, RUN, failure, self._end_run())
         self._shared.reporter.report_failure(self.work, streak)
+
+    def _end_run(self) -> Ending:
+        return Ending(str(self._runs), self._shared.now())
 
     def _digest_inputs(self) -> str:
         try:

@@ -28,7 +28,7 @@ KIND_TITLES = {
 
 def build_actions_dag(pipeline: Pipeline) -> DAG:
     """The DAG ``tidegate_<pipeline>_actions``. It has no schedule, so it need not be unpaused first."""
-    settings = build_dag_settings(pipeline, "actions")
+    settings = build_dag_settings(pipeline.name, [pipeline], "actions")
     settings["default_args"] = {**settings["default_args"], "retries": RETRIES}
     settings["on_failure_callback"] = None  # who asked for it looks at the answer, and nobody is woken
     with DAG(

@@ -36,7 +36,7 @@ def build_backfill_dag(pipeline: Pipeline) -> DAG:
         description=f"Apply a part of the log of {pipeline.name} again, never over what is newer",
         doc_md=task_docs.BACKFILL.format(pipeline=pipeline.name, batch=pipeline.merge.max_records),
         schedule=None,
-        **build_dag_settings(pipeline, "backfill"),
+        **build_dag_settings(pipeline.name, [pipeline], "backfill"),
     ) as dag:
         _build_tasks(pipeline)
     dag.params = to_params_dict(_build_form(pipeline))

@@ -1,5 +1,6 @@
 """What the DAGs of a pipeline and their tasks have in common: retries, owner, who is told of a failure, tags, pools."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,15 +23,20 @@ RETRY_ARGS: dict[str, Any] = {
 }
 
 
-def build_dag_settings(pipeline: Pipeline, kind: str) -> dict[str, Any]:
-    """Arguments of `DAG` for a DAG that does `kind` for the pipeline: ``flush``, ``maintenance`` and so on."""
+def build_dag_settings(name: str, members: Sequence[Pipeline], kind: str) -> dict[str, Any]:
+    """Arguments of `DAG` for a DAG that does `kind` for these pipelines: ``flush``, ``maintenance`` and so on.
+
+    `name` is the pipeline's, or what the fleet's DAG is called by.
+    """
+    catalogs = sorted({table.catalog for member in members for table in member.entries})
+    tags = [tag for member in members for tag in member.tags]
     return {
         "start_date": datetime(2024, 1, 1, tzinfo=UTC),
         "catchup": False,
         "max_active_runs": 1,
-        "on_failure_callback": build_failure_callbacks(pipeline),
+        "on_failure_callback": build_failure_callbacks(name, members),
         "default_args": {"owner": "tidegate", **RETRY_ARGS},
-        "tags": ["tidegate", kind, *sorted({table.catalog for table in pipeline.entries}), *pipeline.tags],
+        "tags": list(dict.fromkeys(["tidegate", kind, *catalogs, *tags])),
     }
 
 

@@ -1,15 +1,37 @@
-"""The flush DAG of one pipeline: plan → stage → merge → commit_offsets → clean_up → heartbeat, and compact."""
+"""The DAG that flushes: plan → stage → merge → commit_offsets → clean_up → heartbeat, and compact.
 
-from collections.abc import Mapping
+One builder for a pipeline that flushes alone, whose merges are mapped over its tables, and for a fleet, whose stage and
+merge are mapped over the pipelines with work. No connection is opened and nothing heavy is imported here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Param, TaskGroup, TriggerRule, task
+from airflow.sdk import (
+    DAG,
+    Asset,
+    AssetOrTimeSchedule,
+    AssetWatcher,
+    CronTriggerTimetable,
+    DeltaTriggerTimetable,
+    Param,
+    TaskGroup,
+    TriggerRule,
+    task,
+    task_group,
+)
 from airflow.sdk.definitions.param import ParamsDict
+from tidegate.fleet.timing import build_clock
+from tidegate.monitoring.backlog import MonitoredPipeline
 from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.time_text import UNIT_SECONDS
 
 from tidegate_airflow import tasks
-from tidegate_airflow.assets import build_asset_alias, build_backlog_alias, build_complete_asset
-from tidegate_airflow.dags import task_docs
+from tidegate_airflow.assets import build_asset_alias, build_backlog_alias, build_backlog_asset, build_complete_asset
+from tidegate_airflow.dag_ids import format_flush_dag_id, name_fleet
+from tidegate_airflow.dags import flush_run, task_docs
 from tidegate_airflow.dags.dag_settings import (
     SHORT_TIMEOUT,
     build_dag_settings,
@@ -17,37 +39,132 @@ from tidegate_airflow.dags.dag_settings import (
     format_pool_name,
     is_submitted,
 )
-from tidegate_airflow.dags.flush_params import build_form
-from tidegate_airflow.dags.run_outcome import (
-    COMPACT_TASK_ID,
-    check_freshness,
-    clean_up_unless_dry,
-    finish_run,
-    plan_as_requested,
-    report_complete_unless_dry,
-)
-from tidegate_airflow.dags.schedule import build_schedule, build_watched_backlog, describe_schedule
+from tidegate_airflow.dags.request import build_fleet_form, build_form
+from tidegate_airflow.operators.member import MemberOperator
 from tidegate_airflow.operators.step import StepOperator
 
 MAX_TAG_LETTERS = 100  # Airflow refuses the DAG of a longer one, and with it the DAGs of every other file
+MAX_DESCRIPTION_LETTERS = 250
+DEFAULT_POOL = "default_pool"
+# A run with a member that takes long stays for as long as that, and the next ones go on without it. Airflow's default.
+RUNS_AT_ONCE = 16
+# Of tasks that keep what later runs must know: two of them at once would overwrite what the other has noted.
+ONE_IN_ALL_RUNS: dict[str, Any] = {"max_active_tis_per_dag": 1}
+MAPPED = {"map_index_template": "{{ task.given['pipeline'] }}"}  # known before the task begins its work
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """What flushes in one DAG: a pipeline, or the members of a fleet, none in the process of its task.
+
+    `name` is what DAG, aliases and backlog are called by, `subject` what the tasks are given. `steps` and `docs` are
+    those of the tasks of which a run has one each. `calls_next`: the task that calls for the next run. `timeout`: of
+    commit_offsets and heartbeat; those of a fleet limit each member by itself.
+    """
+
+    name: str
+    subject: str
+    members: Sequence[Pipeline]
+    steps: Mapping[str, Callable[..., Any]]
+    docs: Mapping[str, str]
+    calls_next: str
+    timeout: timedelta | None = None
+
+    @property
+    def pool(self) -> str:
+        """That of the destination's catalog."""
+        return format_pool_name(self.members[0]) if self.members else DEFAULT_POOL
+
+    @property
+    def backlog(self) -> Asset:
+        """The backlog with what watches it. The DAG names it so everywhere: Airflow takes the last one's watchers."""
+        watchers = [watcher for member in self.members for watcher in _build_watchers(member)]
+        return build_backlog_asset(self.name, watchers)
 
 
 def build_flush_dag(pipeline: Pipeline) -> DAG:
-    """The DAG ``tidegate_<pipeline>``. No connection is opened and nothing heavy is imported here."""
-    settings = build_dag_settings(pipeline, "flush")
-    schedule_text = describe_schedule(pipeline)
-    settings["tags"].append(
-        schedule_text if len(schedule_text) <= MAX_TAG_LETTERS else f"{schedule_text[: MAX_TAG_LETTERS - 1]}…"
-    )
+    """The DAG ``tidegate_<pipeline>``."""
+    steps = {
+        "plan": flush_run.plan_as_requested,
+        "commit_offsets": tasks.run_commit_offsets,
+        "clean_up": flush_run.clean_up_unless_dry,
+        "heartbeat": flush_run.finish_run,
+    }
+    docs = {
+        "plan": task_docs.PLAN,
+        "commit_offsets": task_docs.COMMIT_OFFSETS,
+        "clean_up": task_docs.CLEAN_UP,
+        "heartbeat": task_docs.HEARTBEAT,
+    }
+    flow = _Flow(pipeline.name, pipeline.name, [pipeline], steps, docs, "heartbeat", SHORT_TIMEOUT)
+    settings = build_dag_settings(pipeline.name, [pipeline], "flush")
+    tag = describe_schedule(pipeline)
+    settings["tags"].append(tag if len(tag) <= MAX_TAG_LETTERS else f"{tag[: MAX_TAG_LETTERS - 1]}…")
+    tables = ", ".join(table.name for table in pipeline.entries)
+    quick: dict[str, Any] = {"execution_timeout": SHORT_TIMEOUT, "multiple_outputs": False}
+
+    def build_rows(flush_plan: Any) -> Any:
+        with TaskGroup("rows", prefix_group_id=False, tooltip="From the log into the tables"):
+            return _build_merge_task(pipeline, _build_stage_task(pipeline, flush_plan))
+
+    def build_behind(cleaned: Any) -> None:
+        if pipeline.maintenance.follows_flushes:
+            _build_compact_task(pipeline, cleaned)
+        build_complete_tasks(pipeline, cleaned, quick)
+
     with DAG(
-        dag_id=f"tidegate_{pipeline.name}",
-        description=pipeline.description or f"Kafka into {', '.join(table.name for table in pipeline.entries)}",
+        dag_id=format_flush_dag_id(pipeline.name),
+        description=pipeline.description or f"Kafka into {tables}",
         doc_md=_format_doc_md(pipeline),
-        schedule=build_schedule(pipeline),
+        schedule=_build_schedule(flow),
         **settings,
     ) as dag:
-        _build_tasks(pipeline)
+        beat = _build_tasks(flow, build_rows, build_behind)
+        if pipeline.freshness_target_seconds is not None:
+            freshness_settings = {**quick, "retries": 0, "inlets": [flow.backlog], "doc_md": task_docs.FRESHNESS}
+            task(task_id="freshness", **freshness_settings)(flush_run.check_freshness)(
+                beat, pipeline.name, pipeline.freshness_target_seconds
+            )
     dag.params = to_params_dict(build_form())
+    return dag
+
+
+def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
+    """The DAG ``tidegate_fleet_<fleet>``.
+
+    The process of a task needs no members: its tasks are the same, and what it is given names the pipeline.
+    """
+    from tidegate_airflow.dags import fleet_plan, fleet_run
+
+    steps = {
+        "plan": fleet_plan.plan_fleet,
+        "commit_offsets": fleet_run.commit_offsets_of_members,
+        "clean_up": fleet_run.clean_up_members,
+        "heartbeat": fleet_run.finish_fleet_run,
+    }
+    docs = {
+        "plan": task_docs.FLEET_PLAN,
+        "commit_offsets": task_docs.FLEET_COMMIT_OFFSETS,
+        "clean_up": task_docs.FLEET_CLEAN_UP,
+        "heartbeat": task_docs.FLEET_HEARTBEAT,
+    }
+    flow = _Flow(name_fleet(fleet), fleet, members, steps, docs, "clean_up")
+    names = [member.name for member in members]
+    description = f"Flushes {len(members)} pipelines together: {', '.join(names)}"
+
+    def build_compact_tasks(cleaned: Any) -> None:
+        fixed: dict[str, Any] = {"doc_md": task_docs.COMPACT, "retries": 0, "pool": flow.pool, **MAPPED}
+        MemberOperator.partial(task_id="compact", verb="compact", fleet=flow.name, **fixed).expand(given=cleaned)
+
+    with DAG(
+        dag_id=format_flush_dag_id(flow.name),
+        description=description[:MAX_DESCRIPTION_LETTERS],
+        doc_md=_format_fleet_doc(fleet, members),
+        schedule=_build_schedule(flow),
+        **{**build_dag_settings(flow.name, members, "fleet"), "max_active_runs": RUNS_AT_ONCE},
+    ) as dag:
+        _build_tasks(flow, lambda entries: _build_member_tasks(flow, entries), build_compact_tasks)
+    dag.params = to_params_dict(build_fleet_form(names))
     return dag
 
 
@@ -56,46 +173,35 @@ def to_params_dict(form: Mapping[str, Param]) -> ParamsDict:
     return ParamsDict(dict(form))
 
 
-def _build_tasks(pipeline: Pipeline) -> None:
-    name: str = pipeline.name
-    quick: dict[str, Any] = {"execution_timeout": SHORT_TIMEOUT, "multiple_outputs": False}
-    memory: dict[str, Any] = {"inlets": [build_watched_backlog(pipeline)]}  # of the failed runs before
-    plan = task(task_id="plan", doc_md=task_docs.PLAN, **memory, **quick)(plan_as_requested)
-    commit_offsets = task(
-        task_id="commit_offsets",
-        doc_md=task_docs.COMMIT_OFFSETS,
-        trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS,
-        **quick,
-    )(tasks.run_commit_offsets)
-    clean_up = task(
-        task_id="clean_up",
-        doc_md=task_docs.CLEAN_UP,
-        pool=format_pool_name(pipeline),
-        trigger_rule=TriggerRule.ALL_DONE,  # also for what a run left that was killed after its publish
-        outlets=[build_asset_alias(name)],
-    )(clean_up_unless_dry)
-    heartbeat = task(
-        task_id="heartbeat",
-        doc_md=task_docs.HEARTBEAT,
-        trigger_rule=TriggerRule.ALL_DONE,
-        outlets=[build_backlog_alias(name)],
-        **memory,
-        **quick,
-    )(finish_run)
-    flush_plan = plan(name)
-    beat = heartbeat(name)
-    with TaskGroup("rows", prefix_group_id=False, tooltip="From the log into the tables"):
-        merge_output = _build_merge_task(pipeline, _build_stage_task(pipeline, flush_plan))
+def _build_tasks(flow: _Flow, build_rows: Callable[[Any], Any], build_behind: Callable[[Any], None]) -> Any:
+    """The tasks of which a run has one each, around those that bring rows in; returns the heartbeat.
+
+    `build_rows` makes stage and merge behind the plan, `build_behind` what follows clean_up beside the heartbeat.
+    """
+    memory: dict[str, Any] = {"inlets": [flow.backlog], **ONE_IN_ALL_RUNS}  # of the failed runs before
+    backlog_alias = build_backlog_alias(flow.name)
+
+    def build_task(task_id: str, **settings: Any) -> Any:
+        settings = {"doc_md": flow.docs[task_id], "multiple_outputs": False, **settings}
+        outlets = [*settings.pop("outlets", []), *([backlog_alias] if task_id == flow.calls_next else [])]
+        return task(task_id=task_id, outlets=outlets, **settings)(flow.steps[task_id])(flow.subject)
+
+    flush_plan = build_task("plan", execution_timeout=SHORT_TIMEOUT, **memory)
+    rows = build_rows(flush_plan)
+    beat = build_task("heartbeat", trigger_rule=TriggerRule.ALL_DONE, execution_timeout=flow.timeout, **memory)
     with TaskGroup("progress", prefix_group_id=False, tooltip="Reported to Kafka, and tidied up"):
-        cleaned = clean_up(name)
-        merge_output >> commit_offsets(name) >> cleaned >> beat
-        if pipeline.maintenance.follows_flushes:
-            _build_compact_task(pipeline, cleaned)
-        build_complete_tasks(pipeline, cleaned, quick)
-    if pipeline.freshness_target_seconds is not None:
-        task(task_id="freshness", doc_md=task_docs.FRESHNESS, **memory, **{**quick, "retries": 0})(check_freshness)(
-            beat, name, pipeline.freshness_target_seconds
+        committed = build_task(
+            "commit_offsets", trigger_rule=TriggerRule.ALL_DONE_MIN_ONE_SUCCESS, execution_timeout=flow.timeout
         )
+        cleaned = build_task(
+            "clean_up",
+            pool=flow.pool,
+            trigger_rule=TriggerRule.ALL_DONE,  # also for what a run left that was killed after its publish
+            outlets=[build_asset_alias(flow.name)],
+        )
+        rows >> committed >> cleaned >> beat
+        build_behind(cleaned)
+    return beat
 
 
 def _build_stage_task(pipeline: Pipeline, flush_plan: Any) -> Any:
@@ -140,6 +246,21 @@ def _build_merge_task(pipeline: Pipeline, stage_output: Any) -> Any:
     return StepOperator(given=stage_output, **fixed).output
 
 
+def _build_member_tasks(flow: _Flow, entries: Any) -> Any:
+    """A group for each entry of the plan: a merge begins behind its own stage, whatever the others do."""
+
+    @task_group(group_id="rows", prefix_group_id=False, tooltip="From the log into the tables, for each pipeline")
+    def flush_member(entry: Any) -> None:
+        stage_settings = {"fleet": flow.name, "pool": flow.pool, **MAPPED}
+        stage = MemberOperator(
+            task_id="stage", verb="stage", given=entry, doc_md=task_docs.FLEET_STAGE, **stage_settings
+        )
+        merge_settings = {"doc_md": task_docs.FLEET_MERGE, "outlets": [build_asset_alias(flow.name)], **stage_settings}
+        MemberOperator(task_id="merge", verb="merge", given=stage.output, **merge_settings)
+
+    return flush_member.expand(entry=entries)
+
+
 def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, Any]) -> None:
     """The task `complete` of each table, if asked for, whatever became of the run: each table's position says by itself
     what is in it, and one that stands still keeps no other's hours back. The heartbeat beside them colours the run.
@@ -156,24 +277,70 @@ def build_complete_tasks(pipeline: Pipeline, cleaned: Any, settings: dict[str, A
             trigger_rule=TriggerRule.ALL_DONE,
             max_active_tis_per_dag=1,  # another run would report the same hours
             **{**settings, "retries": 0},  # the next run reports what this one could not, and no flush waits for it
-        )(report_complete_unless_dry)(pipeline.name, table.name, pipeline.complete.value, table.branch)
+        )(flush_run.report_complete_unless_dry)(pipeline.name, table.name, pipeline.complete.value, table.branch)
 
 
 def _build_compact_task(pipeline: Pipeline, cleaned: Any) -> None:
     """Skipped by clean_up, on which it alone depends, where no table is due."""
     settings = {
-        **build_job_task_settings(pipeline, COMPACT_TASK_ID, task_docs.COMPACT),
+        **build_job_task_settings(pipeline, "compact", task_docs.COMPACT),
         "retries": 0,
     }
     if is_submitted(pipeline):
         from tidegate_airflow.operators.spark_submit import SubmitOperator
 
         connection = pipeline.spark.connection
-        SubmitOperator(verb=COMPACT_TASK_ID, pipeline=pipeline.name, given=cleaned, conn_id=connection, **settings)
+        SubmitOperator(verb="compact", pipeline=pipeline.name, given=cleaned, conn_id=connection, **settings)
     else:
         task(**settings)(tasks.run_compact)(pipeline.name, cleaned)
+
+
+def _build_schedule(flow: _Flow) -> Any:
+    """The clock of all members, or an event of the backlog, whichever comes first."""
+    clock = build_clock(flow.members)
+    timetable: Any = None
+    if clock.cron is not None:
+        timetable = CronTriggerTimetable(clock.cron, timezone="UTC")
+    elif clock.seconds > 0:
+        timetable = DeltaTriggerTimetable(timedelta(seconds=clock.seconds))
+    return [flow.backlog] if timetable is None else AssetOrTimeSchedule(timetable=timetable, assets=[flow.backlog])
+
+
+def _build_watchers(pipeline: Pipeline) -> list[AssetWatcher]:
+    """What calls for a flush when enough records wait."""
+    from tidegate_airflow.triggers.backlog import BacklogTrigger
+
+    if pipeline.merge.records_threshold <= 0:
+        return []
+    trigger = BacklogTrigger(pipeline.source.kafka, MonitoredPipeline.from_pipeline(pipeline).to_dict())
+    return [AssetWatcher(name=build_backlog_asset(pipeline.name).name, trigger=trigger)]
+
+
+def describe_schedule(pipeline: Pipeline) -> str:
+    """When it flushes, in a few words, as a tag: Airflow's list shows no time of a DAG that an asset may start."""
+    merge = pipeline.merge
+    words = []
+    if merge.cron is not None:
+        words = [f"cron {merge.cron}"]
+    elif merge.is_timed:
+        words = [f"every {_format_seconds(merge.interval_seconds)}"]
+    words += [f"at {merge.records_threshold} records"] if merge.records_threshold > 0 else []
+    return " or ".join(words) or "by hand"
+
+
+def _format_seconds(seconds: int) -> str:
+    letter, unit = next(entry for entry in reversed(UNIT_SECONDS.items()) if seconds % entry[1] == 0)
+    return f"{seconds // unit}{letter}"
 
 
 def _format_doc_md(pipeline: Pipeline) -> str:
     rows = "\n".join(f"| `{t.name}` | {', '.join(t.topics) or 'all'} | {t.mode} |" for t in pipeline.entries)
     return f"{pipeline.description}\n\n| table | topics | mode |\n| --- | --- | --- |\n{rows}\n"
+
+
+def _format_fleet_doc(fleet: str, members: Sequence[Pipeline]) -> str:
+    rows = [
+        f"| `{pipeline.name}` | {', '.join(f'`{t.name}`' for t in pipeline.entries)} | {describe_schedule(pipeline)} |"
+        for pipeline in members
+    ]
+    return task_docs.FLEET.format(fleet=fleet, rows="\n".join(rows))

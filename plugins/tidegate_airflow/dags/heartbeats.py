@@ -55,8 +55,7 @@ def send_heartbeats() -> Data:
     from tidegate.fleet.members import open_members
     from tidegate.flush.heartbeat import require_begun
 
-    from tidegate_airflow.dags.fleet.attend_members import describe_failure, raise_joined
-    from tidegate_airflow.dags.fleet.finish_members import beat
+    from tidegate_airflow.dags.fleet_run import beat, describe_failure, raise_joined
 
     context = get_current_context()
     include = find_include_folder()

@@ -19,7 +19,7 @@ def build_maintenance_dag(pipeline: Pipeline) -> DAG:
         description=f"Keeps small: {', '.join(table.name for table in pipeline.entries)}",
         doc_md=task_docs.MAINTAIN,
         schedule=timedelta(seconds=seconds) if seconds > 0 else None,
-        **build_dag_settings(pipeline, "maintenance"),
+        **build_dag_settings(pipeline.name, [pipeline], "maintenance"),
     ) as dag:
         tables = task(task_id="tables", execution_timeout=SHORT_TIMEOUT)(list_table_groups)
         _build_maintain_task(pipeline, tables(pipeline.name))

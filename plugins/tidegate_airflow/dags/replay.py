@@ -27,7 +27,7 @@ def build_replay_dag(pipeline: Pipeline) -> DAG:
         doc_md=task_docs.REPLAY.format(pipeline=pipeline.name),
         schedule=None,
         is_paused_upon_creation=False,
-        **build_dag_settings(pipeline, "replay"),
+        **build_dag_settings(pipeline.name, [pipeline], "replay"),
     ) as dag:
 
         def replay() -> list[dict[str, Any]]:

@@ -1,73 +1,131 @@
 """Who is told of a failed run, and of one that succeeds again: Airflow's notifiers, as the pipeline file names them."""
 
+import hashlib
 import importlib
+import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
-from airflow.sdk import Context
+from airflow.sdk import Context, Variable
 from airflow.sdk.bases.notifier import BaseNotifier
 from tidegate.errors import ConfigurationError
 from tidegate.spec.pipeline import Notifier, Pipeline
 
-from tidegate_airflow.dag_ids import name_fleet
-from tidegate_airflow.failures.missed_calls import MissedCalls
+from tidegate_airflow.dag_ids import DAG_ID_PREFIX
 
 log = logging.getLogger(__name__)
-FAILURE_KEY = "failure"  # a result of the tasks that colour a run, and what templates call it
+FAILURE_KEY = "failure"  # a result of the tasks that colour a pipeline's run, and what templates call it
 MEMBER_FAILURES_KEY = "member_failures"  # the same of a fleet: a list, each with its `pipeline`
 COLOURING_TASKS = ("heartbeat", "freshness")
-OWN = ""  # where a pipeline stands: the DAG's own failure
+NO_PIPELINE = ""  # where a pipeline stands: the failure of a whole fleet
+DESCRIPTION = "Notifiers of failed runs: true for one that was called, false for one that is called by the next run"
+VARIABLE_SUFFIX = "_missed_calls"  # behind the id of the DAG
+Calls = dict[str, dict[str, bool]]
 
 
-def build_failure_callbacks(pipeline: Pipeline) -> list[Callable[[Context], None]]:
-    """A callback of the DAG for each notifier. Its class is imported when it is called, not when the DAG is read.
-
-    A run that failed for the reason of the one before it is not notified again, unless that call failed.
+@dataclass
+class MissedCalls:
+    """The calls of one DAG's notifiers. `calls` is by pipeline and notifier: whether the notifier was called since the
+    pipeline failed; None where nobody can tell. A pipeline that is not among them misses no call.
     """
-    return [_build_callback(pipeline, notifier) for notifier in pipeline.on_failure]
+
+    variable: str
+    calls: Calls | None = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, name: str) -> "MissedCalls":
+        """Those of the DAG whose backlog has this name."""
+        variable = f"{DAG_ID_PREFIX}{name}{VARIABLE_SUFFIX}"
+        try:
+            return cls(variable, _parse_calls(Variable.get(variable, default="{}")))
+        except Exception as fault:  # the first failed run is told all the same
+            log.warning(
+                "variable=%s cannot be read; a call that fails is not made again: %s", variable, type(fault).__name__
+            )
+            return cls(variable, None)
+
+    def includes(self, pipeline: str, notifier: Notifier) -> bool:
+        """Whether the notifier was not called for the pipeline's failure. One whose arguments were corrected since is
+        another one, and was not.
+        """
+        made = (self.calls or {}).get(pipeline)
+        return made is not None and not made.get(_identify(notifier))
+
+    @contextmanager
+    def note_call(self, pipeline: str, notifier: Notifier, others: Sequence[Notifier]) -> Iterator[None]:
+        """Around the call: it is missed until it has succeeded. `others` are all notifiers of the pipeline."""
+        self._note(pipeline, notifier, others, is_made=False)
+        yield
+        self._note(pipeline, notifier, others, is_made=True)
+
+    def keep(self, pipelines: Collection[str]) -> None:
+        """Forget the others: their files are gone. It is written with the next call."""
+        if self.calls is not None:
+            self.calls = {name: made for name, made in self.calls.items() if name in pipelines}
+
+    def _note(self, pipeline: str, notifier: Notifier, others: Sequence[Notifier], *, is_made: bool) -> None:
+        if self.calls is None:
+            return
+        made = self.calls.setdefault(pipeline, {})
+        made[_identify(notifier)] = is_made
+        if all(made.get(_identify(other)) for other in others):
+            del self.calls[pipeline]
+        try:
+            if self.calls:
+                Variable.set(self.variable, json.dumps(self.calls), DESCRIPTION)
+            else:
+                Variable.delete(self.variable)
+        except Exception as fault:
+            log.warning(
+                "variable=%s cannot be written; a call may be missing, or come twice: %s",
+                self.variable,
+                type(fault).__name__,
+            )
 
 
-def _build_callback(pipeline: Pipeline, notifier: Notifier) -> Callable[[Context], None]:
+def _parse_calls(text: str) -> Calls:
+    """What was written; nothing of what somebody has changed into something else."""
+    try:
+        return {name: {**made} for name, made in json.loads(text).items()}
+    except (AttributeError, TypeError, ValueError):
+        return {}
+
+
+def _identify(notifier: Notifier) -> str:
+    """Its class and a digest of its arguments, which may be secrets."""
+    digest = hashlib.sha256(json.dumps(notifier.kwargs, sort_keys=True, default=str).encode()).hexdigest()
+    return f"{notifier.path} {digest[:8]}"
+
+
+def build_failure_callbacks(name: str, members: Sequence[Pipeline]) -> list[Callable[[Context], None]]:
+    """The DAG's callback, none without notifiers: it tells those of each pipeline that failed for a new reason.
+
+    `name` is that of the DAG's pipeline, or what the fleet's DAG is called by. Classes of notifiers are imported when
+    they are called, not when the DAG is read. A call that failed is made again with the next failed run. A failure of
+    no pipeline (a fleet's plan failed), and a run that noted nothing, as its last task was killed or its DAG notes
+    nothing, is told to all.
+    """
+    own = {pipeline.name: pipeline.on_failure for pipeline in members if pipeline.on_failure}
+    notifiers = {**own, NO_PIPELINE: _list_distinct(own.values())}
+
     def notify(context: Context) -> None:
         failures = _read_failures(context)
         if not failures:
-            _call_notifier("on_failure", notifier, context, None)
+            for notifier in notifiers[NO_PIPELINE]:
+                with _log_failed_call(notifier):
+                    _call_notifier("on_failure", notifier, context, None)
             return
-        missed = MissedCalls.read(pipeline.name)
-        found = next((failure for failure in failures if failure["is_new"]), failures[0])
-        if not (found["is_new"] or missed.includes(OWN, notifier)):
-            log.info("not notified again: %s", found["reason"])
-            return
-        with missed.note_call(OWN, notifier, pipeline.on_failure):
-            _call_notifier("on_failure", notifier, context, found)
-
-    return notify
-
-
-def build_fleet_callbacks(members: Sequence[Pipeline]) -> list[Callable[[Context], None]]:
-    """One callback for the DAG of a fleet: it tells the notifiers of each pipeline that failed for a new reason.
-
-    A failure of the fleet itself, and a run that noted nothing, as its last task was killed, is notified once to all.
-    A call that failed is made again with the next failed run.
-    """
-    own = {pipeline.name: pipeline.on_failure for pipeline in members if pipeline.on_failure}
-    notifiers = {**own, OWN: _list_distinct(own.values())}
-
-    def notify(context: Context) -> None:
-        noted = _read_member_failures(context)
-        missed = MissedCalls.read(name_fleet(members[0].fleet or ""))
+        missed = MissedCalls.read(name)
         missed.keep(notifiers)
-        for failure in noted:
+        for failure in failures:
             called = notifiers.get(failure["pipeline"], ())
             for notifier in called:
                 if failure["is_new"] or missed.includes(failure["pipeline"], notifier):
                     with _log_failed_call(notifier), missed.note_call(failure["pipeline"], notifier, called):
                         _call_notifier("on_failure", notifier, context, failure)
-        for notifier in [] if noted else notifiers[OWN]:
-            with _log_failed_call(notifier):
-                _call_notifier("on_failure", notifier, context, None)
 
     return [notify] if own else []
 
@@ -88,14 +146,16 @@ def _list_distinct(notifiers: Iterable[Sequence[Notifier]]) -> list[Notifier]:
     return distinct_notifiers
 
 
-def _read_member_failures(context: Context) -> list[dict[str, Any]]:
-    """What the run noted of its members' failures; `pipeline` is empty where it is the fleet's own."""
+def _read_failures(context: Context) -> list[dict[str, Any]]:
+    """What the run's tasks noted of its failures, each with its `pipeline`; none where they could not."""
     try:
-        noted = context["ti"].xcom_pull(task_ids=COLOURING_TASKS[0], key=MEMBER_FAILURES_KEY, map_indexes=-1)
+        pull = context["ti"].xcom_pull
+        noted = [pull(task_ids=task, key=FAILURE_KEY, map_indexes=-1) for task in COLOURING_TASKS]
+        noted += pull(task_ids=COLOURING_TASKS[0], key=MEMBER_FAILURES_KEY, map_indexes=-1) or []
     except Exception as fault:  # better told twice than never
         log.info("the failures of the run cannot be read: %s", type(fault).__name__)
         return []
-    return list(noted or [])
+    return [failure for failure in noted if isinstance(failure, dict)]
 
 
 def notify_of_recovery(notifiers: tuple[Notifier, ...], context: Context, failure: dict[str, Any]) -> None:
@@ -110,17 +170,6 @@ def notify_of_recovery(notifiers: tuple[Notifier, ...], context: Context, failur
 def _call_notifier(key: str, notifier: Notifier, context: Context, failure: dict[str, Any] | None) -> None:
     seen: Any = {**context, FAILURE_KEY: failure}
     _load_notifier(key, notifier.path)(**notifier.kwargs)(seen)
-
-
-def _read_failures(context: Context) -> list[dict[str, Any]]:
-    """What the run's tasks noted of its failure; none where they could not, or for a DAG that notes nothing."""
-    try:
-        task_instance = context["ti"]
-        found = [task_instance.xcom_pull(task_ids=task, key=FAILURE_KEY) for task in COLOURING_TASKS]
-    except Exception as fault:  # better told twice than never
-        log.info("the failure of the run cannot be read: %s", type(fault).__name__)
-        return []
-    return [failure for failure in found if isinstance(failure, dict)]
 
 
 def _load_notifier(key: str, path: str) -> Any:

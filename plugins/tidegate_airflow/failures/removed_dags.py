@@ -50,7 +50,7 @@ def remove_missed_calls(session: "Session", now: datetime) -> list[str]:
     from airflow.models.dag import DagModel
     from airflow.models.variable import Variable
 
-    from tidegate_airflow.failures.missed_calls import DESCRIPTION, VARIABLE_SUFFIX
+    from tidegate_airflow.failures.notifiers import DESCRIPTION, VARIABLE_SUFFIX
 
     found = session.query(Variable).filter(
         Variable.key.startswith(DAG_ID_PREFIX, autoescape=True),

@@ -9,10 +9,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from fakes import build_pipeline
 from fakes.task_instance import PushedResults
 from tidegate_airflow import errors, tasks
-from tidegate_airflow.dags import backfill, publication, run_outcome
+from tidegate_airflow.dags import backfill, flush_run, publication
 from tidegate_airflow.dags.actions import _build_form, build_letter_words
-from tidegate_airflow.dags.fleet.fleet_params import build_fleet_form, read_fleet_request
-from tidegate_airflow.dags.flush_params import build_form, read_run_params
+from tidegate_airflow.dags.request import build_fleet_form, build_form, read_fleet_request, read_run_params
 from tidegate_airflow.operators.action import run_action, run_replay_form
 from tidegate_airflow.operators.job import PublishOperator
 
@@ -34,7 +33,7 @@ RUNS: dict[str, Callable[[Any], Any]] = {
     "replay": lambda context: run_replay_form(context, "shop"),
     "backfill": lambda context: backfill.plan_batches("shop", errors.read_form_words(context)),
     "publish": publish,
-    "flush": lambda context: run_outcome.plan_as_requested("shop"),
+    "flush": lambda context: flush_run.plan_as_requested("shop"),
     "fleet": lambda context: read_fleet_request(
         context, {"shop": build_pipeline(), "other": build_pipeline()}, {}, 0.0
     ),
@@ -81,7 +80,7 @@ def test_word_that_the_form_has_not_is_refused(
     form: str, word: str, value: Any, begun: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = make_context(form, **{word: value})
-    for module in (errors, run_outcome):
+    for module in (errors, flush_run):
         monkeypatch.setattr(module, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match=rf"^{word}: the form has no such word; it has: ") as problem:
         RUNS[form](context)
@@ -92,7 +91,7 @@ def test_word_that_the_form_has_not_is_refused(
 @pytest.mark.parametrize("form", [*FORMS, "flush"])
 def test_every_word_of_the_form_is_taken(form: str, begun: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     context = make_context(form)
-    for module in (errors, run_outcome):
+    for module in (errors, flush_run):
         monkeypatch.setattr(module, "get_current_context", lambda: context)
     with pytest.raises(RuntimeError, match="begun"):
         RUNS[form](context)
@@ -117,7 +116,7 @@ def test_word_that_airflow_holds_back_is_told_and_nothing_else_is_done_instead(
     context = make_context(form)
     context["dag_run"].conf = conf
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
-    monkeypatch.setattr(run_outcome, "get_current_context", lambda: context)
+    monkeypatch.setattr(flush_run, "get_current_context", lambda: context)
     with pytest.raises(AirflowFailException, match=r"\[core\] dag_run_conf_overrides_params") as problem:
         RUNS[form](context)
     assert all(name in str(problem.value) for name in conf)

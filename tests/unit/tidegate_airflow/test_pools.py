@@ -20,7 +20,7 @@ from airflow.models.pool import Pool
 from airflow.models.variable import Variable
 from airflow.utils.db import initdb
 from airflow.utils.session import create_session
-from tidegate_airflow.failures.missed_calls import DESCRIPTION, VARIABLE_SUFFIX
+from tidegate_airflow.failures.notifiers import DESCRIPTION, VARIABLE_SUFFIX
 
 catalogs = Path(os.environ["TIDEGATE_INCLUDE"], "catalogs.yaml")
 

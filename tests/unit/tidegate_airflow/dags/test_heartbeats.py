@@ -20,8 +20,7 @@ from tidegate.spec.pipeline import Heartbeat, Merge, Pipeline
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
     from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-    from tidegate_airflow.dags import heartbeats
-    from tidegate_airflow.dags.fleet import attend_members, finish_members
+    from tidegate_airflow.dags import fleet_run, heartbeats
 
 DAY, MINUTE = 86_400, 60
 NIGHTLY = Merge(cron="5 4 * * *", interval_seconds=DAY)
@@ -62,7 +61,7 @@ class Deployment:
         monkeypatch.setattr(pipeline_file, "load_all_pipelines", lambda _: list(self.pipelines.items()))
         monkeypatch.setattr(fleet_members, "open_members", self._open)
         monkeypatch.setattr(heartbeats, "find_include_folder", lambda: None)
-        for module in (heartbeats, attend_members):
+        for module in (heartbeats, fleet_run):
             monkeypatch.setattr(module, "get_current_context", lambda: context)
 
     def _open(self, include: Any, pipelines: Any, resolve: Any) -> OpenedMembers:
@@ -142,8 +141,8 @@ def test_heartbeat_that_fails_is_named_and_keeps_no_other_from_beating(
             raise RetryLater("the coordinator does not answer")
         return real(ports)
 
-    real = finish_members.heartbeat
-    monkeypatch.setattr(finish_members, "heartbeat", beat)
+    real = fleet_run.heartbeat
+    monkeypatch.setattr(fleet_run, "heartbeat", beat)
     deployment = Deployment(world, monkeypatch, build_seldom("broken"), build_seldom("nightly"))
     deployment.flush_all()
     for _ in range(2):

@@ -13,8 +13,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
     from airflow.sdk import DAG
     from tidegate_airflow.dags.dag_settings import RETRY_ARGS
-    from tidegate_airflow.dags.fleet.fleet_dag import build_fleet_dag
-    from tidegate_airflow.dags.flush import build_flush_dag
+    from tidegate_airflow.dags.flush import build_fleet_dag, build_flush_dag
 
 ONE = build_pipeline()
 SEVERAL = build_pipeline(build_table(), build_table("pond.shop.Lines"), name="Two")

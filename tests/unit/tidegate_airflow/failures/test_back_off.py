@@ -21,8 +21,8 @@ with warnings.catch_warnings():
     from airflow.sdk.exceptions import AirflowException, AirflowSkipException
     from fakes.notifier import KeepingNotifier
     from tidegate_airflow import errors, tasks
-    from tidegate_airflow.dags import run_outcome
-    from tidegate_airflow.failures import back_off
+    from tidegate_airflow.dags import flush_run
+    from tidegate_airflow.failures import keeper
     from tidegate_airflow.failures.notifiers import build_failure_callbacks
     from tidegate_airflow.operators import step
 
@@ -60,6 +60,8 @@ class Run:
         self.left[self.task, key] = value
 
     def xcom_pull(self, task_ids: str, key: str = "return_value", map_indexes: int | None = None) -> Any:
+        if map_indexes == -1:
+            return self.left.get((task_ids, key))
         if map_indexes is None:
             return self.left.get((task_ids, key), [])  # as Airflow answers where there is none
         return self.left.get((f"{task_ids}_{map_indexes}", key))
@@ -89,8 +91,9 @@ class Night:
         monkeypatch.setattr(tasks, "run_measure", lambda name: {})
         monkeypatch.setattr(tasks, "read_pipeline", lambda name: pipeline)
         monkeypatch.setattr(tasks, "read_inputs", read_inputs)
-        monkeypatch.setattr(back_off, "time", SimpleNamespace(time=lambda: self.now))
-        for module in (run_outcome, errors):
+        for module in (flush_run, keeper):
+            monkeypatch.setattr(module, "time", SimpleNamespace(time=lambda: self.now))
+        for module in (flush_run, errors):
             monkeypatch.setattr(module, "get_current_context", lambda: self.context)
 
     def run(self, run_type: str = "scheduled", try_number: int = 1, clear_number: int = 0) -> Run:
@@ -99,15 +102,15 @@ class Night:
         run = Run(f"r{self.now:.0f}", run_type, try_number=try_number, clear_number=clear_number)
         self.context = {"ti": run, "dag_run": run, "asset_state_store": SimpleStores(self.store), "run_id": run.run_id}
         self.context["params"] = {"max_records": None, "until_current": True, "dry_run": False}
-        planned = self._do(run, "plan", lambda: run_outcome.plan_as_requested("shop"))
+        planned = self._do(run, "plan", lambda: flush_run.plan_as_requested("shop"))
         staged = planned and self._do(run, "stage", lambda: self._stage(planned))
         for index, queue in enumerate(staged or []):
             merge = f"merge_{index}" if self.pipeline.has_several else "merge"
             self.merge_tries += 1
             self._do(run, merge, partial(tasks.run_merge, "shop", queue))
-        self._do(run, "heartbeat", lambda: run_outcome.finish_run("shop"))
+        self._do(run, "heartbeat", lambda: flush_run.finish_run("shop"))
         if run.states["heartbeat"] == "failed":
-            for tell in build_failure_callbacks(self.pipeline):
+            for tell in build_failure_callbacks("shop", [self.pipeline]):
                 tell(self.context)
         return run
 
@@ -277,7 +280,7 @@ def test_run_that_leaves_the_work_to_a_later_one_is_no_recovery(night: Night, mo
     night.run("manual")
     assert night.run("backfill").states == {"plan": "skipped", "heartbeat": "success"}
     with monkeypatch.context() as patch:
-        patch.setattr(run_outcome, "compute_min_records", lambda pipeline, context: 1000)
+        patch.setattr(flush_run, "compute_min_records", lambda pipeline, context: 1000)
         assert night.run().states == {"plan": "skipped", "heartbeat": "success"}
     night.run("manual")
     assert len(list_messages()) == 1
@@ -293,7 +296,7 @@ def fix_last(world: World, topic: str) -> None:
 
 
 def test_heartbeat_that_is_cleared_alone_in_an_old_run_is_no_recovery(night: Night) -> None:
-    produce, heartbeat = night.world.broker.produce, lambda: run_outcome.finish_run("shop")
+    produce, heartbeat = night.world.broker.produce, lambda: flush_run.finish_run("shop")
     night.world.broker.retain_from(TOPIC, 1, 1)
     old = night.run()
     produce(TOPIC, {"id": "c"}, BAD, 1)
@@ -312,7 +315,7 @@ def test_heartbeat_that_is_cleared_alone_in_an_old_run_is_no_recovery(night: Nig
         run.states |= dict.fromkeys(run.states, "success")
         night.clear(run, "heartbeat", heartbeat)
         assert run.states["heartbeat"] == "success"
-    assert "flush_failures" in night.store
+    assert "flush_failures" in night.store["members"]["streaks"]["shop"]
     failed.states |= dict.fromkeys(failed.states, "success")  # its stage was cleared, with what follows
     night.clear(failed, "heartbeat", heartbeat)
     assert night.store == {}
@@ -324,14 +327,14 @@ def test_freshness_that_is_cleared_alone_in_an_old_run_is_no_recovery(night: Nig
         stores = SimpleStores(night.store)
         night.context = {"ti": run, "dag_run": run, "asset_state_store": stores, "run_id": run.run_id}
         heard = {"measures": {"behind": behind}, "measured_at": measured_at}
-        night._do(run, "freshness", lambda: run_outcome.check_freshness(heard, "shop", 60))
+        night._do(run, "freshness", lambda: flush_run.check_freshness(heard, "shop", 60))
 
     old, late, now = (Run(f"r{number}") for number in range(3))
     look(old, begun := night.now, 10)
     look(late, night.now, 90)
     old.clear_number = 1
     look(old, begun, 10)
-    assert "freshness_failures" in night.store
+    assert "freshness_failures" in night.store["members"]["streaks"]["shop"]
     look(now, night.now, 10)
     assert (night.store, list_messages()) == ({}, ["well again after 1 runs"])
     look(late, night.now, 90)
@@ -349,7 +352,7 @@ def test_recovery_is_told_also_after_a_first_try_that_failed_for_another_reason(
         run = night.run()
     night.context["ti"].states["merge"] = night.context["ti"].states["stage"] = "success"
     run.task = "heartbeat"
-    run_outcome.finish_run("shop")
+    flush_run.finish_run("shop")
     assert list_messages()[-1] == "well again after 1 runs"
 
 
@@ -360,10 +363,10 @@ def test_records_that_wait_too_long_are_told_once_and_when_they_have_come_in(nig
         night.context = {"ti": run, "dag_run": run, "asset_state_store": stores, "run_id": run.run_id}
         late = behind > 60
         try:
-            run_outcome.check_freshness({"measures": {"behind": float(behind)}}, "shop", 60)
+            flush_run.check_freshness({"measures": {"behind": float(behind)}}, "shop", 60)
         except AirflowException:
             assert late
-            for tell in build_failure_callbacks(PIPELINE):
+            for tell in build_failure_callbacks("shop", [PIPELINE]):
                 tell(night.context)
         else:
             assert not late

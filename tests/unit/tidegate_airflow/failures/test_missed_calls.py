@@ -19,13 +19,14 @@ with warnings.catch_warnings():
     from airflow.sdk.execution_time import task_runner
     from airflow.sdk.execution_time.comms import ErrorResponse, GetVariable, OKResponse, PutVariable, VariableResult
     from pydantic import TypeAdapter
-    from tidegate_airflow.failures.notifiers import build_failure_callbacks, build_fleet_callbacks
+    from tidegate_airflow.failures.notifiers import build_failure_callbacks
 
 CHAT = Notifier("fakes.notifier.BrokenNotifier", {"name": "chat", "text": "{{ failure.reason }}"})
 MAIL = Notifier("fakes.notifier.BrokenNotifier", {"name": "mail", "text": "{{ failure.reason }}"})
 SHOP = replace(build_pipeline(), on_failure=(CHAT, MAIL))
 VARIABLE = "tidegate_shop_missed_calls"
-FIRST, LATER = {"reason": "bad", "is_new": True}, {"reason": "bad", "is_new": False}
+FIRST = {"pipeline": "shop", "reason": "bad", "is_new": True}
+LATER = {**FIRST, "is_new": False}
 
 
 class Processor:
@@ -63,7 +64,9 @@ def processor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Processor]:
 def fail_run(failure: dict[str, Any] | None, pipeline: Pipeline = SHOP) -> list[tuple[str, str]]:
     """A run of the flush fails for that; who was told of what."""
     noted = {("heartbeat", "failure"): failure}
-    return tell(build_failure_callbacks(pipeline), lambda task_ids, key: noted.get((task_ids, key)))
+    return tell(
+        build_failure_callbacks("shop", [pipeline]), lambda task_ids, key, map_indexes: noted.get((task_ids, key))
+    )
 
 
 def fail_fleet(*failures: dict[str, Any]) -> list[tuple[str, str]]:
@@ -71,7 +74,7 @@ def fail_fleet(*failures: dict[str, Any]) -> list[tuple[str, str]]:
     members = [
         replace(build_pipeline(), name=name, fleet="all", on_failure=(CHAT, MAIL)) for name in ("carts", "users")
     ]
-    return tell(build_fleet_callbacks(members), lambda task_ids, key, map_indexes: list(failures))
+    return tell(build_failure_callbacks("fleet_all", members), lambda task_ids, key, map_indexes: list(failures))
 
 
 def tell(callbacks: list[Any], xcom_pull: Any) -> list[tuple[str, str]]:
@@ -123,8 +126,8 @@ def test_new_reason_is_told_to_all_and_settles_what_was_missed(processor: Proces
     BrokenNotifier.broken.add("mail")
     fail_run(FIRST)
     BrokenNotifier.broken.clear()
-    assert fail_run({"reason": "worse", "is_new": True}) == [("chat", "worse"), ("mail", "worse")]
-    assert fail_run({"reason": "worse", "is_new": False}) == []
+    assert fail_run({"pipeline": "shop", "reason": "worse", "is_new": True}) == [("chat", "worse"), ("mail", "worse")]
+    assert fail_run({"pipeline": "shop", "reason": "worse", "is_new": False}) == []
 
 
 @pytest.mark.parametrize("variable_text", ["", "no JSON", "[1]", '{"": 3}'])

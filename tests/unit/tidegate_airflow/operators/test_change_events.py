@@ -15,7 +15,7 @@ from tidegate.ports.context import Ports
 from tidegate.spec.source import Errors
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.assets import build_asset_alias
-from tidegate_airflow.dags import run_outcome
+from tidegate_airflow.dags import flush_run
 from tidegate_airflow.operators import step
 from tidegate_airflow.operators.action import run_action, run_replay_form
 from tidegate_airflow.operators.job import SliceOperator
@@ -205,9 +205,9 @@ def test_batches_that_a_merge_published_before_it_failed_are_an_event_of_clean_u
         step.run_merge_step(context, "shop", queue, {})
     assert {row["id"] for row in world.read_rows(USERS)} == {"a", "b", "first"}
     assert context["outlet_events"].told == {}
-    monkeypatch.setattr(run_outcome, "get_current_context", lambda: context)
+    monkeypatch.setattr(flush_run, "get_current_context", lambda: context)
     context["params"] = {"max_records": None, "until_current": True, "dry_run": False}
     context["task"] = SimpleNamespace(downstream_task_ids=())
-    run_outcome.clean_up_unless_dry("shop")
+    flush_run.clean_up_unless_dry("shop")
     ((name, [event]),) = context["outlet_events"].told.items()
     assert (name, event["batch"], event["inserted"]) == (USERS, 2, 1)

@@ -24,7 +24,7 @@ from fakes import build_pipeline, build_table
 from tidegate.spec.runtime import Period
 from tidegate_airflow.assets import build_complete_asset
 from tidegate_airflow.dags.flush import build_complete_tasks
-from tidegate_airflow.dags.flush_params import build_form
+from tidegate_airflow.dags.request import build_form
 
 TABLES = [build_table("lake.shop.orders"), build_table("lake.shop.customers")]
 with DAG("producing", schedule=None, params=build_form()):

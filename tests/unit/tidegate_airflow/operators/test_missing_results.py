@@ -7,7 +7,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from fakes.task_instance import PushedResults
 from tidegate_airflow import errors, tasks
-from tidegate_airflow.dags import backfill, run_outcome
+from tidegate_airflow.dags import backfill, flush_run
 from tidegate_airflow.operators.member import MEMBER_STEPS
 from tidegate_airflow.operators.step import StepOperator
 
@@ -29,7 +29,7 @@ def run_member(verb: str) -> Callable[[Any], Any]:
         (run_member("merge"), "stage"),
         (run_member("compact"), "clean_up"),
         (lambda _: tasks.run_compact("shop", None), "clean_up"),
-        (lambda _: run_outcome.check_freshness(None, "shop", 60), "heartbeat"),
+        (lambda _: flush_run.check_freshness(None, "shop", 60), "heartbeat"),
         (lambda _: backfill.drop_backfill_tables("shop", None), "plan"),
     ],
 )
@@ -46,6 +46,6 @@ def test_task_behind_one_that_was_marked_as_success_says_so_and_is_not_tried_aga
 
 def test_freshness_of_a_run_whose_heartbeat_measured_nothing_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Airflow adds the task to an older run of which a task is cleared, once the file has a `freshness_target`."""
-    monkeypatch.setattr(run_outcome, "get_current_context", dict)
+    monkeypatch.setattr(flush_run, "get_current_context", dict)
     with pytest.raises(AirflowSkipException, match="before the file had a freshness_target"):
-        run_outcome.check_freshness({"measures": {}, "measured_at": 1.0}, "shop", 60)
+        flush_run.check_freshness({"measures": {}, "measured_at": 1.0}, "shop", 60)

@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 from fakes.task_instance import PushedResults
 from tidegate_airflow import errors
-from tidegate_airflow.dags.fleet import plan_members
+from tidegate_airflow.dags import fleet_plan
 
 VALID_CATALOG = (
     "lake: {type: iceberg, properties: {type: sql, uri: 'sqlite:////nowhere/c.db', warehouse: 'file:///nowhere'}}\n"
@@ -30,9 +30,9 @@ def include(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     task = SimpleNamespace(task_id="plan", dag=SimpleNamespace(task_ids=("plan", "heartbeat")))
     run = SimpleNamespace(run_type="scheduled", run_id="r")
     context: Any = {"ti": PushedResults(), "dag_run": run, "params": params, "task": task, "asset_state_store": {}}
-    for module in (plan_members, errors):
+    for module in (fleet_plan, errors):
         monkeypatch.setattr(module, "get_current_context", lambda: context)
-    monkeypatch.setattr(plan_members, "find_include_folder", lambda: tmp_path)
+    monkeypatch.setattr(fleet_plan, "find_include_folder", lambda: tmp_path)
     return tmp_path
 
 
@@ -61,7 +61,7 @@ def break_members(include: Path) -> None:
 def test_fleet_whose_files_are_all_wrong_is_red_and_says_why(spoil: Any, file_names: list[str], include: Path) -> None:
     spoil(include)
     with pytest.raises(AirflowFailException) as problem:
-        plan_members.plan_fleet("shop")
+        fleet_plan.plan_fleet("shop")
     lines = str(problem.value).splitlines()
     assert [next(file for file in file_names if file in line) for line in lines] == file_names
 
@@ -70,4 +70,4 @@ def test_fleet_that_no_file_names_any_more_has_nothing_to_do(include: Path) -> N
     for name in ("orders", "users"):
         (include / "pipelines" / f"{name}.yaml").write_text(PIPELINE.format(name=name))
     with pytest.raises(DownstreamTasksSkipped):
-        plan_members.plan_fleet("shop")
+        fleet_plan.plan_fleet("shop")

@@ -1,8 +1,13 @@
-"""The task `plan` of a fleet: one look at all members, and an entry for each that has work, or that must be red."""
+"""The task `plan` of a fleet: one look at all members, and an entry for each that has work, or that must be red.
+
+It leaves out the members that other runs of the fleet are working on, so that a slow one holds up nobody: `plan` notes
+which members it takes on. Whether their tasks have ended is asked of Airflow, and so a run that is killed, removed or
+ended by a person keeps no member out.
+"""
 
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,34 +23,107 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.connections import resolve_connection
-from tidegate_airflow.dags.fleet.at_work import Taken, find_members_at_work
-from tidegate_airflow.dags.fleet.fleet_params import FleetRequest, read_fleet_request
-from tidegate_airflow.dags.fleet.memory import (
-    FleetMemory,
-    read_memory,
-    read_planned_at,
-    read_taken_members,
-    write_planned_at,
-    write_taken_members,
-)
+from tidegate_airflow.dag_ids import name_fleet
+from tidegate_airflow.dags.request import FleetRequest, compute_min_records, read_fleet_request
 from tidegate_airflow.errors import raise_airflow_errors
-from tidegate_airflow.failures.back_off import (
-    FLUSH_KEY,
-    build_waiting_reason,
-    has_other_work,
-    is_asked_for,
-    leave_out,
-)
+from tidegate_airflow.failures.back_off import hold_back
+from tidegate_airflow.failures.keeper import FLUSH_KEY, Memory, read_memory, read_state, write_state
 
 if TYPE_CHECKING:  # Kafka's client is not loaded where DAGs are read
     from tidegate.fleet.look import MemberLook
     from tidegate.fleet.members import OpenedMembers
 
 Data = dict[str, Any]
+States = Mapping[str, str | None]
 log = logging.getLogger(__name__)
 # results of plan
 LOOK_KEY = "look"
 PLANNED_KEY = "planned"
+# of the state of the fleet's backlog, written by plan, of which there is one at a time in all runs
+PLANNED_AT_KEY = "planned_at"
+TAKEN_KEY = "taken"
+ENDED_STATES = {"success", "failed", "skipped", "upstream_failed", "removed"}
+ROW_TASK = "merge"
+SHARED_TASK = "clean_up"
+LAST_TASK = "compact"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """That a run has taken a member on: in its mapped tasks of the index `place`, at a Unix time in seconds.
+
+    `is_over`: nothing of that goes on any more.
+    """
+
+    run_id: str
+    place: int
+    at: float
+    is_over: bool = False
+
+
+def find_members_at_work(context: Context, taken: Mapping[str, Taken]) -> tuple[set[str], dict[str, Taken]]:
+    """The members that other runs work on; and what was taken, with what is over by now.
+
+    Where Airflow does not tell, nobody is at work: two runs of one pipeline do no harm.
+    """
+    others = {name: entry for name, entry in taken.items() if not entry.is_over and not _is_own(context, entry)}
+    runs = sorted({entry.run_id for entry in others.values()})
+    if not runs:
+        return set(), dict(taken)
+    task_instance = context["ti"]
+    try:
+        tasks = [ROW_TASK, SHARED_TASK, LAST_TASK]
+        all_states = task_instance.get_task_states(dag_id=context["dag_run"].dag_id, run_ids=runs, task_ids=tasks)
+    except Exception as fault:
+        log.warning("what other runs are working on is not known; all are flushed: %s", type(fault).__name__)
+        return set(), dict(taken)
+    at_work = set[str]()
+    known = dict(taken)
+    for run_id in runs:
+        places = {name: entry.place for name, entry in others.items() if entry.run_id == run_id}
+        busy_names = _list_busy(places, all_states.get(run_id, {}), partial(_pull_compacted, context, run_id))
+        at_work |= busy_names & places.keys()
+        if not busy_names:
+            known |= {name: Taken(run_id, place, others[name].at, is_over=True) for name, place in places.items()}
+    return at_work, known
+
+
+def _is_own(context: Context, entry: Taken) -> bool:
+    return bool(entry.run_id == context["dag_run"].run_id)
+
+
+def _list_busy(places: Mapping[str, int], states: States, list_compacted: Callable[[], Sequence[str]]) -> set[str]:
+    """The members of one run that are at work; of a run that Airflow does not know any more nobody."""
+    if not states:
+        return set()
+    unmerged = {name for name, place in places.items() if not _has_ended(states, ROW_TASK, place)}
+    if unmerged:
+        return unmerged  # one may take hours: the run tidies up behind the others when they have long gone on
+    if not _has_ended(states, SHARED_TASK):
+        return set(places)
+    if all(state in ENDED_STATES for task, state in states.items() if task.startswith(LAST_TASK)):
+        return set()
+    return {name for number, name in enumerate(list_compacted()) if not _has_ended(states, LAST_TASK, number)}
+
+
+def _has_ended(states: States, task: str, place: int = -1) -> bool:
+    """Of a mapped task that Airflow has not expanded yet, the state of the whole; none is left of one that is gone."""
+    whole = states.get(task, "removed")
+    return (whole if place < 0 else states.get(f"{task}_{place}", whole)) in ENDED_STATES
+
+
+def _pull_compacted(context: Context, run_id: str) -> list[str]:
+    """The members that are compacted in another run, in the order of its mapped tasks."""
+    compactions = context["ti"].xcom_pull(task_ids=SHARED_TASK, map_indexes=-1, run_id=run_id)
+    return [compaction["pipeline"] for compaction in compactions or []]
+
+
+def read_taken_members(fleet: str, context: Context) -> dict[str, Taken]:
+    """Which run has taken which member on last; nothing of what another version has left."""
+    try:
+        return {name: Taken(**entry) for name, entry in read_state(name_fleet(fleet), context, TAKEN_KEY).items()}
+    except TypeError:
+        return {}
 
 
 @dataclass
@@ -76,28 +154,23 @@ class _Run:
     include: Path
     members: Mapping[str, Pipeline]
     request: FleetRequest
-    memory: FleetMemory
+    memory: Memory
     now: float
     at_work: Collection[str]  # their own run ends with a heartbeat; two at once would find each other's offsets
 
-    def wait_for(self, entry: Data, ports: Ports, look: FleetLook) -> Data:
-        """The entry, without what has failed before while nothing was changed since and it is too early to try."""
+    def hold_back(self, entry: Data, ports: Ports, look: FleetLook) -> Data:
+        """The entry, without what must wait behind a failure; with the reason where nothing is left of it."""
         from tidegate.monitoring.work_inputs import digest_work_inputs
 
         name = entry["pipeline"]
-        streak = self.memory.get_streak(entry["pipeline"], FLUSH_KEY)
-        if streak is None:
-            return entry
-        try:
-            look.inputs[name] = digest_work_inputs(ports, self.include, tuple(streak.tables))
-        except Exception as fault:  # a file that cannot be read, a catalog that does not answer: the run tries
-            log.warning("pipeline=%s: what was changed is not known; it is tried: %s", name, type(fault).__name__)
-            return entry
-        if is_asked_for(self.context) or not streak.must_wait(look.inputs[name], self.now):
-            return entry
-        if has_other_work(entry["plan"], streak):
-            return {**entry, "plan": leave_out(entry["plan"], streak)}
-        return {**entry, "plan": None, "failure": build_waiting_reason(streak)}
+        streak = self.memory.streaks.get(name, FLUSH_KEY)
+        tables = tuple(streak.tables) if streak else ()
+        held = hold_back(
+            self.context, streak, entry["plan"], lambda: digest_work_inputs(ports, self.include, tables), self.now
+        )
+        if held.inputs:
+            look.inputs[name] = held.inputs
+        return {**entry, "plan": held.plan, "failure": held.failure}
 
 
 def plan_fleet(fleet: str) -> list[Data]:
@@ -118,12 +191,12 @@ def plan_fleet(fleet: str) -> list[Data]:
         members = load_members(include, fleet)
         if not members:
             check_refused_members(include, fleet)
-        request = read_fleet_request(context, members, read_planned_at(fleet, context), now)
+        request = read_fleet_request(context, members, _read_planned_at(fleet, context), now)
         at_work, taken = find_members_at_work(context, read_taken_members(fleet, context))
         if not request.params["dry_run"]:
             request = request.leave_out(at_work)
         fleet_members = open_members(include, [members[name] for name in request.names], resolve_connection)
-        looks = _look_at(fleet_members, members, request)
+        looks = _look_at(context, fleet_members, members, request)
     if request.params["dry_run"]:
         plans = {look.name: look.plan.to_dict() for look in looks if look.plan is not None}
         context["ti"].xcom_push(key=PLANNED_KEY, value=plans)
@@ -133,7 +206,7 @@ def plan_fleet(fleet: str) -> list[Data]:
         include=include,
         members=members,
         request=request,
-        memory=read_memory(fleet, context),
+        memory=read_memory(name_fleet(fleet), context),
         now=now,
         at_work=at_work,
     )
@@ -151,11 +224,11 @@ def plan_fleet(fleet: str) -> list[Data]:
 
 
 def _look_at(
-    fleet_members: "OpenedMembers", members: Mapping[str, Pipeline], request: FleetRequest
+    context: Context, fleet_members: "OpenedMembers", members: Mapping[str, Pipeline], request: FleetRequest
 ) -> "list[MemberLook]":
     from tidegate.fleet.look import look_at_members
 
-    least = {name: request.compute_min_records(members[name]) for name in request.names}
+    least = {name: compute_min_records(members[name], context) for name in request.names}
     looks = look_at_members(fleet_members, least, partial(tasks.cap_batches, max_records=request.max_records))
     for look in looks:
         if look.error is not None:
@@ -165,12 +238,17 @@ def _look_at(
     return looks
 
 
+def _read_planned_at(fleet: str, context: Context) -> Data:
+    """When the members that are not due in each run were last looked at by time."""
+    return read_state(name_fleet(fleet), context, PLANNED_AT_KEY)
+
+
 def _note_planned(fleet: str, context: Context, request: FleetRequest, members: Collection[str], now: float) -> None:
     """Keep when the members that are not due in each run were looked at; of pipelines that are gone nothing."""
     if request.self_timed_members:
-        planned_at = read_planned_at(fleet, context)
-        member_times = {name: at for name, at in planned_at.items() if name in members}
-        write_planned_at(fleet, context, {**member_times, **dict.fromkeys(request.self_timed_members, now)})
+        planned_at = {name: at for name, at in _read_planned_at(fleet, context).items() if name in members}
+        planned_at |= dict.fromkeys(request.self_timed_members, now)
+        write_state(name_fleet(fleet), context, PLANNED_AT_KEY, planned_at)
 
 
 def _note_taken(run: _Run, fleet: str, before: Mapping[str, Taken], names: Sequence[str]) -> None:
@@ -179,7 +257,8 @@ def _note_taken(run: _Run, fleet: str, before: Mapping[str, Taken], names: Seque
     own = {name: Taken(run_id, place, run.now) for place, name in enumerate(names)}
     taken = {name: entry for name, entry in before.items() if name in run.members} | own
     if taken != read_taken_members(fleet, run.context):
-        write_taken_members(fleet, run.context, taken)
+        taken_data = {name: asdict(entry) for name, entry in taken.items()}
+        write_state(name_fleet(fleet), run.context, TAKEN_KEY, taken_data)
 
 
 def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLook]") -> tuple[list[Data], FleetLook]:
@@ -201,12 +280,12 @@ def _build_entries(run: _Run, member: "OpenedMembers", looks: "Sequence[MemberLo
             "failure": None,
             "max_records": run.request.max_records,
         }
-        entries.append(run.wait_for(entry, ports[member_look.name], look) if member_plan else entry)
+        entries.append(run.hold_back(entry, ports[member_look.name], look) if member_plan else entry)
     most = conf.getint("core", "max_map_length")
     entries, look.later = entries[:most], [entry["pipeline"] for entry in entries[most:]]
     idle_members = {name: member for name, member in run.members.items() if name not in run.at_work}
     late = list_late_heartbeats(idle_members, run.memory.beats, run.memory.failed_beats, run.now)
-    attended_names = {*late, *(entry["pipeline"] for entry in entries), *(run.memory.streaks.keys() & {*look.idle})}
+    attended_names = {*late, *(entry["pipeline"] for entry in entries), *(run.memory.streaks.pipelines & {*look.idle})}
     look.attended = [name for name in run.members if name in attended_names]
     log.info("looked=%s idle=%s with_work=%s", len(look.looked), len(look.idle), len(entries))
     return entries, look

@@ -14,7 +14,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
     from airflow.sdk.exceptions import AirflowFailException
     from tidegate_airflow import tasks
-    from tidegate_airflow.dags import run_outcome
+    from tidegate_airflow.dags import flush_run
     from tidegate_airflow.operators import step
 
 GOOD, BROKEN = "lake.shop.good", "lake.shop.broken"
@@ -57,9 +57,9 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 def run_of(world: World, monkeypatch: pytest.MonkeyPatch) -> Results:
     """Plan, stage and merge as the tasks do; what they left."""
     results = Results()
-    context: Any = {"ti": results, "dag_run": SimpleNamespace(dag_id="d", run_id="r")}
+    context: Any = {"ti": results, "dag_run": SimpleNamespace(dag_id="d", run_id="r", clear_number=0)}
     context["params"] = {"max_records": None, "until_current": True, "dry_run": False}
-    monkeypatch.setattr(run_outcome, "get_current_context", lambda: context)
+    monkeypatch.setattr(flush_run, "get_current_context", lambda: context)
     results.left["plan", "return_value"] = planned = plan(world.build_ports(PIPELINE)).to_dict()
     for queue in step.run_stage_step(context, "shop", planned, {}):
         tasks.run_merge("shop", queue)
@@ -76,7 +76,7 @@ def test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others
     assert (refusal["table"], refusal["kind"]) == (BROKEN, "BadRecord")
     results.task = "heartbeat"
     with pytest.raises(AirflowFailException) as red:
-        run_outcome.finish_run("shop")
+        flush_run.finish_run("shop")
     for words in (f"table={BROKEN} is refused, the others go on", "topic=broken partition=1 offset=0"):
         assert words in str(red.value)
         assert words in results.xcom_pull("heartbeat", "error")["message"]
@@ -87,7 +87,7 @@ def test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others
 def test_run_in_which_every_table_is_staged_is_green(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     results = run_of(world, monkeypatch)
     assert results.xcom_pull("stage", "refused") == []
-    assert run_outcome.finish_run("shop")["committed"] == {"broken": {0: 1, 1: 0}, "good": {0: 1, 1: 0}}
+    assert flush_run.finish_run("shop")["committed"] == {"broken": {0: 1, 1: 0}, "good": {0: 1, 1: 0}}
     assert (world.read_rows(GOOD), world.read_rows(BROKEN)) == (
         [{"id": "a", "name": "good"}],
         [{"id": "a", "name": "broken"}],
@@ -113,9 +113,9 @@ def test_red_run_names_first_the_task_whose_log_says_why(
     """Tasks behind the failed one have no log; behind one that was marked as success by hand nothing has one."""
     results = Results()
     monkeypatch.setattr(results, "get_task_states", lambda dag_id, run_ids: dict.fromkeys(run_ids, states))
-    context: Any = {"ti": results, "dag_run": SimpleNamespace(dag_id="d", run_id="r")}
-    monkeypatch.setattr(run_outcome, "get_current_context", lambda: context)
-    monkeypatch.setattr(run_outcome, "read_run_params", lambda _: {"dry_run": False, "until_current": True})
+    context: Any = {"ti": results, "dag_run": SimpleNamespace(dag_id="d", run_id="r", clear_number=0)}
+    monkeypatch.setattr(flush_run, "get_current_context", lambda: context)
+    monkeypatch.setattr(flush_run, "read_run_params", lambda _: {"dry_run": False, "until_current": True})
     with pytest.raises(AirflowFailException) as red:
-        run_outcome.finish_run("shop")
+        flush_run.finish_run("shop")
     assert str(red.value).startswith(f"offsets are kept, but {message_text}")

@@ -1,4 +1,4 @@
-"""The ends of a run: what it was asked to do, and the heartbeat, whose colour the whole run takes."""
+"""The tasks of a pipeline that flushes alone: what a run was asked to do, and the heartbeat, which colours it."""
 
 import time
 from collections.abc import Mapping
@@ -14,28 +14,40 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 from tidegate.errors import TooFewRecords
+from tidegate.monitoring.failure_streak import Failure, PipelineOutcome
+from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event
 from tidegate_airflow.dag_ids import list_dag_ids
-from tidegate_airflow.dags.flush_params import check_run_words, read_run_params
-from tidegate_airflow.dags.schedule import compute_min_records, trigger_next_run
-from tidegate_airflow.errors import COMMITTED_KEY, ERROR_KEY, MAX_MESSAGE_CHARACTERS, require_result
-from tidegate_airflow.failures.back_off import (
-    note_planned_at,
-    note_postponed_work,
-    remember_failure,
-    remember_lateness,
-    remember_success,
-    remember_timeliness,
-    wait_if_nothing_changed,
+from tidegate_airflow.dags.request import check_run_words, compute_min_records, read_run_params, trigger_next_run
+from tidegate_airflow.errors import (
+    COMMITTED_KEY,
+    ERROR_KEY,
+    MAX_MESSAGE_CHARACTERS,
+    push_failure_reason,
+    require_result,
+)
+from tidegate_airflow.failures.back_off import hold_back
+from tidegate_airflow.failures.keeper import (
+    FLUSH_KEY,
+    FRESHNESS_KEY,
+    FailureKeeper,
+    describe_lateness,
+    read_failed_task,
+    read_memory,
     was_cleared,
 )
+from tidegate_airflow.failures.notifiers import FAILURE_KEY
 from tidegate_airflow.operators.complete import report_complete_periods
 from tidegate_airflow.operators.step import REFUSED_TABLES_KEY, UNREPORTED_KEY
 
 COMPACT_TASK_ID = "compact"
 OWN_COLOUR = ("heartbeat", "complete")  # tasks beside each other: none speaks of another
+# results of plan
+INPUTS_KEY = "inputs"  # what would have to change for a try to end otherwise
+POSTPONED_KEY = "postponed"  # records wait, and this run leaves them alone: its success says nothing of what failed
+PLANNED_AT_KEY = "planned_at"  # behind a failure and in a run that was cleared: Unix time in seconds
 
 
 def plan_as_requested(name: str) -> dict[str, Any]:
@@ -46,10 +58,11 @@ def plan_as_requested(name: str) -> dict[str, Any]:
     context = get_current_context()
     check_run_words(context)
     words = read_run_params(context)
+    push = context["ti"].xcom_push
     if was_cleared(context):
-        note_planned_at(context)
+        push(key=PLANNED_AT_KEY, value=time.time())
     if context["dag_run"].run_type == "backfill":
-        note_postponed_work(context)
+        push(key=POSTPONED_KEY, value=True)
         raise AirflowSkipException(
             "Airflow's own backfill repeats a DAG for past dates; a flush reads what waits, whatever the date, so this "
             f"run does nothing; to apply offsets or times again trigger the DAG {list_dag_ids(name)['backfill']}"
@@ -58,12 +71,27 @@ def plan_as_requested(name: str) -> dict[str, Any]:
         flush_plan = tasks.run_plan(name, words["max_records"], partial(compute_min_records, context=context))
     except AirflowSkipException as skip:
         if isinstance(skip.__cause__, TooFewRecords):
-            note_postponed_work(context)
+            push(key=POSTPONED_KEY, value=True)
         raise
     if words["dry_run"]:
-        context["ti"].xcom_push(key="planned", value=flush_plan)
+        push(key="planned", value=flush_plan)
         raise AirflowSkipException("a dry run: the plan stands in the result `planned`; nothing was read or written")
-    return wait_if_nothing_changed(name, context, flush_plan)
+    return _hold_back(name, context, flush_plan)
+
+
+def _hold_back(name: str, context: Context, flush_plan: dict[str, Any]) -> dict[str, Any]:
+    """The plan without what must wait behind a failure; AirflowFailException where nothing is left of it."""
+    streak = read_memory(name, context).streaks.get(name, FLUSH_KEY)
+    if streak is None:
+        return flush_plan
+    now = time.time()
+    context["ti"].xcom_push(key=PLANNED_AT_KEY, value=now)
+    held = hold_back(context, streak, flush_plan, lambda: tasks.read_inputs(name, streak.tables), now)
+    context["ti"].xcom_push(key=INPUTS_KEY, value=held.inputs)
+    if held.failure is not None:
+        push_failure_reason(held.failure)
+        raise AirflowFailException(held.failure["message"])
+    return held.plan or flush_plan
 
 
 def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
@@ -110,10 +138,55 @@ def finish_run(name: str) -> dict[str, Any]:
     try:
         result = _finish_run(name, context, states)
     except AirflowException as problem:
-        remember_failure(name, context, str(problem), states)
+        keeper = FailureKeeper(name, context)
+        pipeline = tasks.read_pipeline(name)
+        outcome = _read_outcome(name, context, str(problem), states)
+        inputs = str(context["ti"].xcom_pull(task_ids="plan", key=INPUTS_KEY) or "")
+        keeper.note_outcome(outcome, has_several=pipeline.has_several, tried_inputs=inputs)
+        _keep(keeper, pipeline, context)
         raise
-    remember_success(name, context)
+    if not context["ti"].xcom_pull(task_ids="plan", key=POSTPONED_KEY):
+        # when the run has looked at what is to be done: a person may clear its last task alone, months later
+        planned_at = context["ti"].xcom_pull(task_ids="plan", key=PLANNED_AT_KEY) or None
+        _note_success(name, context, FLUSH_KEY, planned_at)
     return result
+
+
+def _note_success(name: str, context: Context, kind: str, known_at: float | None) -> None:
+    """The runs of a pipeline do not overlap: only one that a person has cleared may be older than the failures."""
+    keeper = FailureKeeper(name, context)
+    if keeper.memory.streaks.get(name, kind) is not None:
+        keeper.note_success(name, kind, known_at if was_cleared(context) else None)
+        _keep(keeper, tasks.read_pipeline(name), context)
+
+
+def _keep(keeper: FailureKeeper, pipeline: Pipeline, context: Context) -> None:
+    for failure in keeper.failures:
+        context["ti"].xcom_push(key=FAILURE_KEY, value=failure)
+    keeper.keep({pipeline.name: pipeline})
+
+
+def _read_outcome(name: str, context: Context, message: str, states: Mapping[str, str]) -> PipelineOutcome:
+    """What became of the run's tasks, by their states and by what they have left."""
+    outcome = PipelineOutcome(name, messages=[message])
+    planned = context["ti"].xcom_pull(task_ids="plan") or {"tables": [], "refused": []}
+    failed_names = sorted(task for task, state in states.items() if state == "failed")
+    is_merge = any(task.startswith("merge") for task in failed_names)
+    queues = (context["ti"].xcom_pull(task_ids="stage") if is_merge else None) or []  # once: it may be a megabyte
+    for task in failed_names:
+        base, _, index = task.rpartition("_")
+        number = int(index) if base and index.isdigit() else None
+        task_id = task if number is None else base
+        tables = [batch["table"] for batch in planned["tables"]] if task_id == "stage" else []
+        if task_id == "merge":
+            tables = [queue["table"] for queue in queues[number or 0 :][:1]]
+        outcome.failed_tasks.append(read_failed_task(context, task_id, number, tables))
+    refused_by_stage = context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or []
+    outcome.add_refusals(planned["refused"], refused_by_stage)
+    outcome.has_published = any(
+        task.partition("_")[0] == "merge" and state == "success" for task, state in states.items()
+    )
+    return outcome
 
 
 def _finish_run(name: str, context: Context, states: dict[str, str]) -> dict[str, Any]:
@@ -149,7 +222,7 @@ def _describe_failed_tasks(states: Mapping[str, str]) -> list[str]:
     return []
 
 
-def check_freshness(heard: dict[str, Any], name: str, target: int) -> float:
+def check_freshness(heard: dict[str, Any], name: str, target: int) -> float | None:
     """How long the oldest record waits; red where that is longer than `freshness_target`.
 
     A task of its own, behind the heartbeat: it colours the run, and holds up nothing that catches up.
@@ -162,15 +235,13 @@ def check_freshness(heard: dict[str, Any], name: str, target: int) -> float:
             "run does"
         )
     behind: float | None = heard["measures"]["behind"]
-    if behind is None or behind > target:
-        age = "nobody can tell how long" if behind is None else f"behind={behind:.0f}s"
-        reason = (
-            f"pipeline={name}: {age}, freshness_target={target}s: records wait; see the lag of its partitions with: "
-            f"tidegate status {name}"
-        )
-        remember_lateness(name, context, reason)
+    reason = describe_lateness(name, behind, target)
+    if reason is not None:
+        keeper = FailureKeeper(name, context)
+        keeper.note_failure(name, FRESHNESS_KEY, Failure(FRESHNESS_KEY, reason))
+        _keep(keeper, tasks.read_pipeline(name), context)
         raise AirflowFailException(reason)
-    remember_timeliness(name, context, heard.get("measured_at"))
+    _note_success(name, context, FRESHNESS_KEY, heard.get("measured_at"))
     return behind
 
 

@@ -27,8 +27,9 @@ with warnings.catch_warnings():
     )
     from fakes.notifier import KeepingNotifier
     from tidegate_airflow import errors, pipeline_files, tasks
-    from tidegate_airflow.dags.fleet import attend_members, finish_members, plan_members
-    from tidegate_airflow.failures.notifiers import build_fleet_callbacks
+    from tidegate_airflow.dags import fleet_plan, fleet_run
+    from tidegate_airflow.failures import keeper
+    from tidegate_airflow.failures.notifiers import build_failure_callbacks
     from tidegate_airflow.operators.member import run_member_merge, run_member_stage
 
 NAMES = ("carts", "orders", "users", "wishes")
@@ -134,11 +135,11 @@ class Fleet:
         monkeypatch.setattr(fleet_members, "open_members", self._open)
         monkeypatch.setattr(tasks, "assemble_ports", lambda name, *_: self.build_ports(name))
         clock = SimpleNamespace(time=lambda: self.now)
-        for module in (plan_members, finish_members):
+        for module in (fleet_plan, keeper):
             monkeypatch.setattr(module, "time", clock)
-        for module in (plan_members, attend_members, finish_members, errors):
+        for module in (fleet_plan, fleet_run, errors):
             monkeypatch.setattr(module, "get_current_context", lambda: self.context)
-        for module in (plan_members, attend_members, pipeline_files):
+        for module in (fleet_plan, fleet_run, pipeline_files):
             monkeypatch.setattr(module, "find_include_folder", lambda: include)
 
     def build_ports(self, name: str) -> Ports:
@@ -170,7 +171,7 @@ class Fleet:
         self.context["task"] = SimpleNamespace(task_id="plan", dag=SimpleNamespace(task_ids=TASKS))
         self.context["triggering_asset_events"] = {"backlog": [SimpleNamespace(extra=extra) for extra in events]}
         run.context = self.context
-        run.entries = self._do(run, "plan", -1, lambda: plan_members.plan_fleet("shop"))
+        run.entries = self._do(run, "plan", -1, lambda: fleet_plan.plan_fleet("shop"))
         if run.entries is not None:
             run.states |= {f"merge_{number}": "" for number in range(len(run.entries))} | {"clean_up": ""}
         return run
@@ -196,12 +197,12 @@ class Fleet:
         ]
         self.flush(run, *left)
         if any(state == "success" for name, state in run.states.items() if name.startswith("merge")):
-            self._do(run, "commit_offsets", -1, lambda: attend_members.commit_offsets_of_members("shop"))
-        self._do(run, "clean_up", -1, lambda: attend_members.clean_up_members("shop"))
-        self._do(run, "heartbeat", -1, lambda: finish_members.finish_fleet_run("shop"))
+            self._do(run, "commit_offsets", -1, lambda: fleet_run.commit_offsets_of_members("shop"))
+        self._do(run, "clean_up", -1, lambda: fleet_run.clean_up_members("shop"))
+        self._do(run, "heartbeat", -1, lambda: fleet_run.finish_fleet_run("shop"))
         if run.states["heartbeat"] == "failed":
             run.map_index = -1
-            for tell in build_fleet_callbacks(list(self.pipelines.values())):
+            for tell in build_failure_callbacks("fleet_shop", list(self.pipelines.values())):
                 tell(self.context)
 
     def _do(self, run: Run, task: str, number: int, work: Callable[[], Any]) -> Any:
@@ -323,7 +324,7 @@ def test_heartbeat_that_is_cleared_alone_in_an_old_run_is_no_recovery_of_any_mem
     assert (old.states["heartbeat"], failed.states["heartbeat"], len(list_messages())) == ("success", "failed", 1)
     old.clear_number = 1
     fleet.context |= {"ti": old, "dag_run": old, "run_id": old.run_id}
-    fleet._do(old, "heartbeat", -1, lambda: finish_members.finish_fleet_run("shop"))
+    fleet._do(old, "heartbeat", -1, lambda: fleet_run.finish_fleet_run("shop"))
     assert old.states["heartbeat"] == "success"
     assert list(fleet.store["members"]["streaks"]) == ["users"]
     assert len(list_messages()) == 1
@@ -536,8 +537,8 @@ def test_heartbeat_that_fails_is_tried_again_after_a_minute_and_not_by_each_run(
             raise RetryLater("the coordinator of group=tidegate-wishes does not answer")
         return real(ports)
 
-    real = finish_members.heartbeat
-    monkeypatch.setattr(finish_members, "heartbeat", beat)
+    real = fleet_run.heartbeat
+    monkeypatch.setattr(fleet_run, "heartbeat", beat)
     fleet.world.broker.retain_from("users", 2, 1)
     fleet.run()
     for _ in range(2):
@@ -550,7 +551,7 @@ def test_heartbeat_that_fails_is_tried_again_after_a_minute_and_not_by_each_run(
     )
     fleet.run()
     assert tried.count("wishes") == 2
-    monkeypatch.setattr(finish_members, "heartbeat", real)
+    monkeypatch.setattr(fleet_run, "heartbeat", real)
     fleet.run()
     assert list_messages()[1:] == ["wishes is well again"]
 
@@ -592,7 +593,7 @@ def test_member_that_is_late_is_red_and_goes_on_at_once(fleet: Fleet) -> None:
 def test_members_that_no_run_has_room_for_take_turns_with_those_that_always_have_work(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(plan_members, "conf", SimpleNamespace(getint=lambda *_: most))
+    monkeypatch.setattr(fleet_plan, "conf", SimpleNamespace(getint=lambda *_: most))
     fleet.world.broker.retain_from("users", 2, 1)
     for number in range(40):
         for topic in NAMES:
@@ -611,7 +612,7 @@ def test_compaction_of_more_members_than_airflow_maps_is_left_to_later_runs(
     from tidegate.flush import clean_up as clean_up_module
 
     monkeypatch.setattr(clean_up_module, "list_tables_to_compact", lambda _: ["a table"])
-    monkeypatch.setattr(attend_members, "conf", SimpleNamespace(getint=lambda *_: 3), raising=False)
+    monkeypatch.setattr(fleet_run, "conf", SimpleNamespace(getint=lambda *_: 3), raising=False)
     run = fleet.run()
     due = run.left["clean_up", -1, "return_value"]
     assert [entry["pipeline"] for entry in due] == ["carts", "orders", "users"], "of four"
@@ -663,9 +664,9 @@ def fail_plan(fleet: Fleet, run_id: str, state: str) -> None:
     """A run whose plan ended in that state, and left nothing."""
     run = Run(run_id, "scheduled", states={"plan": state})
     fleet.context |= {"ti": run, "dag_run": run, "run_id": run.run_id}
-    fleet._do(run, "heartbeat", -1, lambda: finish_members.finish_fleet_run("shop"))
+    fleet._do(run, "heartbeat", -1, lambda: fleet_run.finish_fleet_run("shop"))
     assert run.states["heartbeat"] == "failed"
-    for tell in build_fleet_callbacks(list(fleet.pipelines.values())):
+    for tell in build_failure_callbacks("fleet_shop", list(fleet.pipelines.values())):
         tell(fleet.context)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dag_reading.process import read
-from tidegate_airflow.dags.fleet.fleet_dag import build_fleet_dag
+from tidegate_airflow.dags.flush import build_fleet_dag
 
 PIPELINE = """
 source:

@@ -1,15 +1,66 @@
-"""Which members a run of a fleet looks at, and what else it was asked for."""
+"""What a run is asked for: by its form, by its schedule, or by the run before it; of a fleet, for which members."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow.sdk import Context, Param
+from tidegate.actions.request import refuse_strange_words
 from tidegate.errors import ConfigurationError
 from tidegate.fleet.timing import build_clock, is_member_due, keeps_own_time
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow.dags.flush_params import build_form, check_run_words, read_run_params
+from tidegate_airflow.assets import build_backlog_alias, build_backlog_asset
+from tidegate_airflow.errors import raise_airflow_errors, read_form_words
+
+PARAM_NAMES = ("max_records", "until_current", "dry_run")
+
+
+def build_form() -> dict[str, Param]:
+    """What the trigger form asks for; Airflow refuses what does not fit before a run begins."""
+    return {
+        "max_records": Param(
+            None,
+            type=["null", "integer"],
+            minimum=1,
+            title="Records",
+            description="At most this many records in a batch, instead of merge.max_records of the pipeline file.",
+        ),
+        "until_current": Param(
+            True,
+            type="boolean",
+            title="Until current",
+            description="While a batch leaves records behind, go on with the next run at once. Without it, one batch.",
+        ),
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description="Only show the next batch, as `planned` of the task plan; read and write nothing.",
+        ),
+    }
+
+
+def check_run_words(context: Context, *more_words: str) -> None:
+    """AirflowFailException for a word that the form has not, or that Airflow holds back: a dry run would flush.
+
+    `more_words` are the form's words beside those of a flush.
+    """
+    words = read_form_words(context)
+    with raise_airflow_errors():
+        refuse_strange_words(words, (*more_words, *PARAM_NAMES))
+
+
+def read_run_params(context: Context) -> dict[str, Any]:
+    """What this run was asked for: by its form, or by the run before it that could not finish."""
+    words = {word: context["params"][word] for word in PARAM_NAMES}
+    for events in dict(context.get("triggering_asset_events") or {}).values():
+        for event in events:
+            words |= event.extra.get("asked", {})
+    if words["max_records"] is not None:
+        words["max_records"] = int(words["max_records"])  # the form's schema takes 1e3 for a whole number, too
+    return words
+
 
 PICKED = "pipelines"
 
@@ -19,15 +70,12 @@ class FleetRequest:
     """What a run of a fleet does.
 
     - `names`: the members that it looks at, in the order in which they get a place in the run.
-    - `is_timed`: the run was started by their intervals, not by a person.
-
-    - `params`: those of the form. `self_timed_members`: members with an interval of their own, whose last run must be
-      remembered.
+    - `params`: those of the form.
+    - `self_timed_members`: members with an interval of their own, whose last run must be remembered.
     """
 
     names: tuple[str, ...]
     params: Mapping[str, Any]
-    is_timed: bool = False
     self_timed_members: tuple[str, ...] = ()
 
     @property
@@ -44,9 +92,16 @@ class FleetRequest:
             self_timed_members=tuple(name for name in self.self_timed_members if name not in names),
         )
 
-    def compute_min_records(self, pipeline: Pipeline) -> int:
-        """How many records must wait: as many as start a flush, where only the heartbeat is due."""
-        return pipeline.merge.records_threshold if self.is_timed and not pipeline.merge.is_timed else 0
+
+def compute_min_records(pipeline: Pipeline, context: Context) -> int:
+    """How many records must wait in this run: as many as start a flush, if only the heartbeat was due."""
+    beats_only = not pipeline.merge.is_timed and context["dag_run"].run_type == "scheduled"
+    return pipeline.merge.records_threshold if beats_only else 0
+
+
+def trigger_next_run(name: str, context: Context, run_params: dict[str, Any]) -> None:
+    """Let the next run begin as soon as this one has ended; it is asked for the same as this one."""
+    context["outlet_events"][build_backlog_alias(name)].add(build_backlog_asset(name), extra={"asked": run_params})
 
 
 def build_fleet_form(names: list[str]) -> dict[str, Param]:
@@ -80,7 +135,7 @@ def read_fleet_request(
         )
         new = [name for name, member in members.items() if keeps_own_time(member, clock) and name not in planned_at]
         own_time = {*new, *(name for name in due_names if keeps_own_time(members[name], clock))}
-        return FleetRequest(due_names, params, is_timed=True, self_timed_members=tuple(sorted(own_time)))
+        return FleetRequest(due_names, params, self_timed_members=tuple(sorted(own_time)))
     if kind == "asset_triggered":
         called_names = dict.fromkeys(_list_called(context))  # who waits for a place since the run before comes first
         return FleetRequest(tuple(name for name in called_names or members if name in members), params)

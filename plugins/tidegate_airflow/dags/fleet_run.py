@@ -1,0 +1,324 @@
+"""The tasks of a fleet that run once for all members, each member by itself: commit_offsets, clean_up and heartbeat.
+
+The heartbeat decides what became of each member, who is told, and the run's colour.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, NoReturn, TypeVar
+
+from airflow.configuration import conf
+from airflow.sdk import Context, get_current_context
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from tidegate.errors import TidegateError
+from tidegate.fleet.attend import StepOutcomes
+from tidegate.flush.heartbeat import heartbeat
+from tidegate.monitoring.failure_streak import FailedTask, Failure, PipelineOutcome
+from tidegate.monitoring.run_metrics import RunMetrics, measure_pipeline
+from tidegate.ports.context import Ports
+from tidegate.settings import find_include_folder
+from tidegate.spec.pipeline import Pipeline
+
+from tidegate_airflow import metrics
+from tidegate_airflow.assets import emit_asset_event
+from tidegate_airflow.connections import resolve_connection
+from tidegate_airflow.dag_ids import name_fleet
+from tidegate_airflow.dags.fleet_plan import LOOK_KEY, read_taken_members
+from tidegate_airflow.dags.request import PICKED, read_run_params, trigger_next_run
+from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
+from tidegate_airflow.failures.keeper import (
+    FLUSH_KEY,
+    FRESHNESS_KEY,
+    FailureKeeper,
+    describe_lateness,
+    read_failed_task,
+    was_cleared,
+)
+from tidegate_airflow.failures.notifiers import MEMBER_FAILURES_KEY, NO_PIPELINE
+from tidegate_airflow.operators.member import PLANNED_KEY
+from tidegate_airflow.operators.step import REFUSED_TABLES_KEY, UNREPORTED_KEY
+from tidegate_airflow.pipeline_files import list_pipeline_names
+
+Data = dict[str, Any]
+Result = TypeVar("Result")
+# results of a task beside its own
+FAILED_MEMBERS_KEY = "failed_members"
+CLEANED_KEY = "cleaned"
+FAILED_STATES = {"failed", "upstream_failed"}
+SHARED_TASKS = ("commit_offsets", "clean_up")
+PLAN_FAILED = "tasks=plan failed in this run, and no pipeline was flushed; see its log"
+PLAN_MARKED = (
+    "task=plan has left no result, and no pipeline was flushed: it was marked as success by hand, or the database of "
+    "Airflow was cleaned; clear task=plan with what follows it, or leave the work to the next run"
+)
+
+
+def pull_look(context: Context) -> Data:
+    """What plan has found, empty where it failed."""
+    return context["ti"].xcom_pull(task_ids="plan", key=LOOK_KEY, map_indexes=-1) or {}
+
+
+def pull_entries(context: Context) -> list[Data]:
+    """The members with work, in the order of their mapped tasks."""
+    return context["ti"].xcom_pull(task_ids="plan", map_indexes=-1) or []
+
+
+def pull_mapped(context: Context, task_id: str, key: str = "return_value") -> list[Data]:
+    """What the mapped tasks have left, one call for all; each names its pipeline."""
+    value = context["ti"].xcom_pull(task_ids=task_id, key=key)
+    return [value] if isinstance(value, dict) else [item for item in value or [] if item is not None]
+
+
+def run_step_for(
+    fleet: str, names: Collection[str], step: Callable[[Ports], Result]
+) -> tuple[dict[str, Pipeline], StepOutcomes[Result]]:
+    """Run a step for these members of the fleet; one whose file is gone, or wrong by now, is left out."""
+    from tidegate.fleet.attend import attend_members
+    from tidegate.fleet.members import load_members, open_members
+
+    include = find_include_folder()
+    members = {name: member for name, member in load_members(include, fleet).items() if name in names}
+    return members, attend_members(open_members(include, members.values(), resolve_connection), step, members)
+
+
+def commit_offsets_of_members(fleet: str) -> Data:
+    """commit_offsets, of each member that has staged something: by pipeline, what was committed."""
+    from tidegate.flush.heartbeat import commit_offsets
+
+    context = get_current_context()
+    _, outcome = run_step_for(fleet, [result["pipeline"] for result in pull_mapped(context, "stage")], commit_offsets)
+    note_member_failures(context, outcome.failures)
+    if outcome.failures:
+        messages = {name: describe_failure(problem)["message"] for name, problem in outcome.failures.items()}
+        raise_joined(context, [f"pipeline={name}: {message}" for name, message in messages.items()])
+    if not outcome.results:
+        raise AirflowSkipException("no table of these pipelines has a position yet")
+    return outcome.results
+
+
+def clean_up_members(fleet: str) -> list[Data]:
+    """clean_up, of each member that had work or whose heartbeat is due; returns those with tables to compact.
+
+    It tells of tables that were published by a merge which failed for another table of its pipeline. And it calls for
+    the next run. Airflow drops the events of a task that fails, so this one does not fail for a member: the heartbeat
+    does, with its reason.
+    """
+    from tidegate.flush.clean_up import clean_up, list_tables_to_compact
+
+    context = get_current_context()
+    members, outcome = run_step_for(fleet, pull_look(context).get("attended", []), clean_up)
+    cleaned = {name: [report.to_dict() for report in reports] for name, reports in outcome.results.items()}
+    context["ti"].xcom_push(key=CLEANED_KEY, value=cleaned)
+    note_member_failures(context, outcome.failures)
+    for merge_report in pull_mapped(context, "merge", UNREPORTED_KEY):
+        for published_batch in merge_report["tables"]:
+            emit_asset_event(context, published_batch, name_fleet(fleet))
+    called_names = call_next_run(fleet, context, pull_look(context))
+    compactions = [
+        {"pipeline": name, "tables": reports}
+        for name, reports in cleaned.items()
+        # one that is called for catches up first: a rewrite beside its next flush would lose against that
+        if name not in called_names and members[name].maintenance.follows_flushes and list_tables_to_compact(reports)
+    ]
+    return compactions[
+        : conf.getint("core", "max_map_length")
+    ]  # the others wait for ten batches more, or for maintenance
+
+
+def call_next_run(fleet: str, context: Context, look: Data) -> list[str]:
+    """Let the next run begin at once for the members that this one leaves behind, first for those that it had no room
+    for; returns them.
+    """
+    params = read_run_params(context)
+    later = look.get("later", [])
+    behind = _list_behind(context) if params["until_current"] else []
+    if behind or later:
+        trigger_next_run(name_fleet(fleet), context, {**params, PICKED: [*later, *behind]})
+    return [*later, *behind]
+
+
+def _list_behind(context: Context) -> list[str]:
+    """The members whose batch left records behind, and was merged."""
+    behind_names = {result["pipeline"] for result in pull_mapped(context, "stage") if result.get("left")}
+    if not behind_names:
+        return []
+    states = read_task_states(context)
+    return [
+        entry["pipeline"]
+        for number, entry in enumerate(pull_entries(context))
+        if entry["pipeline"] in behind_names and states.get(f"merge_{number}") not in FAILED_STATES
+    ]
+
+
+def read_task_states(context: Context) -> dict[str, str]:
+    """The states of this run's tasks by task id; a mapped task's id ends in its index."""
+    run = context["dag_run"]
+    states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])[run.run_id]
+    return {name: str(state) for name, state in states.items()}
+
+
+def note_member_failures(context: Context, failures: Mapping[str, Exception]) -> None:
+    """Leave the reason of each member for the heartbeat, which is red for it."""
+    failure_descriptions = {name: describe_failure(problem) for name, problem in failures.items()}
+    context["ti"].xcom_push(key=FAILED_MEMBERS_KEY, value=failure_descriptions)
+
+
+def describe_failure(problem: Exception) -> Data:
+    """The result `error` of one member; what is not ours may quote anything: its text stands in the log."""
+    message = str(problem) if isinstance(problem, TidegateError) else "see the log of this task"
+    return {"error": type(problem).__name__, "message": message[:MAX_MESSAGE_CHARACTERS]}
+
+
+def raise_joined(context: Context, messages: Iterable[str]) -> NoReturn:
+    """AirflowFailException, with the reasons as the task's result `error`. The next run is the next try: one of this
+    run would do again what was done for the other members.
+    """
+    message = "\n".join(messages)
+    context["ti"].xcom_push(
+        key=ERROR_KEY, value={"error": "SomePipelinesFailed", "message": message[:MAX_MESSAGE_CHARACTERS]}
+    )
+    raise AirflowFailException(message)
+
+
+def read_outcomes(context: Context, entries: list[Data], states: Mapping[str, str]) -> dict[str, PipelineOutcome]:
+    """The outcome of each member that had a mapped task, or failed in a task that runs for all."""
+    outcomes = {entry["pipeline"]: PipelineOutcome(entry["pipeline"]) for entry in entries}
+    for number, entry in enumerate(entries):
+        task_states = {verb: states.get(f"{verb}_{number}", "") for verb in ("stage", "merge")}
+        _read_tasks(context, outcomes[entry["pipeline"]], entry, number, task_states)
+    for task in SHARED_TASKS:
+        failed_members = context["ti"].xcom_pull(task_ids=task, key=FAILED_MEMBERS_KEY, map_indexes=-1) or {}
+        for name, failure in failed_members.items():
+            outcome = outcomes.setdefault(name, PipelineOutcome(name))
+            _add_failure(outcome, FailedTask(task, failure["error"], failure["message"]))
+    return outcomes
+
+
+def _read_tasks(
+    context: Context, outcome: PipelineOutcome, entry: Data, number: int, states: Mapping[str, str]
+) -> None:
+    pull = context["ti"].xcom_pull
+    member_plan = entry["plan"]
+    if member_plan is None and not entry["failure"]:
+        member_plan = pull(task_ids="stage", key=PLANNED_KEY, map_indexes=number)
+    tables = [batch["table"] for batch in member_plan["tables"]] if member_plan else []
+    if states["stage"] in FAILED_STATES:
+        failed_task = read_failed_task(context, "stage", number, tables)
+        is_planned = member_plan or entry["failure"]
+        _add_failure(outcome, failed_task if is_planned else replace(failed_task, task="plan", tables=()))
+    elif states["merge"] in FAILED_STATES:
+        _add_failure(outcome, read_failed_task(context, "merge", number, tables))
+    outcome.has_published = states["merge"] == "success"
+    by_stage = pull(task_ids="stage", key=REFUSED_TABLES_KEY, map_indexes=number) or []
+    by_plan = member_plan["refused"] if member_plan else []
+    outcome.add_refusals(by_plan, by_stage)
+    outcome.messages += [
+        f"pipeline={outcome.pipeline} table={refusal['table']} is refused, the others go on: {refusal['message']}"
+        for refusal in (*by_plan, *by_stage)
+    ]
+
+
+def _add_failure(outcome: PipelineOutcome, task: FailedTask) -> None:
+    """A task of its own failed, or its part of a task that runs for all."""
+    outcome.failed_tasks.append(task)
+    outcome.messages.append(
+        f"pipeline={outcome.pipeline}: {task.task} failed: {task.message or 'see the log of the task'}"
+    )
+
+
+def finish_fleet_run(fleet: str) -> Data:
+    """The heartbeat of each member that had work, or whose interval is over; red if a member failed, with all names.
+
+    The last task colours the run.
+    """
+    context = get_current_context()
+    keeper = FailureKeeper(name_fleet(fleet), context)
+    states = read_task_states(context)
+    look = pull_look(context)
+    if states.get("plan") != "success" or not look:
+        reason = PLAN_FAILED if states.get("plan") != "success" else PLAN_MARKED
+        keeper.note_failure(NO_PIPELINE, FLUSH_KEY, Failure("plan", reason))
+        _keep(keeper, context, {})
+        raise_joined(context, [reason])
+    keeper.note_success(NO_PIPELINE, FLUSH_KEY, look.get("at"))
+    outcomes = read_outcomes(context, pull_entries(context), states)
+    members, beats = run_step_for(fleet, look["attended"], beat)
+    for name, problem in beats.failures.items():
+        outcome = outcomes.setdefault(name, PipelineOutcome(name))
+        failure = describe_failure(problem)
+        if failure["message"] not in [failed_task.message for failed_task in outcome.failed_tasks]:
+            _add_failure(outcome, FailedTask("heartbeat", failure["error"], failure["message"]))
+    keeper.memory.beats |= dict.fromkeys(beats.results, keeper.now)
+    keeper.memory.failed_beats = dict.fromkeys(beats.failures, keeper.now) | {
+        name: at for name, at in keeper.memory.failed_beats.items() if name not in look["attended"]
+    }
+    overtaken = _list_overtaken(fleet, context, look, keeper.now)
+    own_members = {name: member for name, member in members.items() if name not in overtaken}
+    messages = _note_members(keeper, look, outcomes, own_members)
+    messages += _note_freshness(keeper, beats.results, members)
+    _keep(keeper, context, members)
+    if messages:
+        raise_joined(context, ["offsets are kept, but", *messages])
+    return {name: result["beat"] for name, result in beats.results.items()}
+
+
+def _keep(keeper: FailureKeeper, context: Context, members: Mapping[str, Pipeline]) -> None:
+    context["ti"].xcom_push(key=MEMBER_FAILURES_KEY, value=keeper.failures)
+    keeper.memory.forget_others({NO_PIPELINE, *list_pipeline_names()})
+    keeper.keep(members)
+
+
+def beat(ports: Ports) -> Data:
+    """The heartbeat of one member, and how it stands, where somebody wants to know."""
+    result = heartbeat(ports)
+    run_metrics: RunMetrics | None = None
+    if ports.pipeline.freshness_target_seconds is not None or metrics.has_backend():
+        run_metrics = measure_pipeline(ports)
+        metrics.send_pipeline_metrics(ports.pipeline.name, run_metrics.to_values())
+    return {"beat": {"group": ports.pipeline.source.group, **result.to_dict()}, "measured": run_metrics}
+
+
+def _list_overtaken(fleet: str, context: Context, look: Data, now: float) -> set[str]:
+    """The members that a later run has taken on while this one waited for others: it tells what became of them.
+
+    Not in a run that a person has cleared, which is asked for what it knows.
+    """
+    if was_cleared(context):
+        return set()
+    taken = read_taken_members(fleet, context)
+    return {name for name, entry in taken.items() if look.get("at", 0.0) < entry.at <= now}
+
+
+def _note_members(
+    keeper: FailureKeeper, look: Data, outcomes: Mapping[str, PipelineOutcome], members: Mapping[str, Pipeline]
+) -> list[str]:
+    """Note how each of these members ended; why the run is red."""
+    messages = list[str]()
+    for name in dict.fromkeys((*look["looked"], *outcomes)):
+        outcome = outcomes.get(name)
+        if name not in members:
+            continue
+        if outcome is not None and outcome.messages:
+            inputs = look["inputs"].get(name, "")
+            keeper.note_outcome(outcome, has_several=members[name].has_several, tried_inputs=inputs)
+            messages += outcome.messages
+        elif name in look["looked"] and name not in (*look["postponed"], *look["later"]):
+            keeper.note_success(name, FLUSH_KEY, look.get("at"))
+    return messages
+
+
+def _note_freshness(keeper: FailureKeeper, results: Mapping[str, Data], members: Mapping[str, Pipeline]) -> list[str]:
+    """`freshness_target` of the members that were measured; the others have no record that waits."""
+    reasons = list[str]()
+    for name, result in results.items():
+        target = members[name].freshness_target_seconds
+        run_metrics = result["measured"]
+        if target is None or run_metrics is None:
+            continue
+        reason = describe_lateness(name, run_metrics.behind, target)
+        if reason is None:
+            keeper.note_success(name, FRESHNESS_KEY, keeper.now)
+            continue
+        keeper.note_failure(name, FRESHNESS_KEY, Failure(FRESHNESS_KEY, reason))
+        reasons.append(reason)
+    return reasons

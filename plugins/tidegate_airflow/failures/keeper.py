@@ -1,0 +1,176 @@
+"""What runs of a DAG keep for later ones of each pipeline: its failures and heartbeats; and who is told at a run's end.
+
+One for a pipeline alone and for a fleet. Airflow's store of the state of the DAG's backlog has one entry for all
+pipelines of the DAG, so that a run reads it once. Where the store cannot be read or written, runs try, and tell, as if
+each were the first.
+"""
+
+import logging
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk import Context
+from tidegate.monitoring.failure_streak import Ending, FailedTask, Failure, FailureStreak, PipelineOutcome, Streaks
+from tidegate.spec.pipeline import Pipeline
+from tidegate.spec.time_text import format_utc
+
+from tidegate_airflow.assets import build_backlog_asset
+from tidegate_airflow.errors import ERROR_KEY
+from tidegate_airflow.failures.notifiers import notify_of_recovery
+
+Data = dict[str, Any]
+log = logging.getLogger(__name__)
+MEMBERS_KEY = "members"  # of the backlog's state; written by one task at a time
+# kinds of failures
+FLUSH_KEY = "flush_failures"
+FRESHNESS_KEY = "freshness_failures"
+
+
+@dataclass
+class Memory:
+    """By pipeline: the time of its last heartbeat (`beats`), and of the last that failed (`failed_beats`), which only a
+    fleet needs; and its failures.
+    """
+
+    beats: dict[str, float] = field(default_factory=dict)
+    failed_beats: dict[str, float] = field(default_factory=dict)
+    streaks: Streaks = field(default_factory=Streaks)
+
+    def forget_others(self, names: Collection[str]) -> None:
+        """Forget pipelines that are not among these: their files are gone."""
+        self.beats = {name: at for name, at in self.beats.items() if name in names}
+        self.failed_beats = {name: at for name, at in self.failed_beats.items() if name in names}
+        self.streaks.forget_others(names)
+
+    def to_dict(self) -> Data:
+        """Plain data for Airflow's store; empty if there is nothing to keep."""
+        data = {"beats": self.beats, "failed_beats": self.failed_beats, "streaks": self.streaks.to_dict()}
+        return data if any(data.values()) else {}
+
+
+def read_memory(name: str, context: Context) -> Memory:
+    """What earlier runs left; `name` is that of the pipeline, or what the fleet's DAG is called by."""
+    kept = read_state(name, context, MEMBERS_KEY)
+    streaks = Streaks(kept.get("streaks"))
+    return Memory(dict(kept.get("beats", {})), dict(kept.get("failed_beats", {})), streaks)
+
+
+def read_state(name: str, context: Context, key: str) -> Data:
+    """An entry of the store, empty where there is none."""
+    try:
+        value = _open_store(name, context).get(key)
+    except Exception as fault:  # whatever the store does, the run goes on
+        log.warning(
+            "the state of earlier runs cannot be read; every pipeline is due and tries again: %s", type(fault).__name__
+        )
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write_state(name: str, context: Context, key: str, value: Mapping[str, Any]) -> bool:
+    """Keep an entry for later runs, or delete it where it is empty; whether that was done."""
+    try:
+        store = _open_store(name, context)
+        if value:
+            store.set(key, value)
+        else:
+            store.delete(key)
+    except Exception as fault:
+        log.warning(
+            "the state of this run was not stored; the next run tries and notifies again: %s", type(fault).__name__
+        )
+        return False
+    return True
+
+
+def _open_store(name: str, context: Context) -> Any:
+    return context["asset_state_store"][build_backlog_asset(name)]
+
+
+class FailureKeeper:
+    """The end of one run: which pipelines failed, for the first time or again, and which are well.
+
+    `failures` is what notifiers' templates see as `failure`, of each pipeline that is red. Nothing is kept, and nobody
+    told, before `keep`.
+    """
+
+    def __init__(self, name: str, context: Context) -> None:
+        self.now = time.time()
+        self._run = Ending(context["dag_run"].run_id, self.now, was_cleared(context))
+        self.memory = read_memory(name, context)
+        self.failures = list[Data]()
+        self._name = name
+        self._context = context
+        self._before = self.memory.to_dict()
+        self._recoveries = list[tuple[str, FailureStreak]]()
+
+    def note_outcome(self, outcome: PipelineOutcome, *, has_several: bool, tried_inputs: str) -> None:
+        """A pipeline's run is red; where it did not try, what failed before stays as it is."""
+        streak = self.memory.streaks.get(outcome.pipeline, FLUSH_KEY)
+        failure = outcome.to_failure(streak, has_several=has_several, tried_inputs=tried_inputs)
+        if failure is not None:
+            self.note_failure(outcome.pipeline, FLUSH_KEY, failure)
+        elif streak is not None:
+            self.failures.append(_describe_streak(outcome.pipeline, streak, is_new=False))
+
+    def note_failure(self, pipeline: str, kind: str, failure: Failure) -> None:
+        """One more run failed."""
+        streak = self.memory.streaks.note_failure(pipeline, kind, failure, self._run)
+        self.failures.append(_describe_streak(pipeline, streak, is_new=streak.is_new))
+
+    def note_success(self, pipeline: str, kind: str, known_at: float | None) -> None:
+        """The pipeline is well, as this run saw it at `known_at`; None where it cannot be older than the failures."""
+        over = self.memory.streaks.note_success(pipeline, kind, self._run, known_at)
+        if over is not None:
+            self._recoveries.append((pipeline, over))
+
+    def keep(self, pipelines: Mapping[str, Pipeline]) -> None:
+        """Keep what later runs must know, and tell who is to hear that one of these pipelines is well again.
+
+        Where it cannot be kept, nobody is told: the next run that succeeds does it.
+        """
+        kept = self.memory.to_dict()
+        if kept != self._before and not write_state(self._name, self._context, MEMBERS_KEY, kept):
+            return
+        for name, streak in self._recoveries:
+            if name in pipelines:
+                failure = _describe_streak(name, streak, is_new=False)
+                notify_of_recovery(pipelines[name].on_recovery, self._context, failure)
+
+
+def was_cleared(context: Context) -> bool:
+    """Whether a person has cleared tasks of the run, some or all."""
+    return bool(context["dag_run"].clear_number)
+
+
+def read_failed_task(context: Context, task_id: str, number: int | None, tables: Collection[str]) -> FailedTask:
+    """What a failed task left of its reason; `number` is that of a mapped task, `tables` are what it worked on."""
+    mapped: Data = {} if number is None else {"map_indexes": number}
+    error = context["ti"].xcom_pull(task_ids=task_id, key=ERROR_KEY, **mapped)
+    reason = error if isinstance(error, dict) else {}
+    failed_tables = tuple(reason.get("tables") or tables)
+    return FailedTask(task_id, str(reason.get("error", "")), str(reason.get("message", "")), failed_tables)
+
+
+def describe_lateness(pipeline: str, behind: float | None, target: int) -> str | None:
+    """Why records of a pipeline wait longer than its `freshness_target`; None where they do not."""
+    if behind is not None and behind <= target:
+        return None
+    age = "nobody can tell how long" if behind is None else f"behind={behind:.0f}s"
+    return (
+        f"pipeline={pipeline}: {age}, freshness_target={target}s: records wait; see the lag of its partitions with: "
+        f"tidegate status {pipeline}"
+    )
+
+
+def format_time(moment: float) -> str:
+    """Unix seconds as people read them."""
+    return format_utc(datetime.fromtimestamp(moment, UTC), "seconds")
+
+
+def _describe_streak(pipeline: str, streak: FailureStreak, *, is_new: bool) -> Data:
+    since = format_time(streak.since)
+    return {"pipeline": pipeline, "reason": streak.reason, "since": since, "runs": streak.runs, "is_new": is_new}
