@@ -35,8 +35,7 @@ from tidegate_airflow.failures.keeper import (
     was_cleared,
 )
 from tidegate_airflow.failures.notifiers import MEMBER_FAILURES_KEY, NO_PIPELINE
-from tidegate_airflow.operators.member import PLANNED_KEY
-from tidegate_airflow.operators.step import REFUSED_TABLES_KEY, UNREPORTED_KEY
+from tidegate_airflow.operators.step import MEMBER_PLAN_KEY, REFUSED_TABLES_KEY, UNREPORTED_KEY
 from tidegate_airflow.pipeline_files import list_pipeline_names
 
 Data = dict[str, Any]
@@ -200,7 +199,7 @@ def _read_tasks(
     pull = context["ti"].xcom_pull
     member_plan = entry["plan"]
     if member_plan is None and not entry["failure"]:
-        member_plan = pull(task_ids="stage", key=PLANNED_KEY, map_indexes=number)
+        member_plan = pull(task_ids="stage", key=MEMBER_PLAN_KEY, map_indexes=number)
     tables = [batch["table"] for batch in member_plan["tables"]] if member_plan else []
     if states["stage"] in FAILED_STATES:
         failed_task = read_failed_task(context, "stage", number, tables)

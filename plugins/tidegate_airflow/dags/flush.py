@@ -40,8 +40,7 @@ from tidegate_airflow.dags.dag_settings import (
     is_submitted,
 )
 from tidegate_airflow.dags.request import build_fleet_form, build_form
-from tidegate_airflow.operators.member import MemberOperator
-from tidegate_airflow.operators.step import StepOperator
+from tidegate_airflow.operators.step import MemberOperator, StepOperator
 
 MAX_TAG_LETTERS = 100  # Airflow refuses the DAG of a longer one, and with it the DAGs of every other file
 MAX_DESCRIPTION_LETTERS = 250
@@ -251,11 +250,15 @@ def _build_member_tasks(flow: _Flow, entries: Any) -> Any:
 
     @task_group(group_id="rows", prefix_group_id=False, tooltip="From the log into the tables, for each pipeline")
     def flush_member(entry: Any) -> None:
-        stage_settings = {"fleet": flow.name, "pool": flow.pool, **MAPPED}
+        stage_settings: dict[str, Any] = {"fleet": flow.name, "pool": flow.pool, **MAPPED}
         stage = MemberOperator(
             task_id="stage", verb="stage", given=entry, doc_md=task_docs.FLEET_STAGE, **stage_settings
         )
-        merge_settings = {"doc_md": task_docs.FLEET_MERGE, "outlets": [build_asset_alias(flow.name)], **stage_settings}
+        merge_settings: dict[str, Any] = {
+            "doc_md": task_docs.FLEET_MERGE,
+            "outlets": [build_asset_alias(flow.name)],
+            **stage_settings,
+        }
         MemberOperator(task_id="merge", verb="merge", given=stage.output, **merge_settings)
 
     return flush_member.expand(entry=entries)

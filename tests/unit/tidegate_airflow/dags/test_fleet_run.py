@@ -30,7 +30,7 @@ with warnings.catch_warnings():
     from tidegate_airflow.dags import fleet_plan, fleet_run
     from tidegate_airflow.failures import keeper
     from tidegate_airflow.failures.notifiers import build_failure_callbacks
-    from tidegate_airflow.operators.member import run_member_merge, run_member_stage
+    from tidegate_airflow.operators.step import run_member_merge, run_member_stage
 
 NAMES = ("carts", "orders", "users", "wishes")
 FAILED = Notifier("fakes.notifier.KeepingNotifier", {"text": "{{ failure.pipeline }} failed: {{ failure.reason }}"})

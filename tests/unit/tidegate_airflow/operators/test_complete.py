@@ -14,7 +14,7 @@ import pytest
 from fakes import build_pipeline, build_table
 from tidegate.spec.runtime import Period
 from tidegate_airflow.dags.flush import build_flush_dag
-from tidegate_airflow.operators.complete import find_last_reported_period
+from tidegate_airflow.dags.flush_run import find_last_reported_period
 
 ROOT = Path(__file__).parents[4]
 DAGS = """

@@ -12,7 +12,7 @@ with warnings.catch_warnings():
     from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
     from tidegate.errors import AuditFailed, PublishedElsewhere, RetryLater, TableRemoved, TidegateError
     from tidegate_airflow import errors, tasks
-    from tidegate_airflow.operators import member
+    from tidegate_airflow.operators import step
 
 FIRST, SECOND, THIRD = "dwh.shop.first", "dwh.shop.second", "dwh.shop.third"
 QUEUES = {"pipeline": "shop", "queues": [{"table": name, "batches": []} for name in (FIRST, SECOND, THIRD)]}
@@ -64,7 +64,7 @@ def context(monkeypatch: pytest.MonkeyPatch) -> Any:
     context: Any = {"ti": TaskResults()}
     monkeypatch.setattr(errors, "get_current_context", lambda: context)
     monkeypatch.setattr(
-        member, "emit_asset_event", lambda _, published, fleet: events.append((fleet, published["table"]))
+        step, "emit_asset_event", lambda _, published, fleet: events.append((fleet, published["table"]))
     )
     events.clear()
     return context
@@ -74,7 +74,7 @@ events: list[tuple[str, str]] = []
 
 
 def merge(context: Any, memory: Mapping[str, Any] | None = None) -> Any:
-    return member.run_member_merge(context, "fleet_night", QUEUES, memory or {})
+    return step.run_member_merge(context, "fleet_night", QUEUES, memory or {})
 
 
 def test_merge_that_went_to_wait_goes_on_behind_the_tables_that_are_done(
@@ -149,7 +149,7 @@ def test_batches_that_were_published_before_their_table_failed_are_told_by_clean
     monkeypatch.setattr(tasks, "run_merge", merges)
     with pytest.raises(AirflowFailException):
         merge(context)
-    unreported = context["ti"].left[member.UNREPORTED_KEY]
+    unreported = context["ti"].left[step.UNREPORTED_KEY]
     assert [(table["table"], table.get("batch")) for table in unreported["tables"]] == [
         (THIRD, None),
         (FIRST, 1),
@@ -167,10 +167,10 @@ def test_stage_plans_alone_once_and_goes_on_with_that_plan_when_it_wakes(
     limits: list[int | None] = []
     monkeypatch.setattr(tasks, "run_plan", lambda name, most: limits.append(most) or planned)
     stage_calls: list[Any] = []
-    monkeypatch.setattr(member, "run_stage_step", lambda _, name, plan, memory: stage_calls.append((name, plan)) or [])
+    monkeypatch.setattr(step, "run_stage_step", lambda _, name, plan, memory: stage_calls.append((name, plan)) or [])
     member_input = {"pipeline": "shop", "plan": None, "failure": None, "max_records": 7}
-    member.run_member_stage(context, "fleet_night", member_input, {})
-    member.run_member_stage(context, "fleet_night", member_input, {"checkpoint": 1})
+    step.run_member_stage(context, "fleet_night", member_input, {})
+    step.run_member_stage(context, "fleet_night", member_input, {"checkpoint": 1})
     assert limits == [7]
     assert stage_calls == [("shop", planned)] * 2
 
@@ -179,16 +179,16 @@ def test_member_that_waits_fails_with_the_reason_and_without_a_try(context: Any)
     refusal = {"error": "Waiting", "message": "the same failure in 3 runs", "tasks": ["stage"]}
     member_input = {"pipeline": "shop", "plan": None, "failure": refusal, "max_records": None}
     with pytest.raises(AirflowFailException, match="the same failure in 3 runs"):
-        member.run_member_stage(context, "fleet_night", member_input, {})
+        step.run_member_stage(context, "fleet_night", member_input, {})
     assert context["ti"].left == {"error": refusal}
 
 
 def test_operator_of_a_merge_tells_lineage_of_every_table(monkeypatch: pytest.MonkeyPatch) -> None:
     traced: list[Any] = []
-    monkeypatch.setattr(member.lineage, "find_topics_of_queue", lambda queue: {queue["table"]: ["t"]})
-    monkeypatch.setattr(member.lineage, "trace_flushed_tables", lambda name, topics: traced.append((name, topics)))
+    monkeypatch.setattr(step.lineage, "find_topics_of_queue", lambda queue: {queue["table"]: ["t"]})
+    monkeypatch.setattr(step.lineage, "trace_flushed_tables", lambda name, topics: traced.append((name, topics)))
     operator = SimpleNamespace(verb="merge", given=QUEUES)
-    member.MemberOperator.trace_lineage(operator)  # type: ignore[arg-type]
+    step.MemberOperator.trace_lineage(operator)  # type: ignore[arg-type]
     assert traced == [("shop", {FIRST: ["t"], SECOND: ["t"], THIRD: ["t"]})]
 
 
@@ -203,10 +203,10 @@ def test_offsets_that_no_batch_reached_call_for_a_run_unless_a_table_is_refused(
 
     def stage(_: Any, name: str, plan: Any, memory: Any) -> list[str]:
         if refused_by_stage is not None:
-            context["ti"].left[member.REFUSED_TABLES_KEY] = refused_by_stage
+            context["ti"].left[step.REFUSED_TABLES_KEY] = refused_by_stage
         return [name]
 
-    monkeypatch.setattr(member, "run_stage_step", stage)
+    monkeypatch.setattr(step, "run_stage_step", stage)
     flush_plan = {"tables": [], "refused": refused_by_plan, "left": 5}
     entry = {"pipeline": "shop", "plan": flush_plan, "failure": None, "max_records": None}
-    assert member.run_member_stage(context, "fleet_night", entry, {})["left"] == left
+    assert step.run_member_stage(context, "fleet_night", entry, {})["left"] == left

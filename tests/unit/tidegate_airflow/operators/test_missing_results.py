@@ -8,8 +8,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from fakes.task_instance import PushedResults
 from tidegate_airflow import errors, tasks
 from tidegate_airflow.dags import backfill, flush_run
-from tidegate_airflow.operators.member import MEMBER_STEPS
-from tidegate_airflow.operators.step import StepOperator
+from tidegate_airflow.operators.step import MEMBER_STEPS, StepOperator
 
 
 def run_step(verb: str) -> Callable[[Any], Any]:
