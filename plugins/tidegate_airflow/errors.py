@@ -1,9 +1,9 @@
 """What becomes of each kind of failure in Airflow: a retry, a skip, or a red task that waits for a person."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from airflow.sdk import Context, get_current_context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
@@ -41,10 +41,24 @@ def _record_failure_reason() -> Iterator[None]:
     except (NothingToDo, PublishedElsewhere):
         raise
     except Exception as problem:
-        # what is not ours may quote anything: its kind is told, its text stands in the log
-        text = str(problem) if isinstance(problem, TidegateError) else "see the log of this task"
-        push_failure_reason({"error": type(problem).__name__, "message": text[:MAX_MESSAGE_CHARACTERS]})
+        push_failure_reason(describe_failure(problem))
         raise
+
+
+def describe_failure(problem: Exception) -> dict[str, Any]:
+    """Why a task fails, or one pipeline in it: what is not ours may quote anything, and its text stands in the log."""
+    text = str(problem) if isinstance(problem, TidegateError) else "see the log of this task"
+    return {"error": type(problem).__name__, "message": text[:MAX_MESSAGE_CHARACTERS]}
+
+
+def raise_joined(kind: str, messages: Iterable[str], *, is_passing: bool = False, **more: Any) -> NoReturn:
+    """Fail the task for several reasons, with these lines as its text and its result `error`.
+
+    AirflowException where another try may help (`is_passing`), else AirflowFailException.
+    """
+    message = "\n".join(messages)
+    push_failure_reason({"error": kind, "message": message[:MAX_MESSAGE_CHARACTERS], **more})
+    raise (AirflowException if is_passing else AirflowFailException)(message)
 
 
 def push_failure_reason(reason: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tidegate.adapters.open_clients import Watcher
 from tidegate.ports.context import Ports
@@ -17,6 +17,9 @@ from tidegate.spec.pipeline import Pipeline
 
 from tidegate_airflow import metrics
 from tidegate_airflow.errors import raise_airflow_errors, require_result
+
+if TYPE_CHECKING:
+    from tidegate.monitoring.run_metrics import RunMetrics
 
 Data = dict[str, Any]
 Keep = Callable[[Data], None]
@@ -180,16 +183,21 @@ def run_heartbeat(name: str) -> Data:
 
 
 def run_measure(name: str) -> Data:
-    """How the pipeline stands, sent with Airflow's metrics; empty where nobody asks for it."""
+    """How the pipeline stands, as plain data; empty where nobody asks for it."""
+    with raise_airflow_errors():
+        measured = measure_where_asked(assemble_ports(name))
+    return {} if measured is None else vars(measured)
+
+
+def measure_where_asked(ports: Ports) -> "RunMetrics | None":
+    """How the pipeline stands, sent with Airflow's metrics; None where nobody asks for it."""
     from tidegate.monitoring.run_metrics import measure_pipeline
 
-    with raise_airflow_errors():
-        ports = assemble_ports(name)
-        if ports.pipeline.freshness_target_seconds is None and not metrics.has_backend():
-            return {}
-        measures = measure_pipeline(ports)
-    metrics.send_pipeline_metrics(name, measures.to_values())
-    return vars(measures)
+    if ports.pipeline.freshness_target_seconds is None and not metrics.has_backend():
+        return None
+    measured = measure_pipeline(ports)
+    metrics.send_pipeline_metrics(ports.pipeline.name, measured.to_values())
+    return measured
 
 
 def run_complete(name: str, table: str) -> tuple[int, int]:

@@ -3,29 +3,28 @@
 The heartbeat decides what became of each member, who is told, and the run's colour.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from airflow.configuration import conf
 from airflow.sdk import Context, get_current_context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from tidegate.errors import TidegateError
+from airflow.sdk.exceptions import AirflowSkipException
 from tidegate.fleet.attend import StepOutcomes
 from tidegate.flush.heartbeat import heartbeat
 from tidegate.monitoring.failure_streak import FailedTask, Failure, PipelineOutcome
-from tidegate.monitoring.run_metrics import RunMetrics, measure_pipeline
 from tidegate.ports.context import Ports
 from tidegate.settings import find_include_folder
 from tidegate.spec.pipeline import Pipeline
 
-from tidegate_airflow import metrics
+from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event
 from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import name_fleet
 from tidegate_airflow.dags.fleet_plan import LOOK_KEY, read_taken_members
+from tidegate_airflow.dags.flush_run import pull_mapped, read_task_states
 from tidegate_airflow.dags.request import PICKED, read_run_params, trigger_next_run
-from tidegate_airflow.errors import ERROR_KEY, MAX_MESSAGE_CHARACTERS
+from tidegate_airflow.errors import describe_failure, raise_joined
 from tidegate_airflow.failures.keeper import (
     FLUSH_KEY,
     FRESHNESS_KEY,
@@ -43,6 +42,7 @@ Result = TypeVar("Result")
 # results of a task beside its own
 FAILED_MEMBERS_KEY = "failed_members"
 CLEANED_KEY = "cleaned"
+SOME_FAILED = "SomePipelinesFailed"
 FAILED_STATES = {"failed", "upstream_failed"}
 SHARED_TASKS = ("commit_offsets", "clean_up")
 PLAN_FAILED = "tasks=plan failed in this run, and no pipeline was flushed; see its log"
@@ -60,12 +60,6 @@ def pull_look(context: Context) -> Data:
 def pull_entries(context: Context) -> list[Data]:
     """The members with work, in the order of their mapped tasks."""
     return context["ti"].xcom_pull(task_ids="plan", map_indexes=-1) or []
-
-
-def pull_mapped(context: Context, task_id: str, key: str = "return_value") -> list[Data]:
-    """What the mapped tasks have left, one call for all; each names its pipeline."""
-    value = context["ti"].xcom_pull(task_ids=task_id, key=key)
-    return [value] if isinstance(value, dict) else [item for item in value or [] if item is not None]
 
 
 def run_step_for(
@@ -89,7 +83,8 @@ def commit_offsets_of_members(fleet: str) -> Data:
     note_member_failures(context, outcome.failures)
     if outcome.failures:
         messages = {name: describe_failure(problem)["message"] for name, problem in outcome.failures.items()}
-        raise_joined(context, [f"pipeline={name}: {message}" for name, message in messages.items()])
+        # the next run is the next try: one of this run would do again what was done for the other members
+        raise_joined(SOME_FAILED, [f"pipeline={name}: {message}" for name, message in messages.items()])
     if not outcome.results:
         raise AirflowSkipException("no table of these pipelines has a position yet")
     return outcome.results
@@ -149,34 +144,10 @@ def _list_behind(context: Context) -> list[str]:
     ]
 
 
-def read_task_states(context: Context) -> dict[str, str]:
-    """The states of this run's tasks by task id; a mapped task's id ends in its index."""
-    run = context["dag_run"]
-    states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])[run.run_id]
-    return {name: str(state) for name, state in states.items()}
-
-
 def note_member_failures(context: Context, failures: Mapping[str, Exception]) -> None:
     """Leave the reason of each member for the heartbeat, which is red for it."""
     failure_descriptions = {name: describe_failure(problem) for name, problem in failures.items()}
     context["ti"].xcom_push(key=FAILED_MEMBERS_KEY, value=failure_descriptions)
-
-
-def describe_failure(problem: Exception) -> Data:
-    """The result `error` of one member; what is not ours may quote anything: its text stands in the log."""
-    message = str(problem) if isinstance(problem, TidegateError) else "see the log of this task"
-    return {"error": type(problem).__name__, "message": message[:MAX_MESSAGE_CHARACTERS]}
-
-
-def raise_joined(context: Context, messages: Iterable[str]) -> NoReturn:
-    """AirflowFailException, with the reasons as the task's result `error`. The next run is the next try: one of this
-    run would do again what was done for the other members.
-    """
-    message = "\n".join(messages)
-    context["ti"].xcom_push(
-        key=ERROR_KEY, value={"error": "SomePipelinesFailed", "message": message[:MAX_MESSAGE_CHARACTERS]}
-    )
-    raise AirflowFailException(message)
 
 
 def read_outcomes(context: Context, entries: list[Data], states: Mapping[str, str]) -> dict[str, PipelineOutcome]:
@@ -238,7 +209,7 @@ def finish_fleet_run(fleet: str) -> Data:
         reason = PLAN_FAILED if states.get("plan") != "success" else PLAN_MARKED
         keeper.note_failure(NO_PIPELINE, FLUSH_KEY, Failure("plan", reason))
         _keep(keeper, context, {})
-        raise_joined(context, [reason])
+        raise_joined(SOME_FAILED, [reason])
     keeper.note_success(NO_PIPELINE, FLUSH_KEY, look.get("at"))
     outcomes = read_outcomes(context, pull_entries(context), states)
     members, beats = run_step_for(fleet, look["attended"], beat)
@@ -257,7 +228,7 @@ def finish_fleet_run(fleet: str) -> Data:
     messages += _note_freshness(keeper, beats.results, members)
     _keep(keeper, context, members)
     if messages:
-        raise_joined(context, ["offsets are kept, but", *messages])
+        raise_joined(SOME_FAILED, ["offsets are kept, but", *messages])
     return {name: result["beat"] for name, result in beats.results.items()}
 
 
@@ -270,11 +241,10 @@ def _keep(keeper: FailureKeeper, context: Context, members: Mapping[str, Pipelin
 def beat(ports: Ports) -> Data:
     """The heartbeat of one member, and how it stands, where somebody wants to know."""
     result = heartbeat(ports)
-    run_metrics: RunMetrics | None = None
-    if ports.pipeline.freshness_target_seconds is not None or metrics.has_backend():
-        run_metrics = measure_pipeline(ports)
-        metrics.send_pipeline_metrics(ports.pipeline.name, run_metrics.to_values())
-    return {"beat": {"group": ports.pipeline.source.group, **result.to_dict()}, "measured": run_metrics}
+    return {
+        "beat": {"group": ports.pipeline.source.group, **result.to_dict()},
+        "measured": tasks.measure_where_asked(ports),
+    }
 
 
 def _list_overtaken(fleet: str, context: Context, look: Data, now: float) -> set[str]:

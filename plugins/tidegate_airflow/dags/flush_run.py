@@ -23,13 +23,7 @@ from tidegate_airflow import tasks
 from tidegate_airflow.assets import build_complete_asset, emit_asset_event
 from tidegate_airflow.dag_ids import list_dag_ids
 from tidegate_airflow.dags.request import check_run_words, compute_min_records, read_run_params, trigger_next_run
-from tidegate_airflow.errors import (
-    COMMITTED_KEY,
-    ERROR_KEY,
-    MAX_MESSAGE_CHARACTERS,
-    push_failure_reason,
-    require_result,
-)
+from tidegate_airflow.errors import COMMITTED_KEY, push_failure_reason, raise_joined, require_result
 from tidegate_airflow.failures.back_off import hold_back
 from tidegate_airflow.failures.keeper import (
     FLUSH_KEY,
@@ -146,19 +140,13 @@ def clean_up_unless_dry(name: str) -> list[dict[str, Any]]:
     context = get_current_context()
     _skip_if_dry(context)
     cleaned = tasks.run_clean_up(name)
-    for published_batch in _pull_unreported(context):
+    for published_batch in pull_mapped(context, "merge", UNREPORTED_KEY):
         emit_asset_event(context, published_batch, name)
     follows = COMPACT_TASK_ID in context["task"].downstream_task_ids
     if follows and not list_tables_to_compact(cleaned):
         context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=cleaned)
         raise DownstreamTasksSkipped(tasks=[COMPACT_TASK_ID])
     return cleaned
-
-
-def _pull_unreported(context: Context) -> list[dict[str, Any]]:
-    """What merges have published that failed behind it: one merge, or one for each table."""
-    value = context["ti"].xcom_pull(task_ids="merge", key=UNREPORTED_KEY)
-    return [value] if isinstance(value, dict) else [item for item in value or [] if item is not None]
 
 
 def report_complete_unless_dry(name: str, table: str, period: str, branch: str) -> list[str]:
@@ -175,7 +163,8 @@ def finish_run(name: str) -> dict[str, Any]:
     """
     context = get_current_context()
     _skip_if_dry(context)
-    states = _read_task_states(context)
+    all_states = read_task_states(context)
+    states = {name: state for name, state in all_states.items() if not name.startswith(OWN_COLOUR)}
     try:
         result = _finish_run(name, context, states)
     except AirflowException as problem:
@@ -239,11 +228,7 @@ def _finish_run(name: str, context: Context, states: dict[str, str]) -> dict[str
     refusals = [*flush_plan["refused"], *(context["ti"].xcom_pull(task_ids="stage", key=REFUSED_TABLES_KEY) or [])]
     messages += [f"table={refusal['table']} is refused, the others go on: {refusal['message']}" for refusal in refusals]
     if messages:
-        reason = "offsets are kept, but " + "\n".join(messages)
-        context["ti"].xcom_push(
-            key=ERROR_KEY, value={"error": "SomeTablesFailed", "message": reason[:MAX_MESSAGE_CHARACTERS]}
-        )
-        raise AirflowFailException(reason)
+        raise_joined("SomeTablesFailed", ["offsets are kept, but " + messages[0], *messages[1:]])
     if flush_plan["left"] and read_run_params(context)["until_current"]:
         trigger_next_run(name, context, read_run_params(context))
     return beat
@@ -291,8 +276,14 @@ def _skip_if_dry(context: Context) -> None:
         raise AirflowSkipException("a dry run: nothing was read or written")
 
 
-def _read_task_states(context: Context) -> dict[str, str]:
-    """The states of this run's other tasks by task id; a mapped task's id ends in its index."""
+def pull_mapped(context: Context, task_id: str, key: str = "return_value") -> list[dict[str, Any]]:
+    """What a task has left, or its mapped tasks, one call for all."""
+    value = context["ti"].xcom_pull(task_ids=task_id, key=key)
+    return [value] if isinstance(value, dict) else [item for item in value or [] if item is not None]
+
+
+def read_task_states(context: Context) -> dict[str, str]:
+    """The states of this run's tasks by task id; a mapped task's id ends in its index."""
     run = context["dag_run"]
     states = context["ti"].get_task_states(dag_id=run.dag_id, run_ids=[run.run_id])[run.run_id]
-    return {name: str(state) for name, state in states.items() if not name.startswith(OWN_COLOUR)}
+    return {name: str(state) for name, state in states.items()}

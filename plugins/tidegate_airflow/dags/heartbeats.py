@@ -17,7 +17,7 @@ from tidegate_airflow.connections import resolve_connection
 from tidegate_airflow.dag_ids import HEARTBEATS_DAG_ID, list_dag_ids
 from tidegate_airflow.dags import task_docs
 from tidegate_airflow.dags.dag_settings import RETRY_ARGS
-from tidegate_airflow.errors import raise_airflow_errors
+from tidegate_airflow.errors import describe_failure, raise_airflow_errors, raise_joined
 
 Data = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def send_heartbeats() -> Data:
     from tidegate.fleet.members import open_members
     from tidegate.flush.heartbeat import require_begun
 
-    from tidegate_airflow.dags.fleet_run import beat, describe_failure, raise_joined
+    from tidegate_airflow.dags.fleet_run import beat
 
     context = get_current_context()
     include = find_include_folder()
@@ -71,8 +71,8 @@ def send_heartbeats() -> Data:
     results = {name: result["beat"] for name, result in beats.results.items()}
     if beats.failures:
         context["ti"].xcom_push(BaseXCom.XCOM_RETURN_KEY, results)
-        failures = {name: describe_failure(problem) for name, problem in beats.failures.items()}
-        raise_joined(context, [f"pipeline={name}: {failure['message']}" for name, failure in failures.items()])
+        messages = {name: describe_failure(problem)["message"] for name, problem in beats.failures.items()}
+        raise_joined("SomePipelinesFailed", [f"pipeline={name}: {message}" for name, message in messages.items()])
     if not results:
         raise AirflowSkipException("no pipeline that flushes seldom is to beat now")
     return results

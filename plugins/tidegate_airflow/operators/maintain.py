@@ -10,7 +10,7 @@ from tidegate.errors import SomeTablesDelayed, SomeTablesFailed
 from tidegate.ports.engine import Engine
 
 from tidegate_airflow import tasks
-from tidegate_airflow.errors import MAX_MESSAGE_CHARACTERS, push_failure_reason
+from tidegate_airflow.errors import raise_joined
 
 Data = dict[str, Any]
 
@@ -42,13 +42,7 @@ def maintain_tables(pipeline: str, table_names: str | list[str], engine: Engine 
         except AirflowException as problem:
             failures.append(problem)
     if failures:
-        _raise_joined(failures)
+        is_passing = not all(isinstance(problem, AirflowFailException) for problem in failures)
+        kind = SomeTablesDelayed if is_passing else SomeTablesFailed
+        raise_joined(kind.__name__, map(str, failures), is_passing=is_passing)
     return reports
-
-
-def _raise_joined(failures: Sequence[AirflowException]) -> None:
-    message = "\n".join(map(str, failures))
-    is_passing = not all(isinstance(problem, AirflowFailException) for problem in failures)
-    kind = SomeTablesDelayed if is_passing else SomeTablesFailed
-    push_failure_reason({"error": kind.__name__, "message": message[:MAX_MESSAGE_CHARACTERS]})
-    raise (AirflowException if is_passing else AirflowFailException)(message)

@@ -23,7 +23,7 @@ from tidegate.ports.engine import Engine
 
 from tidegate_airflow import tasks
 from tidegate_airflow.assets import emit_asset_event
-from tidegate_airflow.errors import MAX_MESSAGE_CHARACTERS, push_failure_reason, require_result
+from tidegate_airflow.errors import push_failure_reason, raise_joined, require_result
 from tidegate_airflow.operators import lineage
 from tidegate_airflow.operators.job import trace_job
 from tidegate_airflow.operators.lineage import ReportsLineage
@@ -250,10 +250,8 @@ def _raise_failures(failures: list[Data], *, has_published: bool) -> None:
     kind = own_failures[0]["kind"]
     if len(own_failures) > 1:
         kind = (SomeTablesDelayed if is_passing else SomeTablesFailed).__name__
-    message = "\n".join(failure["message"] for failure in own_failures)
     tables = [failure["table"] for failure in own_failures]
-    push_failure_reason({"error": kind, "message": message[:MAX_MESSAGE_CHARACTERS], "tables": tables})
-    raise (AirflowException if is_passing else AirflowFailException)(message)
+    raise_joined(kind, [failure["message"] for failure in own_failures], is_passing=is_passing, tables=tables)
 
 
 def run_member_compact(context: Context, fleet: str, compaction: Data, memory: Mapping[str, Any]) -> list[Data]:

@@ -316,6 +316,26 @@ def test_member_that_failed_waits_and_tells_once_and_is_well_again_when_its_file
     assert fleet.store["members"]["streaks"] == {}
 
 
+def test_recovery_that_cannot_be_kept_is_told_once_by_the_run_that_can(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store would still have the failure: each run would tell of the recovery anew."""
+
+    def refuse(self: Store, key: str, value: Any) -> None:
+        raise ConnectionError("the API server is gone")
+
+    fleet.run()
+    fleet.world.broker.retain_from("users", 2, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "set", refuse)
+        for _ in range(2):
+            assert fleet.run("manual").states["heartbeat"] == "success"
+    assert [message.partition(":")[0] for message in list_messages()] == ["users failed"]
+    for _ in range(2):
+        fleet.run("manual")
+    assert list_messages()[1:] == ["users is well again"]
+
+
 def test_heartbeat_that_is_cleared_alone_in_an_old_run_is_no_recovery_of_any_member(fleet: Fleet) -> None:
     fleet.world.broker.retain_from("users", 2, 1)
     old = fleet.run()

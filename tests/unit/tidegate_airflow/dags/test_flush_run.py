@@ -13,7 +13,7 @@ from tidegate.spec.pipeline import Pipeline
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
     from airflow.sdk.exceptions import AirflowFailException
-    from tidegate_airflow import tasks
+    from tidegate_airflow import errors, tasks
     from tidegate_airflow.dags import flush_run
     from tidegate_airflow.operators import step
 
@@ -59,7 +59,8 @@ def run_of(world: World, monkeypatch: pytest.MonkeyPatch) -> Results:
     results = Results()
     context: Any = {"ti": results, "dag_run": SimpleNamespace(dag_id="d", run_id="r", clear_number=0)}
     context["params"] = {"max_records": None, "until_current": True, "dry_run": False}
-    monkeypatch.setattr(flush_run, "get_current_context", lambda: context)
+    for module in (flush_run, errors):
+        monkeypatch.setattr(module, "get_current_context", lambda: context)
     results.left["plan", "return_value"] = planned = plan(world.build_ports(PIPELINE)).to_dict()
     for queue in step.run_stage_step(context, "shop", planned, {}):
         tasks.run_merge("shop", queue)
@@ -114,7 +115,8 @@ def test_red_run_names_first_the_task_whose_log_says_why(
     results = Results()
     monkeypatch.setattr(results, "get_task_states", lambda dag_id, run_ids: dict.fromkeys(run_ids, states))
     context: Any = {"ti": results, "dag_run": SimpleNamespace(dag_id="d", run_id="r", clear_number=0)}
-    monkeypatch.setattr(flush_run, "get_current_context", lambda: context)
+    for module in (flush_run, errors):
+        monkeypatch.setattr(module, "get_current_context", lambda: context)
     monkeypatch.setattr(flush_run, "read_run_params", lambda _: {"dry_run": False, "until_current": True})
     with pytest.raises(AirflowFailException) as red:
         flush_run.finish_run("shop")

@@ -20,6 +20,7 @@ from tidegate.spec.pipeline import Heartbeat, Merge, Pipeline
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Airflow's own, while it is imported
     from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+    from tidegate_airflow import errors
     from tidegate_airflow.dags import fleet_run, heartbeats
 
 DAY, MINUTE = 86_400, 60
@@ -61,7 +62,7 @@ class Deployment:
         monkeypatch.setattr(pipeline_file, "load_all_pipelines", lambda _: list(self.pipelines.items()))
         monkeypatch.setattr(fleet_members, "open_members", self._open)
         monkeypatch.setattr(heartbeats, "find_include_folder", lambda: None)
-        for module in (heartbeats, fleet_run):
+        for module in (heartbeats, fleet_run, errors):
             monkeypatch.setattr(module, "get_current_context", lambda: context)
 
     def _open(self, include: Any, pipelines: Any, resolve: Any) -> OpenedMembers:
