@@ -32,6 +32,7 @@ SENTENCE_PATTERN = re.compile(r"[A-Za-z…)\]}'\"]; (?!charset)[a-z…]")
 SPOKEN_VALUE_ERRORS = ("plugins/tidegate/config/", "plugins/tidegate/spec/", "plugins/tidegate/schema/data_types.py")
 REASON_PATTERN = re.compile(r"^(the |select: |… )[^^\\\\?*]*[a-z]+ [a-z]+")
 SQL_REASON_PATTERN = re.compile(r"(?:THEN|ELSE) '(the [^']*[a-z] [^']+)'")
+JOINED_CALL = "raise_joined"  # a kind, and the lines of a text
 # what only describes: parameters of commands and of models, and modules that hold nothing but such words
 DESCRIBED = {"Field", "Param", "add_argument", "add_parser"}
 NO_MESSAGES = (
@@ -150,6 +151,8 @@ class _Module:
             kind, place = "problem", PROBLEM_CALLS[name]
         elif name == REASON_CALL and self.name.startswith(REASON_MODULES):
             kind, place = "reason", 0
+        elif name == JOINED_CALL and isinstance(lines := call.args[1], ast.List):
+            return "AirflowFailException", lines.elts[0]
         return None if place is None or len(call.args) <= place else (kind, call.args[place])
 
     def _read(self, node: ast.expr, scope_node: ast.AST) -> list[str]:

@@ -180,7 +180,7 @@ def test_a_table_that_was_rolled_back_leaves_the_run_red_with_its_reason_and_the
 
 
 @pytest.mark.repeats(
-    "unit/tidegate_airflow/dags/test_run_outcome.py::test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others_reason"
+    "unit/tidegate_airflow/dags/test_flush_run.py::test_tables_that_can_be_staged_are_merged_and_the_run_is_red_with_the_others_reason"
 )
 def test_one_table_that_fails_leaves_the_run_red_and_the_others_published(scene: Scene) -> None:
     before = scene.table("e2e.fan_left").schema()
