@@ -22,7 +22,7 @@ MOST = {
     "stage": {"load_table": 5, "commit_table": 1},  # by which the attempt counts, once the topics' ids are compared
     "flush": {"load_table": 1},
     "merge": {"load_table": 11, "commit_table": 2},  # each commit loads the table once more
-    "record_batch": {"load_table": 2, "commit_table": 1},
+    "record_history": {"load_table": 2, "commit_table": 1},
     "commit_offsets": {"load_table": 2},
     "clean_up": {"load_table": 5, "commit_table": 1},
     "heartbeat": {"load_table": 2},

@@ -11,21 +11,20 @@ from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge import write_mode
 from tidegate.merge.attempt import begin_attempt, publish_head, retry_commits, write_on_branch
 from tidegate.merge.audits import prepare_audits
-from tidegate.merge.owed import count_changes, evolve_memory, render_dead_letter_statements
+from tidegate.merge.owed import account, evolve_memory, record_history, render_dead_letter_statements
 from tidegate.merge.statements import build_merge_input, render_merge_statements
 from tidegate.model import resource_names
 from tidegate.model.batch import PublishedBatch, StagedBatch
 from tidegate.model.merge_input import MergeInput
 from tidegate.model.offsets import format_offsets
 from tidegate.model.position import Position, WatermarkSide
-from tidegate.model.publish_cost import PublishOutcome, read_cost
+from tidegate.model.publish_cost import PublishOutcome
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports, TableState
 from tidegate.schema.column import Column
 from tidegate.schema.data_types import format_type, parse_type
 from tidegate.table.columns import list_destination_columns
 from tidegate.table.compatibility import build_row_properties, check_mergeable
-from tidegate.table.history import record_batch
 from tidegate.table.position import check_is_destination, check_not_overtaken, resolve_position
 from tidegate.table.queue import (
     check_shape,
@@ -256,10 +255,8 @@ def _build_result(
         batch=work.staged.batch,
         ranges=work.staged.ranges,
         staged=work.staged.counts.staged,
-        **vars(count_changes(head)),
-        **vars(read_cost(head.summary if head else None)),
+        **account(head),
         seconds=round((work.table.ports.now_ms() - work.started_ms) / 1000, 2),
-        snapshot_id=head.snapshot_id if head else None,
         valid_through_ms=position.valid_through_ms if position else None,
         outcome=outcome,
         written_as=head.summary.get(write_mode.WRITTEN_AS_PROPERTY, "") if head else "",
@@ -363,7 +360,7 @@ def _merge_remaining(ports: Ports, remaining: Sequence[StagedBatch], checkpoint:
             continue  # before the task was deferred
         published_batches.append(published_batch)
         for staged_batch in group:
-            record_batch(ports, staged_batch, published_batch)
+            record_history(ports, staged_batch, published_batch)
 
 
 def _claim_deferred(published_batch: PublishedBatch, awaited: DeferredJob | None) -> PublishedBatch:

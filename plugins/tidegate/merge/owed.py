@@ -1,6 +1,20 @@
-"""How many rows a published snapshot changed, by what its writer left in its summary."""
+"""What a publish owes besides its rows: one list, whatever the attempt is of, in the order in which it is paid.
 
-from collections.abc import Collection, Iterable, Mapping
+1. The memory of deletes takes the key's types: `evolve_memory`, ahead of a batch. Slices and replays find it so.
+2. Dead letters are written, or marked as read again: `render_dead_letter_statements`, with the rows of a batch. A
+   replay marks its own behind its publish; a slice writes none.
+3. Rows and bytes are counted by the published snapshot: `account`, for all of them.
+4. History gets a row: `record_history`, for each batch and slice. The letters' own rows tell of a replay.
+5. Dead letters go to `errors.topic`: `send_dead_letters`, before clean_up removes what a batch has staged.
+6. The table is looked at for compaction: by clean_up, which counts batches.
+
+A rebase, a renewed position and the table of names write no rows, and owe nothing.
+"""
+
+import json
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
@@ -12,11 +26,13 @@ from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.scd2_statements import list_change_columns, list_destination_change_columns
 from tidegate.merge.write_mode import TRUNCATED_AT_PROPERTY
 from tidegate.model import resource_names
-from tidegate.model.batch import StagedBatch
+from tidegate.model.backfill import AppliedSlice
+from tidegate.model.batch import PublishedBatch, StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import describe_dead_letters, describe_memory
-from tidegate.model.publish_cost import RowChanges
+from tidegate.model.publish_cost import NOTHING_PUBLISHED, PublishOutcome, RowChanges, read_cost
 from tidegate.model.table_state import NO_TOPIC_ID, DeadLetter, WaitingLetter
+from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Head, Message, Ports
 from tidegate.schema.column import Column
 from tidegate.spec.table import Table
@@ -24,6 +40,7 @@ from tidegate.table.columns import list_deletes_columns
 from tidegate.table.compatibility import check_same_fields
 from tidegate.table.session import TableSession
 
+log = logging.getLogger(__name__)
 LETTER_ADDRESS = ("table", "topic", "partition", "offset")
 MAX_NAMED_RANGES = 100  # of a statement: with more, each letter is compared with too many, and its text grows too long
 MAX_JOINED_RANGES = 1000
@@ -262,6 +279,12 @@ def evolve_memory(place: str, table: TableSession) -> None:
         ) from error
 
 
+def account(head: Head | None) -> dict[str, Any]:
+    """Rows, bytes, job and snapshot of a publish, by the names that results have for them; None where none was due."""
+    cost = read_cost(head.summary if head else None)
+    return {**vars(count_changes(head)), **vars(cost), "snapshot_id": head.snapshot_id if head else None}
+
+
 def count_changes(head: Head | None) -> RowChanges:
     """Rows inserted, updated and deleted, as the snapshot's summary has them; None is where no snapshot was due."""
 
@@ -282,3 +305,72 @@ def count_changes(head: Head | None) -> RowChanges:
         updated=count(f"{rows}updated"),
         deleted=count(f"{rows}deleted") + emptied,
     )
+
+
+def record_history(ports: Ports, staged_batch: StagedBatch, published: PublishedBatch | AppliedSlice) -> None:
+    """Append a batch, or a slice of a backfill, to the pipeline's control table; a failure is logged alone.
+
+    Nothing is written for a result that says that another attempt has published: so a retried merge appends no second
+    row, and a crash right behind the publish leaves the row out. A slice stands under the number of the batch that the
+    table stood at.
+    """
+    if published.outcome != PublishOutcome.PUBLISHED:
+        return
+    with _log_failure(ports, staged_batch.batch, published.table):
+        row = _build_row(ports, staged_batch, published, staged_batch.batch)
+        if isinstance(published, AppliedSlice):
+            state = ports.tables.read_state(published.table, ports.pipeline.name)
+            row["batch"] = state.highest_batch if state else 0
+            row["backfill"] = f"{published.backfill} {published.slice}/{published.slices}"
+        else:
+            row["valid_through_ms"] = published.valid_through_ms
+        _append_row(ports, row)
+
+
+def _build_row(
+    ports: Ports, staged_batch: StagedBatch, published_batch: PublishedBatch | AppliedSlice, batch: int
+) -> HistoryRow:
+    # batches without rows that went along changed none
+    is_last = isinstance(published_batch, AppliedSlice) or staged_batch.batch == published_batch.batch
+    cost = published_batch if is_last else NOTHING_PUBLISHED
+    counts = staged_batch.counts
+    return {
+        "batch": batch,
+        "table": published_batch.table,
+        "attempt": staged_batch.attempt,
+        "ranges": json.dumps(staged_batch.ranges.to_dict()),
+        "span": counts.span,
+        "read": counts.read,
+        "staged": counts.staged,
+        "superseded": counts.superseded,
+        "filtered": counts.filtered,
+        "ignored": counts.ignored,
+        "dead_lettered": counts.dead_lettered,
+        "inserted": published_batch.inserted if is_last else 0,
+        "updated": published_batch.updated if is_last else 0,
+        "deleted": published_batch.deleted if is_last else 0,
+        **cost.to_counts(),
+        "seconds": published_batch.seconds,
+        "stage_seconds": staged_batch.stage_seconds,
+        "staged_bytes": staged_batch.bytes,
+        "written_as": getattr(published_batch, "written_as", ""),
+        "staged_snapshot_id": staged_batch.snapshot_id,
+        "snapshot_id": published_batch.snapshot_id,
+        "published_at_ms": ports.now_ms(),
+        "valid_through_ms": None,
+        "backfill": None,
+    }
+
+
+def _append_row(ports: Ports, row: HistoryRow) -> None:
+    ports.history.append_history(resource_names.name_control_table(ports.pipeline), row)
+
+
+@contextmanager
+def _log_failure(ports: Ports, batch: int, table: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # history must not fail a flush or a slice whose rows are published
+        place = f"pipeline={ports.pipeline.name} batch={batch} table={table}"
+        log.warning("no history: %s: the batch is published, its row of history is lost: %s", place, error)
+        log.info("no history: %s", place, exc_info=error)

@@ -10,20 +10,20 @@ from typing import Any
 
 from tidegate.errors import CommitRefused, GiveUp, PositionLost, RetryLater, TidegateError, join_tables
 from tidegate.merge.attempt import begin_attempt_beside, publish_head, retry_commits, write_on_branch
-from tidegate.merge.owed import count_changes
+from tidegate.merge.owed import account, record_history
 from tidegate.merge.statements import render_backfill_statements
 from tidegate.model import resource_names
 from tidegate.model.backfill import AppliedSlice, Backfill
 from tidegate.model.batch import StagedBatch
 from tidegate.model.ownership import describe_intermediate
-from tidegate.model.publish_cost import PublishOutcome, read_cost
+from tidegate.model.publish_cost import PublishOutcome
 from tidegate.model.table_state import StagedSource
 from tidegate.ports.context import Head, Ports
 from tidegate.reprocess.backfill_plan import refuse_waiting_letters
 from tidegate.reprocess.backfill_stage import Slice, stage_missing, stage_missing_slice
 from tidegate.spec.table import Table
 from tidegate.table.compatibility import check_mergeable
-from tidegate.table.history import build_slice_note, record_slice
+from tidegate.table.history import build_slice_note
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import refuse_cut, require_position
 from tidegate.table.session import TableSession
@@ -123,10 +123,8 @@ def _build_result(
         slices=len(table_slice.all_ranges),
         ranges=table_slice.all_ranges[table_slice.number - 1],
         staged=staged_batch.counts.staged if staged_batch else 0,
-        **vars(count_changes(head)),
-        **vars(read_cost(head.summary if head else None)),
+        **account(head),
         seconds=round((table_slice.ports.now_ms() - started_ms) / 1000, 2),
-        snapshot_id=head.snapshot_id if head else None,
         outcome=outcome,
     )
 
@@ -164,7 +162,7 @@ def apply_slice(ports: Ports, planned: Backfill, number: int) -> list[AppliedSli
             failures.append(failure)
             continue
         if staged is not None:
-            record_slice(ports, staged, result)
+            record_history(ports, staged, result)
         results.append(result)
     _raise_failures(ports, slices, failures)
     return results
