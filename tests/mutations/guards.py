@@ -922,7 +922,7 @@ GUARDS = [
     Guard(
         "a table of upserts lacks no keys of a compacted topic",
         STARTS,
-        "        if compacted and not (exists and _holds_rows_of_others(ports, table)):\n",
+        "        if compacted and not (table.state is not None and _holds_rows_of_others(ports, table.spec)):\n",
         "        if False:\n",
         PLANS + "table_of_upserts_does_not_start_in_the_middle_of_a_compacted_topic",
     ),

@@ -137,21 +137,22 @@ def _read_discovered_names(
 
 def advance_registry(ports: Ports, plan: Plan, planned_batch: PlannedBatch) -> None:
     """Move the position of the table of names behind the batch, whose tables are all staged. One compare-and-swap."""
+    spec = next(spec for spec in ports.pipeline.tables if spec.name == planned_batch.table)
+    table = TableSession(ports, spec)
     retry_commits(
         ports,
-        f"pipeline={ports.pipeline.name} table={planned_batch.table}",
-        partial(_commit_registry_advance, ports, plan, planned_batch),
+        table.prefix,
+        partial(_commit_registry_advance, table, plan, planned_batch),
     )
 
 
-def _commit_registry_advance(ports: Ports, plan: Plan, planned_batch: PlannedBatch) -> None:
-    name = ports.pipeline.name
-    spec = next(table for table in ports.pipeline.tables if table.name == planned_batch.table)
+def _commit_registry_advance(table: TableSession, plan: Plan, planned_batch: PlannedBatch) -> None:
+    name = table.pipeline.name
 
     def guard(table: TableSession) -> None:
         check_not_overtaken(table, planned_batch.batch, planned_batch.ranges)
 
-    table = TableSession(ports, spec).refresh()
+    table = table.refresh()
     guard(table)
     attempt = begin_attempt(table, planned_batch.batch, guard, f"{table.prefix} batch={planned_batch.batch}")
     ids = {topic: i for topic, i in plan.topic_ids.items() if topic in planned_batch.ranges.by_topic}
@@ -165,7 +166,7 @@ def _commit_registry_advance(ports: Ports, plan: Plan, planned_batch: PlannedBat
         start = replace(
             end, offsets=planned_batch.ranges.start, batch=0, outside=planned_batch.watermark != WatermarkSide.INSIDE
         )
-        ports.commits.seed(table.name, name, start)
+        table.ports.commits.seed(table.name, name, start)
         table = table.refresh()
     if table.state is None:
         raise RetryLater(f"{table.prefix}: it was created, and the catalog lacks it; stage again")

@@ -372,7 +372,7 @@ def _plan_new_batch(ports: Ports, observed: TableWithLog, new: _NewBatches) -> P
     if not ranges.span:
         return None
     highest = max([observed.state.highest_batch if observed.state else 0, *(batch.batch for batch in observed.queue)])
-    number, ranges = find_unfinished_batch(ports, table, start, log.end, highest) or (0, ranges)
+    number, ranges = find_unfinished_batch(observed, start, log.end, highest) or (0, ranges)
     if ports.pipeline.has_several:
         # a missing schema fails this table here; later it would fail the tables that share its read too
         ports.schemas.describe_table(table)

@@ -15,15 +15,12 @@ from tidegate.errors import BadRecord, GiveUp, RetryLater
 from tidegate.jobs.job import Job
 from tidegate.jobs.stage_job import StageJob, StageTable
 from tidegate.jobs.stage_outcome import FirstBadRecord, require_first_bad
-from tidegate.model import resource_names
 from tidegate.model.batch import PlannedBatch, StagedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
-from tidegate.model.resource_names import name_intermediate_table
 from tidegate.model.table_state import SignedAttempt
 from tidegate.ports.context import Ports
 from tidegate.ports.engine import Engine
-from tidegate.spec.table import Table
-from tidegate.table.session import find_table
+from tidegate.table.session import TableSession, open_table
 
 
 def read_staged_batch(ports: Ports, planned_batch: PlannedBatch, stage_table: StageTable) -> StagedBatch:
@@ -40,9 +37,7 @@ def read_staged_batch(ports: Ports, planned_batch: PlannedBatch, stage_table: St
         raise RetryLater(f"{place}: the stage job ended without a result: attempt={stage_table.attempt}; stage again")
     if outcome.bad:
         first = require_first_bad(outcome, place)
-        is_flush = stage_table.intermediate == name_intermediate_table(
-            ports.pipeline, find_table(ports, planned_batch.table)
-        )
+        is_flush = stage_table.intermediate == open_table(ports, planned_batch.table).intermediate
         problem_text = _describe_bad_records(ports.pipeline.name, outcome.bad, first, stage_table, can_skip=is_flush)
         raise BadRecord(f"{place}: {problem_text}")
     problem = outcome.count_records(planned_batch.ranges.span).explain_imbalance()
@@ -118,16 +113,16 @@ def run_or_take_over(ports: Ports, job: StageJob, check: Callable[[], None] = la
 
 
 def find_unfinished_batch(
-    ports: Ports, table: Table, ahead: Offsets, log_end: Offsets, above: int
+    table: TableSession, ahead: Offsets, log_end: Offsets, above: int
 ) -> tuple[int, Ranges] | None:
     """Number and ranges of a batch that an earlier run staged as files from `ahead` on and did not load.
 
     A plan that asks for this batch again takes its files over. Looks at numbers above `above` alone; of several batches
     takes the one that reaches farthest. None in a pipeline whose records name tables: their jobs are never taken over.
     """
-    if ports.pipeline.template is not None:
+    if table.pipeline.template is not None:
         return None
-    signed = ports.staging.list_signed_attempts(resource_names.name_intermediate_table(ports.pipeline, table))
+    signed = table.ports.staging.list_signed_attempts(table.intermediate)
     fit = [
         unfinished
         for unfinished in signed

@@ -17,19 +17,20 @@ from tidegate.model.offsets import (
 )
 from tidegate.model.position import Position
 from tidegate.ports.context import Log, Ports
-from tidegate.spec.pipeline import Pipeline, RiskPolicy
+from tidegate.spec.pipeline import RiskPolicy
 from tidegate.spec.source import StartKind
 from tidegate.spec.table import Table
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
 from tidegate.table.log import parse_written_offsets
 from tidegate.table.position import REMAINING, find_position_cuts, name_moved, resolve_next_start
 from tidegate.table.progress import TableWithLog
+from tidegate.table.session import TableSession
 
 
 def resolve_batch_start(ports: Ports, observed: TableWithLog) -> Offsets:
     """Where the next batch of a table starts: the end of its queue. `PositionLost` if records before it are lost."""
     if observed.end is None:
-        return resolve_complete_start(ports, observed.table, observed.log, exists=observed.state is not None)
+        return _resolve_complete_start(observed)
     start = resolve_next_start(observed, observed.end, observed.log)
     _check_new_partitions(observed, observed.end.offsets)
     return start
@@ -51,21 +52,23 @@ def _check_new_partitions(observed: TableWithLog, position: Offsets) -> None:
         )
 
 
-def resolve_complete_start(ports: Ports, table: Table, log: Log, *, exists: bool = False) -> Offsets:
+def _resolve_complete_start(table: TableWithLog) -> Offsets:
     """Where a table without a position begins; `PositionLost` if that leaves out records that it needs.
 
-    It needs the records from `source.start` on, and, with upserts, every key of a compacted topic. A table that
-    `exists` with rows of another writer, whose offsets the pipeline continues, has the earlier keys.
+    It needs the records from `source.start` on, and, with upserts, every key of a compacted topic. A table that is
+    there with rows of another writer, whose offsets the pipeline continues, has the earlier keys.
     """
+    ports = table.ports
+    log = table.log
     configured_start = _read_configured_start(ports, log)
     start = _clamp_to_log(configured_start, log)
     if ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
-        check_start(ports.pipeline, table, configured_start, log, _find_last_ends(ports, configured_start, log))
-    if table.upsert and ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
+        _check_start(table, configured_start, log, _find_last_ends(ports, configured_start, log))
+    if table.spec.upsert and ports.pipeline.on_incomplete_start == RiskPolicy.FAIL:
         behind = tuple(sorted({t for t, p, offset in iterate_offsets(start) if offset > log.begin[t][p]}))
         compacted = ports.broker.filter_compacted(behind) if behind else ()
-        if compacted and not (exists and _holds_rows_of_others(ports, table)):
-            check_complete(ports.pipeline, table, compacted, start, log)
+        if compacted and not (table.state is not None and _holds_rows_of_others(ports, table.spec)):
+            _check_complete(table, compacted, start, log)
     return start
 
 
@@ -127,7 +130,7 @@ def _clamp_to_log(configured_start: Offsets, log: Log) -> Offsets:
     }
 
 
-def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log: Log, ends: Offsets) -> None:
+def _check_start(table: TableSession, configured_start: Offsets, log: Log, ends: Offsets) -> None:
     """PositionLost if the log begins behind the configured start, or ends before it.
 
     `ends` count the records of open transactions too.
@@ -136,7 +139,7 @@ def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log
         begin = get_offset(log.begin, topic, partition)
         end = get_offset(ends, topic, partition)
         request = (
-            f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} asks for "
+            f"{table.prefix}: source.start={table.pipeline.source.start.kind} asks for "
             f"offset={offset} of topic={topic} partition={partition}, and"
         )
         if begin is not None and offset < begin:
@@ -145,7 +148,7 @@ def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log
                 f"{begin - offset} offsets are gone before they were read; set source.start to what the log still "
                 "holds, e.g. earliest, or on_incomplete_start: accept if the table may lack them"
             )
-        if begin is None and pipeline.source.start.kind == StartKind.OFFSETS:
+        if begin is None and table.pipeline.source.start.kind == StartKind.OFFSETS:
             raise PositionLost(f"{request} the topic has no such partition; name one that it has in source.start")
         if end is not None and offset > end:
             raise PositionLost(
@@ -155,13 +158,13 @@ def check_start(pipeline: Pipeline, table: Table, configured_start: Offsets, log
             )
 
 
-def check_complete(pipeline: Pipeline, table: Table, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
+def _check_complete(table: TableSession, compacted: tuple[str, ...], start: Offsets, log: Log) -> None:
     """PositionLost if a start in the middle of a compacted topic leaves out keys that no later record has."""
     for topic, partition, offset in iterate_offsets(start):
         left_out = offset - log.begin[topic][partition]
         if topic in compacted and left_out > 0:
             raise PositionLost(
-                f"pipeline={pipeline.name} table={table.name}: source.start={pipeline.source.start.kind} leaves out "
+                f"{table.prefix}: source.start={table.pipeline.source.start.kind} leaves out "
                 f"{left_out} offsets of a compacted topic={topic} partition={partition}, and every key that only "
                 "these hold; set source.start: earliest, or on_incomplete_start: accept if the table may lack them"
             )
