@@ -151,7 +151,7 @@ lock: setup  ## pin every package of requirements.in again, and every jar of loc
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-deps -c requirements.txt \
 		tests/fab/requirements.in -o tests/fab/requirements.txt
 	@.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-deps \
-		tests/upgrade/requirements.in -o tests/upgrade/requirements.txt
+		tests/e2e/versions/requirements.in -o tests/e2e/versions/requirements.txt
 	@for name in spark kafka rest s3 debezium; do bin/tidegate jars --from "local/jars/$$name" --write-lock; done
 
 clean: down  ## remove the environment, the jars and everything that runs left behind

@@ -105,8 +105,9 @@ class BigQueryHands:
         table_entry.labels = dict.fromkeys(table_entry.labels)
         self.client.update_table(table_entry, ["labels"])
 
-    def make_as_before(self, table: str, shape: str) -> None:
-        labels = f"[('tidegate_shape', '{shape}')]"
+    def make_staging(self, table: str, shape: str) -> None:
+        marks = {"tidegate_shape": shape, **OWN_STAGED.labels}
+        labels = f"[{', '.join(f'({key!r}, {value!r})' for key, value in marks.items())}]"
         self.sql(f"CREATE TABLE {self.name(table)} (batch_number INT64, n INT64) OPTIONS (labels = {labels})")
 
     def read_rows(self, table: str) -> list[dict[str, Any]]:

@@ -70,7 +70,6 @@ LONGEST_FILES = (
     "test_key_form.py",
     "test_faults.py",
     "test_airflow_roles.py",
-    "test_upgrade.py",
     "test_broker_limits.py",
     "test_lake_faults.py",
     "test_lake_expiry.py",

@@ -22,6 +22,7 @@ SECOND = replace(FIRST, offsets={"t": {0: 9}}, batch=2, staged_attempt="s2")
 
 def build_summary(batch: int, attempt: str, pipeline: str = PIPELINE) -> dict[str, str]:
     request = {"ranges": {"t": {"0": [0, 10]}}, "cluster_id": "c", "topic_ids": {"t": "i"}, "table_uuid": None}
+    request |= {"epochs": {}, "watermark": "inside"}
     summary = {"tidegate.pipeline": pipeline, "tidegate.staged": json.dumps(request)}
     return {"tidegate.batch": str(batch), "tidegate.attempt": attempt, **summary}
 

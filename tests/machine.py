@@ -23,7 +23,7 @@ import rabbitmq_server
 import redis_server
 import s3mock
 from e2e import browser
-from upgrade import older_airflow
+from e2e.versions import older_airflow
 
 from local import setup
 from local.airflow import rabbitmq, redis

@@ -38,8 +38,8 @@ PORTS = {
 READS = {
     "broker": {"list_topics", "read_log", "read_topic_ids", "find_offsets_at", "read_timestamps", "read_committed"},
     "tables": {
-        "read_state", "count_rows", "list_tables", "list_namespaces", "find_bounds", "list_pipelines", "read_property",
-        "has_mark", "list_folder_limits",
+        "read_state", "count_rows", "list_tables", "find_bounds", "list_pipelines", "read_property",
+        "list_folder_limits",
     },
     "commits": {"read_head", "has_branches", "list_rolled_back"},
     "staging": {

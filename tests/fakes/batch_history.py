@@ -2,7 +2,6 @@
 
 from tidegate.model import resource_names
 from tidegate.model.ownership import (
-    KIND_PROPERTY,
     SHAPE_PROPERTY,
     Ownership,
     TableKind,
@@ -18,11 +17,7 @@ class MemoryBatchHistory(Lake):
         prefix = resource_names.get_backfill_prefix(pipeline, table)
         ownership_mark = Ownership(TableKind.INTERMEDIATE, pipeline, table.split(".", 1)[1]).properties.items()
         property_maps = [t.properties for name, t in sorted(self.tables.items()) if name.startswith(prefix)]
-        notes = [
-            p.get(resource_names.BACKFILL_PROPERTY, "")
-            for p in property_maps
-            if KIND_PROPERTY not in p or ownership_mark <= p.items()
-        ]
+        notes = [p.get(resource_names.BACKFILL_PROPERTY, "") for p in property_maps if ownership_mark <= p.items()]
         return [note for note in notes if note]
 
     def list_applied_slices(self, intermediate: str, shape: str) -> frozenset[int]:

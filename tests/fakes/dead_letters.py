@@ -4,7 +4,6 @@ from typing import Any
 
 from tidegate.errors import RetryLater
 from tidegate.jobs.stage_job import StageJob
-from tidegate.merge.owed import LATER_COLUMNS
 from tidegate.model.ownership import Ownership, TableKind
 
 from fakes.broker import Record
@@ -21,7 +20,7 @@ def write_dead_letters(destination: MemoryDestination, statement: dict[str, Any]
     """Do one of the statements whose names end in `_dead_letters`."""
     name = statement["table"]
     if statement["statement"] == "create_dead_letters":
-        destination.create(name, LATER_COLUMNS).properties.update(build_mark(statement["own"]))
+        destination.create(name, ()).properties.update(build_mark(statement["own"]))
         return
     rows = destination.tables[name].read_rows()
     if statement["statement"] == "forget_dead_letters":

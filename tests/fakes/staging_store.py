@@ -11,7 +11,9 @@ from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
 from tidegate.model.ownership import (
+    FORMAT_PROPERTY,
     STAGING_KINDS,
+    refuse_other_format,
 )
 from tidegate.model.table_state import (
     SignedAttempt,
@@ -46,6 +48,7 @@ class MemoryStagingStore(MemoryTableStore):
             outcome = self.read_staged_outcome(intermediate, snapshot.summary.get("tidegate.attempt", ""))
             if outcome is None or outcome.bad:
                 continue
+            refuse_other_format(f"table={intermediate}", FORMAT_PROPERTY, self.tables[intermediate].properties)
             staged_batch = outcome.to_staged_batch(table, snapshot.summary, snapshot.id)
             size = sum(len(json.dumps(row)) for row in snapshot.rows if row["batch_number"] == staged_batch.batch)
             batches_by_number[staged_batch.batch] = replace(staged_batch, bytes=size)

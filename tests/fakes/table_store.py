@@ -8,12 +8,8 @@ from tidegate.model import resource_names
 from tidegate.model.ownership import (
     KIND_PROPERTY,
     MEMORY_KINDS,
-    SHAPE_PROPERTY,
-    Mark,
     Ownership,
-    check_recognised,
-    compare_mark,
-    refuse_other_mark,
+    check_mark,
 )
 from tidegate.model.position import Position
 from tidegate.model.table_state import (
@@ -32,9 +28,6 @@ from fakes.tables import Lake, MemoryTable, Snapshot
 
 class MemoryTableStore(Lake):
     """States, schemas and marks of tables."""
-
-    def list_namespaces(self, catalog: str) -> list[str]:
-        return sorted({name.rpartition(".")[0] for name in self.tables if name.startswith(f"{catalog}.")})
 
     def list_tables(self, namespace: str) -> list[str]:
         return sorted(name.rpartition(".")[2] for name in self.tables if name.rpartition(".")[0] == namespace)
@@ -115,17 +108,8 @@ class MemoryTableStore(Lake):
         memory_table = self.tables.get(table)
         if memory_table is None:
             return None
-        refuse_other_mark(table, owner, owner.properties, memory_table.properties)
-        if compare_mark(owner.properties, memory_table.properties) is Mark.MISSING:
-            check_recognised(
-                table, owner, [c.name for c in memory_table.columns], memory_table.properties.get(SHAPE_PROPERTY)
-            )
-            memory_table.properties |= owner.properties
+        check_mark(table, owner, owner.properties, memory_table.properties)
         return dict(memory_table.properties)
-
-    def has_mark(self, table: str, own: Ownership) -> bool:
-        memory_table = self.tables.get(table)
-        return memory_table is not None and own.properties.items() <= memory_table.properties.items()
 
     def forget_deletes(self, deletes: str, before_ms: int, every_ms: int = 0) -> int:
         deletes_table = self.tables.get(deletes)

@@ -10,7 +10,6 @@ from tidegate.errors import GiveUp
 from tidegate.model import resource_names
 from tidegate.model.ownership import (
     KIND_PROPERTY,
-    SHAPE_PROPERTY,
     check_kind,
 )
 from tidegate.schema.column import Column
@@ -121,7 +120,7 @@ class Lake:
 
     def check_removable(self, name: str, kinds: tuple[str, ...]) -> None:
         properties = self.tables[name].properties
-        check_kind(name, properties.get(KIND_PROPERTY), properties.get(SHAPE_PROPERTY), kinds)
+        check_kind(name, properties.get(KIND_PROPERTY), kinds)
 
     def get_table(self, name: str) -> MemoryTable:
         if name not in self.tables:

@@ -330,9 +330,30 @@ GUARDS = [
     Guard(
         "a table without our mark is not ours",
         "plugins/tidegate/adapters/iceberg/stores/ownership.py",
-        "        check_recognised(name, owner, table.schema().column_names, properties.get(SHAPE_PROPERTY))\n",
+        "    check_mark(name, owner, owner.properties, properties)\n",
         "",
         DESTINATION + "table_of_somebody_else_is_neither_claimed_nor_touched[iceberg]",
+    ),
+    Guard(
+        "what another build has stored is not read",
+        "plugins/tidegate/model/ownership.py",
+        "    if (found := present.get(key)) != FORMAT:\n",
+        "    if (found := present.get(key)) == 'never':\n",
+        "tests/unit/scenarios/test_other_format.py::test_batch_that_another_build_has_staged_is_not_merged",
+    ),
+    Guard(
+        "a file that leads to other tables of the pipeline's own is refused by every plan",
+        "plugins/tidegate/table/progress.py",
+        "            check_home(table)\n",
+        "            pass\n",
+        "tests/unit/scenarios/test_moved_home.py::test_batches_that_wait_under_another_suffix_are_not_forgotten",
+    ),
+    Guard(
+        "a publish of a file that has changed since is refused",
+        "plugins/tidegate/merge/attempt.py",
+        "            check_home(attempt.table)\n",
+        "            pass\n",
+        "tests/unit/scenarios/test_moved_home.py::test_file_that_changes_between_stage_and_merge_publishes_nothing",
     ),
     Guard(
         "only an intermediate table of ours is dropped",
@@ -365,7 +386,7 @@ GUARDS = [
     Guard(
         "a table of remembered deletes or changes is claimed before it is evolved",
         "plugins/tidegate/merge/owed.py",
-        "tables.claim(memory, describe_memory(spec, columns)) is not None",
+        "tables.claim(memory, describe_memory(spec)) is not None",
         "True",
         "tests/unit/tidegate/model/test_ownership.py::test_memory_of_somebody_else_is_neither_written_nor_evolved",
     ),
@@ -474,7 +495,7 @@ GUARDS = [
     Guard(
         "BigQuery: the number of loaded rows must equal the number of written rows",
         "plugins/tidegate/adapters/bigquery/staging.py",
-        "    if rows != written_rows:\n",
+        "    if rows != (outcome.rows or 0):\n",
         "    if False:\n",
         "tests/unit/tidegate/adapters/bigquery/test_staging.py::"
         "test_attempt_whose_loads_bring_in_other_rows_than_were_written_is_not_staged[row_counts0]",

@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[2]
 POINTS = {
     "plan": [
         "broker.read_log", "staging.find_highest_batch", "staging.list_signed_attempts", "staging.list_staged",
-        "tables.read_state", "tables.list_tables",
+        "tables.read_state",
     ],
     "stage": [
         "broker.read_log", "commits.append_empty", "commits.start_branch", "commits.has_branches",
@@ -75,8 +75,7 @@ POINTS = {
     "heartbeat": [
         "broker.commit", "broker.read_end_offsets", "broker.read_log", "broker.read_newest_timestamps",
         "broker.read_topic_ids",
-        "staging.list_staged", "tables.read_state", "tables.read_property", "tables.list_namespaces",
-        "tables.list_tables",
+        "staging.list_staged", "tables.read_state", "tables.read_property",
         "commits.list_rolled_back",
         "group.committed",
     ],
@@ -85,7 +84,7 @@ POINTS = {
         "commits.read_head",
         "commits.publish",
         "staging.find_highest_batch",
-        "staging.list_staged", "tables.list_tables", "tables.read_state",
+        "staging.list_staged", "tables.read_state",
     ],
 }  # fmt: skip
 

@@ -20,7 +20,7 @@ import confluent_kafka as kafka  # as a module: its classes cannot travel by val
 import pyarrow
 
 POSITION_KEY = b"position"
-KEY_FORM_HEADER = "key-form"  # beside the position, and not in it: older versions read no position that says more
+KEY_FORM_HEADER = "key-form"  # beside the position
 KEY_MARK = "k"  # before a key's digits, so that an empty key is not taken for none
 ANSWER_TIMEOUT_SECONDS = 120.0  # seconds for one answer of the brokers
 TRANSACTION_TIMEOUT_MS = 600_000

@@ -145,13 +145,13 @@ def _sum_by_batch(rows: Iterable[HistoryRow]) -> list[dict[str, float]]:
     """One sum for each large batch, newest first: its tables share one read, and the times of their merges add up."""
     batches: dict[int, dict[str, float]] = {}
     for row in rows:
-        stage_seconds = row.get("stage_seconds")
+        stage_seconds = row["stage_seconds"]
         if row["backfill"] is None and stage_seconds:
             batch = batches.setdefault(row["batch"], {"read": 0, "seconds": 0.0, "staging": 0.0, "bytes": 0})
             batch["read"] = max(batch["read"], row["read"])
             batch["seconds"] += row["seconds"]
             batch["staging"] = max(batch["staging"], stage_seconds)
-            batch["bytes"] += row.get("staged_bytes") or 0
+            batch["bytes"] += row["staged_bytes"] or 0
     large = (batch for batch in sorted(batches, reverse=True) if batches[batch]["read"] >= MEASURED_MIN_RECORDS)
     return [{**batches[batch], "seconds": batches[batch]["seconds"] + batches[batch]["staging"]} for batch in large]
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 
@@ -58,10 +57,8 @@ def read_completeness(ports: Ports, table: str) -> tuple[int, int]:
 def _read_table_progress(ports: Ports, table: str) -> TableProgress:
     """The one table beside the log; the others are not read: each has a task of its own."""
     check_table_is_known(ports, table)
-    table_pipeline = replace(
-        ports.pipeline, tables=tuple(candidate for candidate in ports.pipeline.tables if candidate.name == table)
-    )
-    (progress,) = measure_progress(ports, observe_tables(replace(ports, pipeline=table_pipeline))).tables
+    tables = tuple(candidate for candidate in ports.pipeline.tables if candidate.name == table)
+    (progress,) = measure_progress(ports, observe_tables(ports, tables)).tables
     return progress
 
 

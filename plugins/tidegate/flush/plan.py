@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 
-from tidegate.errors import GiveUp, NothingToDo, PositionLost, RetryLater, TidegateError, TooFewRecords, join_tables
+from tidegate.errors import GiveUp, NothingToDo, RetryLater, TidegateError, TooFewRecords, join_tables
 from tidegate.flush.batch_size import BatchSizer, cap_at
 from tidegate.flush.staged import find_unfinished_batch
 from tidegate.formats.registry import get_format
@@ -29,7 +29,6 @@ from tidegate.schema.wire_format import OTHER_IDS, WIRE
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.runtime import UseWhen
 from tidegate.spec.table import DeleteMode, Table, TableMode
-from tidegate.table.distant import check_no_former_batches
 from tidegate.table.log import explain_no_row_topics, read_known_log
 from tidegate.table.position import check_truncates_are_ordered
 from tidegate.table.progress import ObservedTable, TableWithLog, attach_log, observe_tables
@@ -172,15 +171,13 @@ class _NewBatches:
 
     `find_staged`: for each table, returns the highest batch number that was staged; read at the first call, so never if
     no table gets a new batch. `find_number`: returns the next number, one more than was ever used. `reached_offsets`:
-    how far all tables inside the low watermark have come; None if there is none. `list_tables`: lists a namespace, once
-    for all tables.
+    how far all tables inside the low watermark have come; None if there is none.
     """
 
     sizer: BatchSizer
     find_staged: Mapping[str, Callable[[], int]]
     find_number: Callable[[], int]
     reached_offsets: Offsets | None
-    list_tables: Callable[[str], list[str]]
     sampled_shares: dict[str, float | None] = field(default_factory=dict)
 
     def sample_superseded_share(self, ports: Ports, ranges: Ranges) -> float | None:
@@ -277,7 +274,6 @@ def _collect_batches(
         find_staged=find_staged,
         find_number=find_number,
         reached_offsets=find_lowest(*inside) if inside else None,
-        list_tables=cache(ports.tables.list_tables),
     )
     batches = list[PlannedBatch]()
     refused = list[Delay]()
@@ -288,30 +284,11 @@ def _collect_batches(
             fresh = _plan_new_batch(ports, logged_table, new) if cuts_new and error is None else None
         except GiveUp as refusal:
             error = refusal
-        error = error and _explain_refusal(ports, logged_table, error, new)
         table_batches = _list_table_batches(ports, logged_table, fresh)
         batches += table_batches
         if error is not None and not table_batches:
             refused.append((logged_table.table.name, error))
     return batches, refused
-
-
-def _explain_refusal(
-    ports: Ports, observed: TableWithLog, error: GiveUp | RetryLater, new: _NewBatches
-) -> GiveUp | RetryLater:
-    """The refusal to report. Batches under a former suffix come first: they may hold what the log has lost."""
-    try:
-        if isinstance(error, PositionLost) and observed.is_read and not observed.staged_batches:
-            _check_suffix(ports, observed, new)
-    except GiveUp as reason:
-        return reason
-    return error
-
-
-def _check_suffix(ports: Ports, observed: TableWithLog, new: _NewBatches) -> None:
-    """`GiveUp` if batches wait under a former suffix. Checked only for a table without batches under this suffix."""
-    if not observed.table.discovers_names and not new.find_staged[observed.table.name]():
-        check_no_former_batches(ports, observed.table, observed.state, new.list_tables)
 
 
 def _count_remaining(batches: Sequence[PlannedBatch], tables: Sequence[TableWithLog]) -> int:
@@ -367,8 +344,6 @@ def _plan_new_batch(ports: Ports, observed: TableWithLog, new: _NewBatches) -> P
     check_truncates_are_ordered(observed, log)
     start = resolve_batch_start(ports, observed)
     ranges = new.sizer.choose_ranges(start, log.end)
-    if ranges.span or observed.position is None:
-        _check_suffix(ports, observed, new)
     if not ranges.span:
         return None
     highest = max([observed.state.highest_batch if observed.state else 0, *(batch.batch for batch in observed.queue)])

@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
-from tidegate.flush.former_suffix import drop_former_intermediates
 from tidegate.flush.plan import can_keep_last_per_key
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.jobs.stage_job import UNUSUAL_BATCH_PROPERTY, StageTable
@@ -153,8 +152,6 @@ def build_stage_table(
     attempt = ports.new_attempt()
     note_property = {names.BACKFILL_PROPERTY: note} if note else {}
     create, current_properties = _render_table_creation(ports, staged_table, planned.batch, into, note_property)
-    if not intermediate and session.state is not None and current_properties is None:
-        drop_former_intermediates(ports, table, session.state)
     staged_batch = _build_staged_batch(session, plan, planned)
     folder = _find_landing_folder(ports, planned, into, attempt, create)
     return replace(

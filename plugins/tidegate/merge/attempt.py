@@ -15,6 +15,7 @@ from tidegate.merge.audits import BatchAudits, check_audits
 from tidegate.model import resource_names
 from tidegate.model.table_state import Reparenting, StagedSource
 from tidegate.ports.context import Head, Ports, TableCommit, TableState
+from tidegate.table.position import check_home
 from tidegate.table.session import TableSession
 
 Result = TypeVar("Result")
@@ -45,6 +46,7 @@ class Attempt:
     - `min_added_rows`: how many rows the statements add to any table. More than 0 makes a write without a snapshot an
       error.
     - `reparenting`: how the branch may be put onto a newer main. None: the statements run again when main has moved.
+    - `moves_home`: the table may have been published with other tables of the pipeline's own than the file names now.
     """
 
     table: TableSession
@@ -61,6 +63,7 @@ class Attempt:
     conf: dict[str, str] = field(default_factory=dict)
     min_added_rows: int = 0
     reparenting: Reparenting | None = None
+    moves_home: bool = False
 
     @property
     def ports(self) -> Ports:
@@ -218,6 +221,8 @@ def publish_head(attempt: Attempt, head: Head) -> Head:
     4. Commit. If that is refused or not answered, begin again; after a pause, unless main has moved.
     """
     with _drop_branch_on_failure(attempt):
+        if not attempt.moves_home:
+            check_home(attempt.table)
         table_commit = _build_commit(attempt, head)
         pauses = iter((*RETRY_PAUSES_SECONDS, 0.0))
         for _ in range(MAX_SWAP_ATTEMPTS):
@@ -259,6 +264,8 @@ def _build_commit(attempt: Attempt, head: Head) -> TableCommit:
     state = attempt.state
     if state.snapshot_id is None:
         raise CommitRefused(f"{attempt.prefix}: no snapshot to cut from")
+    # only where the position moves: a backfill recognises its own commit by having no properties
+    home = {} if attempt.tag is None else resource_names.describe_home(attempt.table.pipeline)
     return TableCommit(
         table=attempt.table.name,
         uuid=state.uuid,
@@ -266,7 +273,7 @@ def _build_commit(attempt: Attempt, head: Head) -> TableCommit:
         cut=state.snapshot_id,
         branch=attempt.branch,
         head=head.snapshot_id,
-        properties=attempt.properties,
+        properties={**attempt.properties, **home},
         tag=attempt.tag,
         pipeline=attempt.table.pipeline.name,
         attempt=attempt.id,

@@ -34,7 +34,6 @@ from tidegate.model.publish_cost import NOTHING_PUBLISHED, PublishOutcome, RowCh
 from tidegate.model.table_state import NO_TOPIC_ID, DeadLetter, WaitingLetter
 from tidegate.ports.batch_history import HistoryRow
 from tidegate.ports.context import Head, Message, Ports
-from tidegate.schema.column import Column
 from tidegate.spec.table import Table
 from tidegate.table.columns import list_deletes_columns
 from tidegate.table.compatibility import check_same_fields
@@ -45,8 +44,6 @@ LETTER_ADDRESS = ("table", "topic", "partition", "offset")
 MAX_NAMED_RANGES = 100  # of a statement: with more, each letter is compared with too many, and its text grows too long
 MAX_JOINED_RANGES = 1000
 MAX_TRANSACTION_RANGES = 10_000  # whose statements fit into the one script that publishes without branches
-# what tables of older versions lack
-LATER_COLUMNS = (Column("topic_id", "STRING"), Column("replayed_by", "STRING"))
 LETTER_REASON = ("stage", "error_class", "message", "batch")
 
 
@@ -67,8 +64,7 @@ def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> t
     others = ports.dead_letters.count_letters_of_others(name, staged.table, staged.attempt, staged.ranges)
     if not others and not staged.counts.dead_lettered:
         return ()
-    if ports.tables.claim(name, own) is not None:
-        add_later_columns(ports, name)
+    ports.tables.claim(name, own)
     statements = _render_others(ports, name, staged, table.require_state().highest_batch, others)
     if staged.counts.dead_lettered:
         sql = ports.get_sql(name)
@@ -86,12 +82,6 @@ def render_dead_letter_statements(table: TableSession, staged: StagedBatch) -> t
             ),
         ]
     return tuple(statements)
-
-
-def add_later_columns(ports: Ports, name: str) -> bool:
-    """Add what a dead-letter table of an older version lacks; whether it had no topic ids. Idempotent."""
-    changes = [ports.tables.evolve(name, (column,), add=True, widen=False, relax=False) for column in LATER_COLUMNS]
-    return bool(changes[0])
 
 
 def find_known_topic_ids(topic_ids: Mapping[str, str]) -> dict[str, str]:
@@ -262,7 +252,7 @@ def evolve_memory(place: str, table: TableSession) -> None:
     has_history = spec.history is not None
     list_columns = list_change_columns if table.has_branches else list_destination_change_columns
     columns = (list_columns if has_history else list_deletes_columns)(spec, table.metadata)
-    is_there = tables.claim(memory, describe_memory(spec, columns)) is not None
+    is_there = tables.claim(memory, describe_memory(spec)) is not None
     state = tables.read_state(memory, pipeline) if is_there else None
     if state is None:
         return

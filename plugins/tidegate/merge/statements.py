@@ -112,7 +112,7 @@ def _render_history(batch: _Batch, values: MergeInput) -> tuple[str, ...]:
     if not session.has_branches:
         bounds = session.find_bounds(values)
         columns = list_destination_change_columns(table, batch.metadata)
-    owner = describe_memory(table, columns)
+    owner = describe_memory(table)
     create = batch.sql.render(
         "create_deletes", table=resource_names.name_changes_table(table), columns=columns, own=owner
     )
@@ -203,7 +203,7 @@ def _render_sequenced(batch: _Batch, values: dict[str, Any], bounds: Bounds) -> 
     if not table.remembers_deletes:
         return merges
     columns = list_deletes_columns(table, batch.metadata)
-    owner = describe_memory(table, columns)
+    owner = describe_memory(table)
     create = sql.render("create_deletes", table=values["deletes"], columns=columns, own=owner)
     # A delete without a sequence takes that of the table's row. A soft delete keeps that row, so nothing is asked.
     asks_rows = staged_batch.unsequenced_deletes > 0 and not values["soft"]

@@ -146,7 +146,7 @@ class Plan:
             "refused": [asdict(refusal) for refusal in self.refusals],
             "left": self.offsets_left,
             "sized": self.size_reason,
-            **({"epochs": self.epochs} if self.epochs else {}),
+            "epochs": self.epochs,
         }
 
     @classmethod
@@ -155,7 +155,7 @@ class Plan:
         tables = tuple(PlannedBatch.from_dict(table) for table in data["tables"])
         refusals = tuple(Refusal(**refusal) for refusal in data["refused"])
         counts = {"offsets_left": data["left"], "size_reason": data["sized"]}
-        counts["epochs"] = parse_offsets(data.get("epochs", {}))
+        counts["epochs"] = parse_offsets(data["epochs"])
         return cls(tables, data["cluster_id"], dict(data["topic_ids"]), data["held"], refusals=refusals, **counts)
 
 
@@ -215,8 +215,8 @@ class StagedBatch:
         ready["ranges"] = Ranges.from_dict(data["ranges"])
         ready["counts"] = Counts(**data["counts"])
         ready["timestamps"] = parse_offsets(data["timestamps"])
-        ready["epochs"] = parse_offsets(data.get("epochs", {}))
-        ready["watermark"] = WatermarkSide(data.get("watermark", WatermarkSide.INSIDE))
+        ready["epochs"] = parse_offsets(data["epochs"])
+        ready["watermark"] = WatermarkSide(data["watermark"])
         return cls(**ready)
 
     def compute_end_position(self, before: Position | None) -> Position:

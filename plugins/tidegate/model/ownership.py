@@ -1,13 +1,12 @@
-"""Which tables are the product's own: the mark that each carries, and how a table of version 0.1 is recognised."""
+"""Which tables are the product's own, and in which format: the mark that each carries."""
 
 import hashlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
-from tidegate.schema.column import Column
 from tidegate.spec.pipeline import Pipeline
 from tidegate.spec.table import Table
 from tidegate.sql.spark import quote_name, render_literal
@@ -15,19 +14,13 @@ from tidegate.sql.spark import quote_name, render_literal
 KIND_PROPERTY = "tidegate.kind"
 PIPELINE = "tidegate.pipeline"
 TABLE = "tidegate.table"
-SHAPE_PROPERTY = "tidegate.shape"  # what version 0.1 already wrote on intermediate tables
+FORMAT_PROPERTY = "tidegate.format"
+FORMAT = "1"  # of what is stored in tables; one more where another build could not read it
+SHAPE_PROPERTY = "tidegate.shape"  # of an intermediate table: what its rows look like
 # tidegate_<pipeline> are those of destinations
+FORMAT_LABEL = "tidegate-format"
 KIND_LABEL = "tidegate-kind"
 OWNER_LABEL = "tidegate-owner"
-RECORD_ADDRESS_COLUMNS = ("topic", "partition", "offset", "timestamp")
-DEAD_LETTER_COLUMNS = frozenset({
-    *RECORD_ADDRESS_COLUMNS, "key", "value", "headers", "stage", "error_class", "message", "batch", "attempt",
-    "table", "written_at",
-    "replayed_at",
-})  # fmt: skip
-CHANGE_COLUMNS = frozenset(f"_tidegate_{name}" for name in (*RECORD_ADDRESS_COLUMNS, "valid_from", "kind", "i"))
-BATCH_COLUMNS = frozenset({"batch", "published_at_ms", "table", "attempt", "ranges", "staged", "snapshot_id"})
-POSITION_COLUMNS = frozenset({"pipeline", "version", "attempt", "properties", "changed"})
 
 
 class TableKind(StrEnum):
@@ -57,38 +50,30 @@ class PipelineLeftovers:
     remove: list[str]
 
 
-class Mark(StrEnum):
-    """What a table's mark says to whoever needs the table."""
-
-    OURS = "ours"
-    MISSING = "missing"
-    OTHERS = "others"  # of another table of the product's
-
-
 @dataclass(frozen=True)
 class Ownership:
-    """What a table of the product's own is for: its kind, and the pipeline, the destination, or both that it serves.
-
-    `needs` are the columns by which a table without a mark is recognised; `is_exact` allows no others.
-    """
+    """What a table of the product's own is for: its kind, and the pipeline, the destination, or both that it serves."""
 
     kind: TableKind
     pipeline: str = ""
     table: str = ""
-    needs: frozenset[str] = field(default=frozenset(), compare=False)
-    is_exact: bool = field(default=True, compare=False)
 
     @property
     def properties(self) -> dict[str, str]:
         """The mark on an Iceberg table."""
-        mark = {KIND_PROPERTY: self.kind.value, PIPELINE: self.pipeline, TABLE: self.table}
+        mark = {
+            KIND_PROPERTY: self.kind.value,
+            PIPELINE: self.pipeline,
+            TABLE: self.table,
+            FORMAT_PROPERTY: FORMAT,
+        }
         return {name: value for name, value in mark.items() if value}
 
     @property
     def labels(self) -> dict[str, str]:
         """The mark on a BigQuery table, where a label holds few characters: whose the table is stands as a digest."""
         owner = hashlib.sha256(f"{self.pipeline}/{self.table}".encode()).hexdigest()[:40]
-        return {KIND_LABEL: self.kind.value, OWNER_LABEL: owner}
+        return {KIND_LABEL: self.kind.value, OWNER_LABEL: owner, FORMAT_LABEL: FORMAT}
 
     @property
     def words(self) -> str:
@@ -97,23 +82,32 @@ class Ownership:
         return " ".join([f"kind={self.kind}", *(f"{name}={value}" for name, value in owners if value)])
 
 
-def compare_mark(mark: Mapping[str, str], present: Mapping[str, str]) -> Mark:
-    """Whose mark is `present` on a table, as properties or labels, for the one whose `mark` it should be."""
-    if not any(present.get(key) for key in mark):
-        return Mark.MISSING
-    return Mark.OURS if all(present.get(key, "") == value for key, value in mark.items()) else Mark.OTHERS
+def check_mark(name: str, owner: Ownership, mark: Mapping[str, str], present: Mapping[str, str]) -> None:
+    """`GiveUp` unless the table `name` carries `mark`, that of `owner`; `present` are its properties, or labels."""
+    *identity, format_key = mark
+    if not any(present.get(key) for key in identity):
+        raise GiveUp(
+            f"table={name} is needed as {owner.words}, and it is not a table that Tidegate made; nothing was changed; "
+            "rename that table, or the pipeline, or its destination"
+        )
+    if any(present.get(key, "") != mark[key] for key in identity):
+        named = [key for key in identity if present.get(key)]
+        mark_text = " ".join(f"{key.removeprefix('tidegate')[1:]}={present[key]}" for key in named)
+        raise GiveUp(
+            f"table={name} is needed as {owner.words}, and it is marked as {mark_text}; nothing was changed; "
+            "rename one of the pipelines or destinations whose tables would have this name"
+            f"{_propose_new_mark(name, mark, present)}"
+        )
+    refuse_other_format(f"table={name}", format_key, present)
 
 
-def refuse_other_mark(name: str, owner: Ownership, mark: Mapping[str, str], present: Mapping[str, str]) -> None:
-    """`GiveUp` where the table `name` is marked as another table of the product's."""
-    if compare_mark(mark, present) is not Mark.OTHERS:
-        return
-    mark_text = " ".join(f"{key.removeprefix('tidegate')[1:]}={present[key]}" for key in mark if present.get(key))
-    raise GiveUp(
-        f"table={name} is needed as {owner.words}, and it is marked as {mark_text}; nothing was changed; "
-        "rename one of the pipelines or destinations whose tables would have this name"
-        f"{_propose_new_mark(name, mark, present)}"
-    )
+def refuse_other_format(place: str, key: str, present: Mapping[str, str]) -> None:
+    """`GiveUp` where another build of Tidegate has written what lies at `place`."""
+    if (found := present.get(key)) != FORMAT:
+        raise GiveUp(
+            f"{place}: another build of Tidegate wrote it, {key}={found or 'none'}, and this one reads {FORMAT}; "
+            "nothing was changed; run the build that wrote it, or begin with new tables (docs/operations.md#upgrades)"
+        )
 
 
 def _propose_new_mark(name: str, mark: Mapping[str, str], present: Mapping[str, str]) -> str:
@@ -127,27 +121,13 @@ def _propose_new_mark(name: str, mark: Mapping[str, str], present: Mapping[str, 
     )
 
 
-def check_recognised(name: str, owner: Ownership, columns: Collection[str], shape: str | None) -> None:
-    """`GiveUp` unless a table without a mark is one that version 0.1 made for this purpose."""
-    column_names = {column.casefold() for column in columns}
-    if owner.kind in STAGING_KINDS and shape is not None:
-        return
-    if owner.needs and owner.needs <= column_names and (not owner.is_exact or column_names <= owner.needs):
-        return
-    raise GiveUp(
-        f"table={name} is needed as {owner.words}, and it is not a table that Tidegate made; nothing was changed; "
-        "rename that table, or the pipeline, or its destination"
-    )
-
-
-def check_kind(name: str, kind: str | None, shape: str | None, kinds: Collection[str]) -> None:
-    """`GiveUp` before something is removed from a table that is not of these kinds, and was not by version 0.1."""
-    if kind in kinds or (not kind and shape is not None and TableKind.INTERMEDIATE in kinds):
-        return
-    raise GiveUp(
-        f"table={name} kind={kind or 'none'}: it is not one of Tidegate's own ({', '.join(kinds)}), so nothing was "
-        "removed from it; rename that table, or the pipeline"
-    )
+def check_kind(name: str, kind: str | None, kinds: Collection[str]) -> None:
+    """`GiveUp` before something is removed from a table that is not of these kinds."""
+    if kind not in kinds:
+        raise GiveUp(
+            f"table={name} kind={kind or 'none'}: it is not one of Tidegate's own ({', '.join(kinds)}), so nothing was "
+            "removed from it; rename that table, or the pipeline"
+        )
 
 
 def describe_intermediate(pipeline: Pipeline, table: Table) -> Ownership:
@@ -155,34 +135,32 @@ def describe_intermediate(pipeline: Pipeline, table: Table) -> Ownership:
     return Ownership(TableKind.INTERMEDIATE, pipeline.name, table.identifier)
 
 
-def describe_memory(table: Table, columns: Collection[Column]) -> Ownership:
-    """What remembers deletes or changes of a destination, for all pipelines that write it; `columns` are its own."""
+def describe_memory(table: Table) -> Ownership:
+    """What remembers deletes or changes of a destination, for all pipelines that write it."""
     branch = "" if table.branch == "main" else f" branch={table.branch}"
-    if table.history is not None:
-        return Ownership(TableKind.CHANGES, "", table.identifier + branch, CHANGE_COLUMNS, is_exact=False)
-    needs = frozenset(column.name.casefold() for column in columns)
-    return Ownership(TableKind.DELETES, "", table.identifier + branch, needs)
+    kind = TableKind.DELETES if table.history is None else TableKind.CHANGES
+    return Ownership(kind, "", table.identifier + branch)
 
 
 def describe_dead_letters(pipeline: Pipeline) -> Ownership:
     """The dead letters of a pipeline."""
-    return Ownership(TableKind.DEAD_LETTERS, pipeline.name, "", DEAD_LETTER_COLUMNS)
+    return Ownership(TableKind.DEAD_LETTERS, pipeline.name)
 
 
 def describe_control(control: str) -> Ownership:
     """The control table of the pipeline whose name is in its own."""
     pipeline = control.rpartition(".")[2].removeprefix("tidegate_").removesuffix("_batches")
-    return Ownership(TableKind.BATCHES, pipeline, "", BATCH_COLUMNS, is_exact=False)
+    return Ownership(TableKind.BATCHES, pipeline)
 
 
 def describe_name_registry(pipeline: Pipeline) -> Ownership:
     """The table that says how far a template's names have been looked for."""
-    return Ownership(TableKind.NAMES, pipeline.name, "", frozenset({"name"}))
+    return Ownership(TableKind.NAMES, pipeline.name)
 
 
 def describe_positions(table: str) -> Ownership:
     """The table of positions of a BigQuery destination, given by its full name."""
-    return Ownership(TableKind.POSITIONS, "", table.split(".", 1)[1], POSITION_COLUMNS)
+    return Ownership(TableKind.POSITIONS, "", table.split(".", 1)[1])
 
 
 def list_product_tables(pipeline: Pipeline) -> dict[str, Ownership]:
@@ -198,5 +176,5 @@ def list_product_tables(pipeline: Pipeline) -> dict[str, Ownership]:
             owners[resource_names.name_intermediate_table(pipeline, table)] = describe_intermediate(pipeline, table)
             owners[resource_names.name_positions_table(table.name)] = describe_positions(table.name)
             if table.remembers:
-                owners[resource_names.name_memory_table(table)] = describe_memory(table, ())
+                owners[resource_names.name_memory_table(table)] = describe_memory(table)
     return owners

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from tidegate.model.offsets import Offsets, iterate_offsets, parse_offsets
+from tidegate.model.ownership import FORMAT, refuse_other_format
 
 
 class WatermarkSide(StrEnum):
@@ -49,6 +50,7 @@ class Position:
         prefix = f"tidegate.{pipeline}."
         valid_through = self.valid_through_ms
         return {
+            prefix + "format": FORMAT,
             prefix + "position": _format_compact(self.offsets),
             prefix + "batch": str(self.batch),
             prefix + "staged-attempt": self.staged_attempt,
@@ -56,30 +58,29 @@ class Position:
             prefix + "cluster-id": self.cluster_id,
             prefix + "topic-ids": _format_compact(self.topic_ids),
             prefix + "leader-epochs": _format_compact(self.epochs),
-            prefix + "leader-epochs-batch": str(self.batch),
             prefix + "outside-watermark": "true" if self.outside else "",
             prefix + "valid-through-ts": "" if valid_through is None else str(valid_through),
         }
 
     @classmethod
-    def from_properties(cls, pipeline: str, properties: Mapping[str, str]) -> "Position | None":
-        """Inverse of `to_properties`; None where the properties carry no position of this pipeline."""
+    def from_properties(cls, pipeline: str, properties: Mapping[str, str], table: str = "") -> "Position | None":
+        """Inverse of `to_properties`; None where the properties carry no position of this pipeline.
+
+        `GiveUp` for a position of another format; `table` is for its message.
+        """
         prefix = f"tidegate.{pipeline}."
         if prefix + "position" not in properties:
             return None
-        batch = properties.get(prefix + "batch", "0")
-        # a version that knows no epochs leaves these behind its own batches: then they are not of this position
-        has_epochs = properties.get(prefix + "leader-epochs-batch", batch) == batch
-        epochs = properties.get(prefix + "leader-epochs", "{}") if has_epochs else "{}"
+        refuse_other_format(f"pipeline={pipeline} table={table}: its position", prefix + "format", properties)
         return cls(
             offsets=parse_offsets(json.loads(properties[prefix + "position"])),
-            batch=int(batch),
-            staged_attempt=properties.get(prefix + "staged-attempt", ""),
-            timestamps=parse_offsets(json.loads(properties.get(prefix + "timestamps", "{}"))),
-            cluster_id=properties.get(prefix + "cluster-id", ""),
-            topic_ids=json.loads(properties.get(prefix + "topic-ids", "{}")),
-            epochs=parse_offsets(json.loads(epochs)),
-            outside=properties.get(prefix + "outside-watermark") == "true",
+            batch=int(properties[prefix + "batch"]),
+            staged_attempt=properties[prefix + "staged-attempt"],
+            timestamps=parse_offsets(json.loads(properties[prefix + "timestamps"])),
+            cluster_id=properties[prefix + "cluster-id"],
+            topic_ids=json.loads(properties[prefix + "topic-ids"]),
+            epochs=parse_offsets(json.loads(properties[prefix + "leader-epochs"])),
+            outside=properties[prefix + "outside-watermark"] == "true",
         )
 
 

@@ -5,7 +5,7 @@ it, so it can neither run ahead of them nor stay behind.
 """
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -27,8 +27,6 @@ class RunMode(StrEnum):
 @dataclass(frozen=True)
 class Progress:
     """One part's position: its topics hold the table as of snapshot `to`, or, with `after`, are on the way there.
-
-    A version before this one refuses a position with a field that it does not know, so none may be added here.
 
     - `run`: the run's number, a point, and what no other run is called; `name_run` joins them.
     - `mode`: what the run compares. `origin`: the snapshot that it starts from; None where it began with nothing.
@@ -57,9 +55,7 @@ class Progress:
 
     @property
     def number(self) -> int:
-        """Greater than that of each run that the run's plan has seen: clocks of workers do not tell which came later.
-        0 for a run of an older version.
-        """
+        """Greater than that of each run that the plan has seen: clocks of workers do not tell which came later."""
         number, separator, _ = self.run.partition(NUMBER_SEPARATOR)
         return int(number) if separator else 0
 
@@ -104,16 +100,15 @@ class Progress:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Progress":
-        """Inverse of `to_dict`; fields that this version does not know are left out. ValueError for an unknown mode."""
-        known_fields = {name: data[name] for name in (f.name for f in fields(cls)) if name in data}
-        return cls(**{**known_fields, "mode": RunMode(data["mode"])})
+        """Inverse of `to_dict`."""
+        return cls(**{**data, "mode": RunMode(data["mode"])})
 
 
 @dataclass(frozen=True)
 class PartProgress:
     """The positions of all parts. `raw_records`: each part's newest record in the state topic, None without one.
 
-    `key_forms` are the headers of these records that say how keys were written; older versions wrote none.
+    `key_forms` are the headers of these records that say how keys were written.
     """
 
     raw_records: tuple[str | None, ...]

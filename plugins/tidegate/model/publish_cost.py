@@ -24,8 +24,8 @@ class RowChanges:
     deleted: int
 
 
-class CostCounts(TypedDict, total=False):
-    """The bytes of `PublishCost` as a part of each row about a batch; missing in rows of earlier versions."""
+class CostCounts(TypedDict):
+    """The bytes of `PublishCost` as a part of each row about a batch."""
 
     bytes_scanned: int | None
     bytes_billed: int | None
@@ -64,11 +64,11 @@ NOTHING_PUBLISHED = PublishCost(bytes_written=0)
 
 
 def pick_cost_counts(row: CostCounts) -> CostCounts:
-    """The bytes in a row, each None where it has none."""
+    """The bytes in a row."""
     return {
-        "bytes_scanned": row.get("bytes_scanned"),
-        "bytes_billed": row.get("bytes_billed"),
-        "bytes_written": row.get("bytes_written"),
+        "bytes_scanned": row["bytes_scanned"],
+        "bytes_billed": row["bytes_billed"],
+        "bytes_written": row["bytes_written"],
     }
 
 

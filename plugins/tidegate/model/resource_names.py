@@ -57,6 +57,14 @@ def find_home_namespace(pipeline: Pipeline) -> str:
     return f"{pipeline.template.catalog}.{pipeline.template.namespaces[0]}"
 
 
+def describe_home(pipeline: Pipeline) -> dict[str, str]:
+    """A destination's properties that say where the pipeline's own tables are: by them a later file is compared."""
+    return {
+        name_pipeline_property(pipeline.name, "home"): find_home_namespace(pipeline),
+        name_pipeline_property(pipeline.name, "intermediate-suffix"): pipeline.merge.intermediate_suffix,
+    }
+
+
 def name_deletes_table(table: Table) -> str:
     """The table that remembers a destination's deletes, beside the destination itself."""
     return f"{table.name}_{get_branch_suffix(table.branch)}deletes"
@@ -94,31 +102,12 @@ def get_backfill_prefix(pipeline: str, table: str) -> str:
 
 def name_control_table(pipeline: Pipeline) -> str:
     """The pipeline's history for people, in the first table's catalog and namespace."""
-    return name_control_table_in(find_home_namespace(pipeline), pipeline)
-
-
-def name_control_table_in(namespace: str, pipeline: Pipeline) -> str:
-    """What that would be if the first table lay in ``catalog.namespace``."""
-    return f"{namespace}.tidegate_{pipeline.name}_batches"
+    return f"{find_home_namespace(pipeline)}.tidegate_{pipeline.name}_batches"
 
 
 def name_dead_letter_table(pipeline: Pipeline) -> str:
     """The records that could not be read, in the first table's catalog and namespace."""
-    return name_dead_letter_table_in(find_home_namespace(pipeline), pipeline)
-
-
-def name_dead_letter_table_in(namespace: str, pipeline: Pipeline) -> str:
-    """What that would be if the first table lay in ``catalog.namespace``."""
-    return f"{namespace}.tidegate_{pipeline.name}_dead_letters"
-
-
-def list_other_namespaces(pipeline: Pipeline) -> list[str]:
-    """Catalog and namespace of each place in the file but the first, beside which other files' tables would lie."""
-    spaces = [table.name.rsplit(".", 1)[0] for table in pipeline.tables]
-    if pipeline.template is not None:
-        spaces += (f"{pipeline.template.catalog}.{namespace}" for namespace in pipeline.template.namespaces)
-    home = find_home_namespace(pipeline)
-    return list(dict.fromkeys(space for space in spaces if space != home))
+    return f"{find_home_namespace(pipeline)}.tidegate_{pipeline.name}_dead_letters"
 
 
 def name_branch(pipeline: str, batch: int, attempt: str) -> str:
@@ -216,5 +205,5 @@ def parse_applied_slice(name: str) -> int | None:
 
 
 def name_backfill_property(pipeline: str, backfill: str) -> str:
-    """A destination's property: the staged attempt that a replay applied; for a backfill, what version 0.1 left."""
+    """A destination's property: the staged attempt that a replay applied."""
     return name_pipeline_property(pipeline, f"backfill.{backfill}")

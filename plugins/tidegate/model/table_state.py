@@ -225,10 +225,10 @@ class Rollback:
 
 
 class WaitingLetter(NamedTuple):
-    """The place of a record that could not be read; `topic_id` is None where that was not known, or not kept yet.
+    """The place of a record that could not be read; `topic_id` is None where that was not known.
 
     `message` is the reason, `written_at` when the record was set aside. `replayed_by` is the staged attempt of the
-    replay that has read it; None where none has, and where that is not kept.
+    replay that has read it; None where none has.
     """
 
     topic: str
@@ -246,7 +246,7 @@ class DeadLetter:
 
     `timestamp`, `key`, `value` and `headers` are the record's own. `stage` is key, value or `DISCARDED_STAGE`,
     `error_class` the kind of the reason, `message` its text. `batch` and `attempt` set it aside for `table`, at
-    `written_at`. `replayed_at` is None while it waits, `topic_id` where that was not known, or not kept yet.
+    `written_at`. `replayed_at` is None while it waits, `topic_id` where that was not known.
     """
 
     table: str
@@ -268,8 +268,8 @@ class DeadLetter:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> "DeadLetter":
-        """Of one row of a dead-letter table; that of a version before has no column `topic_id`."""
-        known = {field.name: row[field.name] for field in fields(cls) if field.name in row}
+        """Of one row of a dead-letter table; other columns, that somebody has added, are passed over."""
+        known = {field.name: row[field.name] for field in fields(cls)}
         return cls(**{**known, "headers": tuple((header["key"], header["value"]) for header in row["headers"] or ())})
 
     @property

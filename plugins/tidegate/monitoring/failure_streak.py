@@ -112,7 +112,7 @@ class FailureStreak:
 
     @classmethod
     def from_dict(cls, data: Any) -> "FailureStreak | None":
-        """Inverse of `to_dict`; None for nothing, and for what another version left that this one does not read."""
+        """Inverse of `to_dict`; None for nothing, and for what cannot be read."""
         try:
             failed_tasks = (
                 FailedTask(**{**entry, "tables": tuple(entry["tables"])}) for entry in data.get("failed", ())

@@ -125,7 +125,7 @@ def _summarize_flush(rows: list[HistoryRow]) -> FlushSummary:
         "inserted": sum(row["inserted"] for row in rows),
         "updated": sum(row["updated"] for row in rows),
         "deleted": sum(row["deleted"] for row in rows),
-        "bytes_written": _add_if_known([row.get("bytes_written") for row in rows]),
+        "bytes_written": _add_if_known([row["bytes_written"] for row in rows]),
     }
 
 

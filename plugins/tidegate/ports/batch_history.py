@@ -1,6 +1,6 @@
 """The port to what was done: batches in the control table, and slices of backfills."""
 
-from typing import NotRequired, Protocol, TypedDict
+from typing import Protocol, TypedDict
 
 from tidegate.model.publish_cost import CostCounts
 
@@ -21,7 +21,7 @@ class BatchCounts(TypedDict):
 
 
 class HistoryRow(BatchCounts, CostCounts):
-    """What one batch, or one slice of a backfill, did to one table; rows of earlier versions lack the later columns.
+    """What one batch, or one slice of a backfill, did to one table.
 
     `span` counts offsets. `ranges` is JSON, times end in ``_ms``.
     `backfill` names the slice, None for a batch of the log.
@@ -32,9 +32,9 @@ class HistoryRow(BatchCounts, CostCounts):
     attempt: str
     ranges: str
     span: int
-    stage_seconds: NotRequired[float | None]
-    staged_bytes: NotRequired[int | None]
-    written_as: NotRequired[str | None]
+    stage_seconds: float | None
+    staged_bytes: int | None
+    written_as: str | None
     staged_snapshot_id: int | None
     snapshot_id: int | None
     published_at_ms: int

@@ -16,10 +16,6 @@ class TableStore(Protocol):
     The methods that do something here are those of a destination that looks after its files itself.
     """
 
-    def list_namespaces(self, catalog: str) -> list[str]:
-        """Full names of the namespaces of a catalog that may be seen; those in others may be left out of very many."""
-        ...
-
     def list_tables(self, namespace: str) -> list[str]:
         """Names, without the namespace, of the tables in ``catalog.namespace``; none where there is no namespace."""
         ...
@@ -38,10 +34,6 @@ class TableStore(Protocol):
 
     def claim(self, table: str, owner: Ownership) -> Mapping[str, str] | None:
         """Properties of a table of our own, None where there is none. One that 0.1 made is marked; else `GiveUp`."""
-        ...
-
-    def has_mark(self, table: str, own: Ownership) -> bool:
-        """Whether there is a table of this name that carries this mark. Marks nothing."""
         ...
 
     def list_pipelines(self, table: str) -> tuple[str, ...]:

@@ -230,7 +230,7 @@ def drop_backfill(ports: Ports, backfill_id: str) -> list[str]:
 
 
 def _list_backfill_tables(ports: Ports, table: Table, backfill_id: str) -> list[str]:
-    """Full names of its intermediate tables for `table`, those of a former `merge.intermediate_suffix` among them."""
+    """Full names of its intermediate tables for `table`."""
     begin = f"{resource_names.get_backfill_prefix(ports.pipeline.name, table.name)}{backfill_id}".casefold()
     namespace = table.name.rpartition(".")[0]
     listed = [f"{namespace}.{name}" for name in ports.tables.list_tables(namespace)]

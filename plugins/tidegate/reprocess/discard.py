@@ -9,7 +9,7 @@ from typing import Any
 from tidegate.errors import ConfigurationError, NothingToDo
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.attempt import retry_commits
-from tidegate.merge.owed import LetterFilter, add_later_columns
+from tidegate.merge.owed import LetterFilter
 from tidegate.model import resource_names
 from tidegate.model.ownership import describe_dead_letters
 from tidegate.model.table_state import WaitingLetter
@@ -17,7 +17,7 @@ from tidegate.ports.context import Ports
 from tidegate.reprocess.rebase import TableMove, move_position
 from tidegate.spec.table import Table
 from tidegate.table.history import add_action, list_actions, list_undone_letters, reopen_letters
-from tidegate.table.position import check_not_rolled_back, select_tables
+from tidegate.table.position import check_homes, check_not_rolled_back, select_tables
 from tidegate.table.session import TableSession
 
 ACTION = "discard"
@@ -39,6 +39,7 @@ class ProposedDiscard:
 
 def propose_discards(ports: Ports, letter_filter: LetterFilter) -> list[ProposedDiscard]:
     """What `discard_dead_letters` would discard of each table; changes nothing. `NothingToDo` where none is chosen."""
+    check_homes(ports)
     name = resource_names.name_dead_letter_table(ports.pipeline)
     discards = [
         ProposedDiscard(
@@ -96,7 +97,6 @@ def discard_dead_letters(ports: Ports, discards: list[ProposedDiscard], because:
         raise ConfigurationError("--because is empty: say why these dead letters will never be needed")
     letters = resource_names.name_dead_letter_table(ports.pipeline)
     ports.tables.claim(letters, describe_dead_letters(ports.pipeline))
-    retry_commits(ports, letters, partial(add_later_columns, ports, letters))
     for discard in discards:
         reopen_letters(ports, discard.table.name)
         for part in split_into_statements(discard.letters):

@@ -15,7 +15,6 @@ from tidegate.model.position import Position
 from tidegate.model.resource_names import name_dead_letter_table
 from tidegate.ports.context import Log, Ports
 from tidegate.spec.table import Table
-from tidegate.table.distant import list_former_batches, list_former_intermediates
 from tidegate.table.history import add_action
 from tidegate.table.log import filter_table_log, read_log
 from tidegate.table.position import select_tables
@@ -23,6 +22,7 @@ from tidegate.table.session import TableSession, expand_template
 from tidegate.table.start_offsets import check_target_topics, is_json, parse_offsets_target, resolve_target
 
 MAX_NAMED_MOVES = 10
+ACTION = "rebase"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
     ids = {topic: part.topic_ids[topic] for topic in part.begin}
     target = resolve_target(ports, before, _find_lasting_offsets(before, part), to, part)
     # no batch that was staged before the move is resumed after it: its number is not above the position's
-    batch = max(state.highest_batch, find_highest_staged(ports, table))
+    batch = max(state.highest_batch, find_highest_staged(session))
     epochs = target.choose_epochs(before, part)
     after = Position(target.offsets, batch, cluster_id=log.cluster_id, topic_ids=ids, epochs=epochs)
     return TableMove(
@@ -120,13 +120,17 @@ def _propose_move(ports: Ports, table: Table, to: str, log: Log) -> TableMove:
     )
 
 
-def find_highest_staged(ports: Ports, table: Table) -> int:
-    """The highest number of a batch that was staged for the table, under whatever `merge.intermediate_suffix`."""
-    intermediates = [
-        resource_names.name_intermediate_table(ports.pipeline, table),
-        *list_former_intermediates(ports, table),
-    ]
-    return max(ports.staging.find_highest_batch(intermediate) for intermediate in intermediates)
+def find_highest_staged(table: TableSession) -> int:
+    """The highest number of a batch that was staged for the table."""
+    return max(table.ports.staging.find_highest_batch(name) for name in _list_intermediates(table))
+
+
+def _list_intermediates(table: TableSession) -> list[str]:
+    """The intermediate table by the file, and the one that the table was last published from, which may be another."""
+    mark = resource_names.name_pipeline_property(table.pipeline.name, "intermediate-suffix")
+    suffix = table.pipeline.merge.intermediate_suffix
+    suffixes = dict.fromkeys((suffix, table.require_state().marks.get(mark, suffix)))
+    return [f"{table.name}_{table.pipeline.name}{suffix}" for suffix in suffixes]
 
 
 def _find_lasting_offsets(before: Position, part: Log) -> Offsets:
@@ -153,9 +157,8 @@ def _find_unpublished(table: TableSession, before: Position) -> int:
     """
     state = table.require_state()
     try:
-        batches = table.ports.staging.list_staged(table.intermediate, table.name)
-        former_batches = list_former_batches(table.ports, table.spec, state)
-        batches += (batch for former in former_batches.values() for batch in former)
+        names = _list_intermediates(table)
+        batches = [batch for name in names for batch in table.ports.staging.list_staged(name, table.name)]
     except GiveUp:
         return 0
     end = before.offsets
@@ -189,7 +192,7 @@ def _find_old_topics(ports: Ports, table: Table, before: Position, ids: dict[str
     )
 
 
-def rebase_positions(ports: Ports, table_moves: list[TableMove], by: str = "", action: str = "rebase") -> None:
+def rebase_positions(ports: Ports, table_moves: list[TableMove], by: str = "", action: str = ACTION) -> None:
     """Move the position of every table as proposed, if it still stands where it stood then.
 
     Like a publish, the move is one compare-and-swap. Its snapshot keeps a mark of it, ``tidegate.rebase`` with the
@@ -198,7 +201,8 @@ def rebase_positions(ports: Ports, table_moves: list[TableMove], by: str = "", a
     for move in table_moves:
         note = partial(add_action, action=action, by=by, details=_describe_move(move))
         table = TableSession(ports, move.table)
-        retry_commits(ports, table.prefix, partial(move_position, table, move, note))
+        try_move = partial(move_position, table, move, note, moves_home=action == ACTION)
+        retry_commits(ports, table.prefix, try_move)
 
 
 def _describe_move(move: TableMove) -> str:
@@ -210,7 +214,9 @@ def _describe_move(move: TableMove) -> str:
     return ", ".join([*names, *([f"and {more} more"] if more else [])])
 
 
-def move_position(table: TableSession, move: TableMove, note: Callable[[TableSession], dict[str, str]]) -> None:
+def move_position(
+    table: TableSession, move: TableMove, note: Callable[[TableSession], dict[str, str]], *, moves_home: bool = False
+) -> None:
     """One try of a move; `note` gives what else is set in its commit. `CommitRefused` asks for another try."""
     pipeline = table.pipeline.name
     table = _require_table(table)
@@ -227,6 +233,7 @@ def move_position(table: TableSession, move: TableMove, note: Callable[[TableSes
         attempt,
         properties={**properties, **note(table)},
         summary={**properties, **({"tidegate.rebase": mark} if is_moved else {})},
+        moves_home=moves_home,
     )
     publish_head(attempt, write_on_branch(attempt))
 

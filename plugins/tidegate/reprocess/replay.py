@@ -9,7 +9,7 @@ from functools import partial
 from tidegate.errors import CommitRefused, ConfigurationError, GiveUp, PositionLost, RetryLater
 from tidegate.jobs.merge_job import MergeJob
 from tidegate.merge.attempt import begin_attempt_beside, publish_head, retry_commits, write_on_branch
-from tidegate.merge.owed import ALL_LETTERS, LetterFilter, add_later_columns, count_changes, cut_into_statements
+from tidegate.merge.owed import ALL_LETTERS, LetterFilter, count_changes, cut_into_statements
 from tidegate.merge.scd2_statements import refuse_history, refuse_truncates
 from tidegate.merge.statements import render_replay_statements
 from tidegate.model import resource_names
@@ -21,16 +21,14 @@ from tidegate.reprocess.replay_stage import (
     Replay,
     ReplayResult,
     group_letters,
-    list_former_replays,
     stage_missing_letters,
 )
 from tidegate.spec.source import Errors
 from tidegate.spec.table import TableMode
 from tidegate.table.compatibility import check_key_unchanged
-from tidegate.table.distant import find_distant_letters
 from tidegate.table.history import find_undone_replays, reopen_letters
 from tidegate.table.log import filter_table_log, read_log
-from tidegate.table.position import check_read_log, require_position
+from tidegate.table.position import check_homes, check_read_log, require_position
 from tidegate.table.session import TableSession, refuse_template
 
 log = logging.getLogger(__name__)
@@ -59,8 +57,7 @@ def replay_dead_letters(
         ports.pipeline, (t for t in ports.pipeline.tables if letter_filter.table in (None, t.name)), "replay"
     )
     refuse_truncates(ports.pipeline, "replay")
-    for warning in find_distant_letters(ports):
-        log.warning(warning)
+    check_homes(ports)
     source = replace(ports.pipeline.source, errors=UNLIMITED_ERRORS)
     tables = tuple(replace(table, errors=UNLIMITED_ERRORS) for table in ports.pipeline.tables)
     tolerant = replace(ports, pipeline=replace(ports.pipeline, source=source, tables=tables))
@@ -73,17 +70,15 @@ def replay_dead_letters(
 
 def _replay_table(work: Replay) -> ReplayResult | None:
     ports = work.ports
-    former_works = list_former_replays(work)
     # ahead of the table, whose mark then tells whether this very attempt is applied
-    stagings = [(replay, replay.read_staging()) for replay in (*former_works, work)]
+    staging = work.read_staging()
     table = work.table.refresh()
     if table.state is None:
         return None
     mark = table.state.marks.get(work.mark)
     is_undone = mark in find_undone_replays(ports, table.name)
-    for replay, staging in stagings:
-        if staging is not None and mark == staging.batches[0].attempt and not is_undone:
-            return _finish(replace(replay, own_mark=mark, checks_mark=work.is_append), mark)
+    if staging is not None and mark == staging.batches[0].attempt and not is_undone:
+        return _finish(replace(work, own_mark=mark, checks_mark=work.is_append), mark)
     position = require_position(table)
     reopen_letters(ports, table.name)
     if work.is_append and group_letters(work, position):
@@ -92,8 +87,7 @@ def _replay_table(work: Replay) -> ReplayResult | None:
         work = _begin(replace(work, own_mark=mark, checks_mark=True))
     ports.tables.claim(work.intermediate, describe_intermediate(ports.pipeline, table.spec))
     _check_is_newest(work, table.refresh())
-    for replay in (*former_works, work):
-        ports.staging.drop(replay.intermediate)  # of a replay that was killed before its publish
+    ports.staging.drop(work.intermediate)  # of a replay that was killed before its publish
     groups = group_letters(work, position)
     possible = [group for group in groups if work.is_append or not group.is_old]
     if possible and not work.is_append:
@@ -159,7 +153,6 @@ def _replay_group(work: Replay, letters: LetterGroup) -> tuple[ReplayResult, Rep
     ports = work.ports
     _check_mode(work)
     ports.tables.claim(work.letters, describe_dead_letters(ports.pipeline))
-    retry_commits(ports, work.prefix, partial(add_later_columns, ports, work.letters))
     attempt, head = retry_commits(ports, work.prefix, partial(_replay_round, work, letters))
     if head is not None and work.checks_mark:
         work = replace(work, own_mark=attempt)
@@ -236,7 +229,6 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
     result = ReplayResult(work.table.name, read, read - bad, bad, **vars(count_changes(head)))
     result = replace(result, snapshot_id=head.snapshot_id if head else None)
     work.report(result)
-    is_of_version_before = retry_commits(ports, work.prefix, partial(add_later_columns, ports, work.letters))
     render = partial(
         ports.get_sql(work.letters).render,
         "replayed_dead_letters",
@@ -246,7 +238,7 @@ def _mark_replayed(work: Replay, attempt: str, head: Head | None) -> tuple[Repla
         snapshot_id=staging.snapshot_id,
         batch=staged.batch,
         attempt=staged.attempt,
-        ids={} if is_of_version_before else staged.topic_ids,
+        ids=staged.topic_ids,
     )
     statements = tuple(render(ranges=ranges) for ranges in cut_into_statements(staged.ranges))
     ports.engine.run(MergeJob(ports.pipeline.name, staged.batch, statements, table=work.letters))

@@ -15,7 +15,6 @@ from tidegate.model import resource_names
 from tidegate.model.backfill import cut_into_slices, find_missing_ranges, find_reach
 from tidegate.model.batch import Plan, PlannedBatch
 from tidegate.model.offsets import Offsets, Ranges, get_offset
-from tidegate.model.ownership import describe_intermediate
 from tidegate.model.position import Position
 from tidegate.model.table_state import WaitingLetter
 from tidegate.ports.context import Ports, Staging
@@ -106,30 +105,6 @@ class Replay:
         """The intermediate table, if the dead letters are staged in it: they are its first batch."""
         staging = self.ports.staging.read_staging(self.intermediate, self.table.name)
         return staging if staging is not None and any(batch.batch == 1 for batch in staging.batches) else None
-
-
-def list_former_replays(work: Replay) -> list[Replay]:
-    """The replay under each former `merge.intermediate_suffix` that left a table: what it published may not be marked.
-
-    Empty if the tables may not be listed.
-    """
-    ports, (namespace, _, bare_name) = work.ports, work.table.name.rpartition(".")
-    prefix = f"{resource_names.get_backfill_prefix(ports.pipeline.name, bare_name)}{resource_names.REPLAY_ID}"
-    try:
-        listed = ports.tables.list_tables(namespace)
-    except GiveUp as reason:  # no replay needs the right to list them
-        log.debug("%s: tables of a former suffix are not known: %s", work.prefix, reason)
-        return []
-    former_works = []
-    own = describe_intermediate(ports.pipeline, work.table.spec)
-    for name in (name for name in listed if name.casefold().startswith(prefix.casefold())):
-        merge = replace(ports.pipeline.merge, intermediate_suffix=name[len(prefix) :])
-        former_ports = replace(ports, pipeline=replace(ports.pipeline, merge=merge))
-        former = replace(work, table=replace(work.table, ports=former_ports))
-        is_current = former.intermediate.casefold() == work.intermediate.casefold()
-        if not is_current and ports.tables.has_mark(f"{namespace}.{name}", own):
-            former_works.append(former)
-    return former_works
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def _propose_rewind(table: TableSession) -> ProposedAnswer:
             f"--keep, or say where to read from with: tidegate rebase {name_moved(table)} --to earliest"
         )
     check_log(table, state.position, filter_table_log(read_log(table.ports), table.spec), rewound=True)
-    after = replace(state.position, batch=max(state.highest_batch, find_highest_staged(table.ports, table.spec)))
+    after = replace(state.position, batch=max(state.highest_batch, find_highest_staged(table)))
     return _propose_answer(table, after)
 
 

@@ -7,12 +7,10 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field
 
-from tidegate.formats.registry import get_format
 from tidegate.spec.runtime import SparkTarget
 
 PLACEHOLDER = "{table}"  # stands in the SQL for the table at one snapshot
 EVERYTHING = f"SELECT * FROM {PLACEHOLDER}"
-RAW_NUMBERS = "numbers in bytes"  # earlier versions wrote their text
 AT_LEAST_ONCE = "at-least-once"
 EXACTLY_ONCE = "exactly-once"
 NO_GUARANTEE = "none"
@@ -134,6 +132,4 @@ class Publication:
             asdict(self.metadata),
             self.sql,
         ]
-        if any(get_format(part.format).column_types for part in (self.key, self.value)):
-            digest_parts.append(RAW_NUMBERS)
         return hashlib.sha256(json.dumps(digest_parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -117,14 +117,10 @@ def find_undone_backfills(ports: Ports, table: str) -> list[UndoneBackfill]:
     for note in _read_notes(ports, table):
         backfill = note["id"]
         number = note["slice"]
-        is_lost = (
-            f"{backfill}/{number}" in rolled_back_slices
-            and note.get("pipeline", name) == name
-            and backfill not in open_ids
-        )
+        is_lost = f"{backfill}/{number}" in rolled_back_slices and note["pipeline"] == name and backfill not in open_ids
         if is_lost and _is_passed(Ranges.from_dict(note["ranges"]), state.position.offsets):
             slices.setdefault(backfill, set()).add(number)
-            commands[backfill] = _build_command(name, note.get("asked"))
+            commands[backfill] = _build_command(name, note["asked"])
     still_gone = ports.commits.list_rolled_back(table, resource_names.SLICE_PROPERTY) if slices else frozenset()
     undone = {
         backfill_id: frozenset(n for n in numbers if f"{backfill_id}/{n}" in still_gone)
@@ -148,10 +144,8 @@ def _is_passed(ranges: Ranges, position: Offsets) -> bool:
     return all((get_offset(position, topic, partition) or 0) >= end for topic, partition, _, end in ranges)
 
 
-def _build_command(pipeline: str, request: str | None) -> str:
-    """The words of then; a snapshot of an earlier version does not tell them."""
-    if request is None:
-        return f"tidegate backfill {pipeline}, with the range of then"
+def _build_command(pipeline: str, request: str) -> str:
+    """The words of then."""
     words, tables = json.loads(request)
     times = [words.get(name) for name in ("from_ms", "to_ms")]
     if all(isinstance(ms, int) for ms in times):

@@ -34,6 +34,30 @@ from tidegate.spec.table import Table
 from tidegate.table.session import TableSession, expand_template
 
 
+def check_home(table: TableSession) -> None:
+    """`GiveUp` where the file leads to other tables of the pipeline's own than those that the table's batches are in.
+
+    The first publish fixes which they are: what waits in them would be forgotten, perhaps after Kafka has lost it.
+    """
+    marks = {} if table.state is None else table.state.marks
+    home = resource_names.describe_home(table.pipeline)
+    moved = [name for name, value in home.items() if marks.get(name, value) != value]
+    if moved:
+        words = ", ".join(f"{name}={marks[name]} and the file says {home[name]}" for name in moved)
+        raise GiveUp(
+            f"{table.prefix}: its staged batches, dead letters and history lie where the file does not look: {words}; "
+            "set it back: name a table of that namespace first in the file, and that merge.intermediate_suffix; or, "
+            "when no dead letter waits there, go on from the same offsets with new tables: tidegate rebase "
+            f"{table.pipeline.name} --to '{{}}'"
+        )
+
+
+def check_homes(ports: Ports) -> None:
+    """`GiveUp` where that is so for any table of the pipeline."""
+    for table in ports.pipeline.tables:
+        check_home(TableSession(ports, table).refresh())
+
+
 def _describe_rollback(table: TableSession, state: TableState) -> str:
     """What happened to a rolled back table, and each way out that works.
 
@@ -189,6 +213,7 @@ def resolve_position(table: TableSession) -> Position | None:
 
 def require_position(table: TableSession) -> Position:
     """The table's position; GiveUp where there is none, or where a rollback waits for the flush's answer."""
+    check_home(table)
     position = resolve_position(table)
     if table.state is None or position is None:
         raise GiveUp(f"{table.prefix}: the table has no position yet, so nothing can be applied again; flush first")

@@ -13,7 +13,7 @@ from tidegate.model.position import Position, WatermarkSide
 from tidegate.ports.context import Log, Ports, TableState
 from tidegate.spec.table import Table
 from tidegate.table.log import Unreadable, filter_table_log, find_missing_topic
-from tidegate.table.position import check_log, check_not_cut, resolve_position
+from tidegate.table.position import check_home, check_log, check_not_cut, resolve_position
 from tidegate.table.queue import select_queue
 from tidegate.table.session import TableSession
 
@@ -68,12 +68,19 @@ class TableWithLog(ObservedTable):
     log: Log
 
 
-def observe_tables(ports: Ports) -> tuple[ObservedTable, ...]:
-    """Read each table of the pipeline once, in the file's order: its state, and what is staged for it.
+def observe_tables(ports: Ports, tables: Sequence[Table] | None = None) -> tuple[ObservedTable, ...]:
+    """Read each table of the pipeline, or these, once, in the file's order: its state, and what is staged for it.
 
-    A failure is that table's `error`, and is not raised. Reads the catalog only, and changes nothing.
+    A failure is that table's `error`, and is not raised; where the file leads to other tables of the pipeline's own
+    than before, it is that of all: one that went on would go on there. Reads the catalog only, and changes nothing.
     """
-    return tuple(_observe_table(ports, table) for table in ports.pipeline.tables)
+    observed = tuple(_observe_table(ports, table) for table in (ports.pipeline.tables if tables is None else tables))
+    try:
+        for table in observed:
+            check_home(table)
+    except GiveUp as error:
+        return tuple(refuse_table(table, error) if table.is_read else table for table in observed)
+    return observed
 
 
 def _observe_table(ports: Ports, table: Table) -> ObservedTable:

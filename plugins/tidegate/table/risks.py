@@ -11,7 +11,6 @@ from tidegate.ports.context import Log, Ports, Retention
 from tidegate.spec.table import Table
 from tidegate.spec.time_text import format_utc, to_utc_datetime
 from tidegate.spec.tombstones import is_tombstone_owned
-from tidegate.table.distant import find_distant_batches, find_distant_history, find_distant_letters
 from tidegate.table.history import find_undone_backfills, list_undone_letters
 from tidegate.table.log import explain_no_row_topics
 from tidegate.table.session import expand_template
@@ -47,21 +46,13 @@ def _find_no_topics(ports: Ports, log: Log, _: Offsets) -> list[str]:
 
 
 def find_lost_rows(ports: Ports) -> list[str]:
-    """One sentence for whatever nobody brings in or looks at: dead letters, staged batches, history, and backfills that
-    were rolled back once done.
-    """
+    """One sentence for each table whose dead letters or backfills were rolled back once done: nobody brings them in."""
     ports = expand_template(ports)
-    distant = (*find_distant_batches(ports), *find_distant_history(ports))
-    return [*find_letter_risks(ports), *distant, *_find_undone_backfills(ports)]
+    return [*find_undone_letters(ports), *_find_undone_backfills(ports)]
 
 
-def find_letter_risks(ports: Ports) -> list[str]:
-    """One sentence for each table or namespace with dead letters that count for nothing, and are nowhere."""
-    return [*find_distant_letters(ports), *_find_undone_letters(ports)]
-
-
-def _find_undone_letters(ports: Ports) -> list[str]:
-    """Of letters that were replayed, and whose rows a rollback has taken since."""
+def find_undone_letters(ports: Ports) -> list[str]:
+    """One sentence for each table with letters that were replayed, and whose rows a rollback has taken since."""
     name = ports.pipeline.name
     if ports.tables.read_property(resource_names.name_dead_letter_table(ports.pipeline), KIND_PROPERTY) is None:
         return []

@@ -10,7 +10,6 @@ from tidegate.errors import ConfigurationError, RetryLater, TableRemoved
 from tidegate.model import resource_names
 from tidegate.model.batch import Plan
 from tidegate.model.merge_input import MergeInput
-from tidegate.model.ownership import Ownership, TableKind
 from tidegate.ports.context import Ports, TableState
 from tidegate.ports.sql import Sql
 from tidegate.schema.column import Column
@@ -20,7 +19,6 @@ from tidegate.spec.table import Table
 from tidegate.spec.table_template import TableTemplate
 from tidegate.sql.pruning import Bounds
 from tidegate.table.columns import list_destination_columns, resolve_columns
-from tidegate.table.distant import split_intermediate_name
 
 log = logging.getLogger(__name__)
 
@@ -123,8 +121,8 @@ def expand_template(ports: Ports) -> Ports:
     table_names = {table.name for table in pipeline.tables}
     concrete_names = [
         name
-        for name, intermediates in sorted(_list_candidates(ports, pipeline.template).items())
-        if name not in table_names and _is_product_table(ports, name, intermediates)
+        for name in sorted(_list_candidates(ports, pipeline.template))
+        if name not in table_names and _is_product_table(ports, name)
     ]
     finder = replace(pipeline.template, name=resource_names.name_registry_table(pipeline), naming=get_naming(pipeline))
     tables = (*pipeline.tables, *(make_concrete_table(pipeline, name) for name in concrete_names), finder)
@@ -174,38 +172,26 @@ def get_naming(pipeline: Pipeline) -> TableTemplate:
     )
 
 
-def _list_candidates(ports: Ports, template: Table) -> dict[str, list[str]]:
-    """Full names that the template can make, of tables that are there or have intermediate tables, and those of each.
-
-    Among these are the ones of a former `merge.intermediate_suffix`: what a batch in them has named is known already.
-    """
-    pipeline = ports.pipeline
+def _list_candidates(ports: Ports, template: Table) -> set[str]:
+    """Full names that the template can make, of tables that are there or have an intermediate table."""
     naming = get_naming(ports.pipeline)
-    candidates = dict[str, list[str]]()
+    suffix = resource_names.get_intermediate_suffix(ports.pipeline).casefold()
+    candidates = set[str]()
     for namespace in template.namespaces:
         parent = f"{template.catalog}.{namespace}"
         for listed in ports.tables.list_tables(parent):
-            if naming.makes(listed):
-                candidates.setdefault(f"{parent}.{listed}", [])
-            for base in split_intermediate_name(pipeline, f"{parent}.{listed}"):
-                if naming.makes(base.rpartition(".")[2]):
-                    candidates.setdefault(base, []).append(f"{parent}.{listed}")
+            bases = [listed[: -len(suffix)]] if listed.casefold().endswith(suffix) else []
+            candidates |= {f"{parent}.{name}" for name in (listed, *bases) if naming.makes(name)}
     return candidates
 
 
-def _is_product_table(ports: Ports, name: str, intermediates: list[str]) -> bool:
+def _is_product_table(ports: Ports, name: str) -> bool:
     """Whether the pipeline has a position in the table, or batches staged for it."""
     pipeline = ports.pipeline
     state = ports.tables.read_state(name, pipeline.name)
     if state is not None and state.recorded_position is not None:
         return True
-    current = name + resource_names.get_intermediate_suffix(pipeline)
-    own = Ownership(TableKind.INTERMEDIATE, pipeline.name, name.partition(".")[2])
-    return any(
-        ports.staging.list_staged(intermediate, name)
-        for intermediate in intermediates
-        if intermediate == current or ports.tables.has_mark(intermediate, own)
-    )
+    return bool(ports.staging.list_staged(name + resource_names.get_intermediate_suffix(pipeline), name))
 
 
 def describe_table(ports: Ports, table: Table) -> Table:

@@ -18,4 +18,4 @@ CREATE TABLE IF NOT EXISTS `my-project`.`shop`.`tidegate_shop_dead_letters` (
   replayed_by STRING
 )
 CLUSTER BY `table`, topic
-OPTIONS (labels = [('tidegate-kind', 'dead_letters'), ('tidegate-owner', 'c4d120e671bb8a328fbc44f3e88fedc3a03c827c')])
+OPTIONS (labels = [('tidegate-kind', 'dead_letters'), ('tidegate-owner', 'c4d120e671bb8a328fbc44f3e88fedc3a03c827c'), ('tidegate-format', '1')])

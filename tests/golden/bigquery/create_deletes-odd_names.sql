@@ -7,4 +7,4 @@ CREATE TABLE IF NOT EXISTS `my-project`.`my shop`.`or\`ders_deletes` (
   `it's` STRUCT<`a b` INT64>,
   `名前` STRUCT<`a b` INT64>
 )
-OPTIONS (labels = [('tidegate-kind', 'deletes'), ('tidegate-owner', '6d209f445b2d1839da3327b658432c9dc00bfcea')])
+OPTIONS (labels = [('tidegate-kind', 'deletes'), ('tidegate-owner', '6d209f445b2d1839da3327b658432c9dc00bfcea'), ('tidegate-format', '1')])

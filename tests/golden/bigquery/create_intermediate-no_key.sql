@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS `my-project`.`shop`.`log_shop_tmp` (
 )
 PARTITION BY RANGE_BUCKET(batch_number, GENERATE_ARRAY(7, 9997, 1))
 OPTIONS (
-  labels = [('tidegate_shape', '0123456789ab'), ('tidegate_highest_batch', '7'), ('tidegate-kind', 'intermediate'), ('tidegate-owner', 'db7faf71f44ee479bd6013b86f9882aceb4c5672')],
+  labels = [('tidegate_shape', '0123456789ab'), ('tidegate_highest_batch', '7'), ('tidegate-kind', 'intermediate'), ('tidegate-owner', 'db7faf71f44ee479bd6013b86f9882aceb4c5672'), ('tidegate-format', '1')],
   description = '',
   expiration_timestamp = TIMESTAMP_ADD(CURRENT_TIMESTAMP(), INTERVAL 30 DAY)
 )

@@ -3,7 +3,7 @@ CREATE TABLE IF NOT EXISTS `my-project`.`shop`.`orders_deletes` (
   `at` TIMESTAMP,
   `m` ARRAY<STRUCT<`key` STRING, `value` BIGNUMERIC(38, 18)>>
 )
-OPTIONS (labels = [('tidegate-kind', 'deletes'), ('tidegate-owner', '6d209f445b2d1839da3327b658432c9dc00bfcea')]);
+OPTIONS (labels = [('tidegate-kind', 'deletes'), ('tidegate-owner', '6d209f445b2d1839da3327b658432c9dc00bfcea'), ('tidegate-format', '1')]);
 
 -- All or nothing: an error ends the script, and BigQuery rolls a transaction back that was not committed.
 BEGIN TRANSACTION;

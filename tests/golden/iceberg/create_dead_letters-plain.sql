@@ -23,6 +23,7 @@ TBLPROPERTIES (
   'format-version' = '2',
   'tidegate.kind' = 'dead_letters',
   'tidegate.pipeline' = 'shop',
+  'tidegate.format' = '1',
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '10',
   'commit.retry.num-retries' = '10'

@@ -12,6 +12,7 @@ TBLPROPERTIES (
   'format-version' = '2',
   'tidegate.kind' = 'deletes',
   'tidegate.table' = 'shop.it\'s',
+  'tidegate.format' = '1',
   'write.metadata.delete-after-commit.enabled' = 'true',
   'write.metadata.previous-versions-max' = '10'
 )

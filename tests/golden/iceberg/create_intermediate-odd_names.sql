@@ -18,6 +18,7 @@ TBLPROPERTIES (
   'tidegate.kind' = 'intermediate',
   'tidegate.pipeline' = 'shop',
   'tidegate.table' = 'shop.orders',
+  'tidegate.format' = '1',
   'tidegate.shape' = '0123456789ab',
   'tidegate.highest-batch' = '7',
   'write.distribution-mode' = 'none',

@@ -120,44 +120,6 @@ def test_published_dead_letters_that_are_bad_again_wait_once() -> None:
     assert read_letters(world) == OLD
 
 
-def remove_topic_ids(world: World) -> None:
-    """As the version before wrote them: the table has no such column."""
-    table = world.destination.tables[LETTERS]
-    rows = tuple({name: value for name, value in row.items() if name != "topic_id"} for row in table.read_rows())
-    world.destination.add_snapshot(LETTERS, "main", rows, {})
-    table.columns = tuple(column for column in table.columns if column.name != "topic_id")
-
-
-def test_letters_of_the_version_before_outlive_a_recreated_topic() -> None:
-    world = build_world()
-    remove_topic_ids(world)
-    recreate(world)
-    flush(world.build_ports(build_tolerant_pipeline()))
-    letters = [
-        (row.get("topic_id"), row["partition"], row["offset"], row["key"]["id"]) for row in world.read_rows(LETTERS)
-    ]
-    assert sorted(letters, key=str) == [
-        ("topic-2", 0, 0, "worse0"), ("topic-2", 1, 0, "worse1"), (None, 0, 1, "bad0"), (None, 1, 1, "bad1"),
-    ]  # fmt: skip
-
-
-def test_letters_of_the_version_before_are_taken_over_by_the_same_record_and_get_its_topic() -> None:
-    world = build_world()
-    remove_topic_ids(world)
-    rebase(world)
-    flush(world.build_ports(build_tolerant_pipeline()))
-    assert read_letters(world) == OLD
-
-
-def test_letters_of_the_version_before_are_replayed() -> None:
-    world = build_world()
-    remove_topic_ids(world)
-    world.engine.fixed_values[1] = {"id": "bad", "name": "fixed"}
-    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline()))
-    assert (result.tried, result.replayed, result.of_old_topics) == (2, 2, 0)
-    assert [waits for *_, waits in read_letters(world)] == [False, False]
-
-
 def test_replay_leaves_dead_letters_of_the_old_topic_of_a_keyed_table_and_counts_them() -> None:
     world = build_world()
     recreate(world)

@@ -131,17 +131,6 @@ def test_records_that_the_flush_reads_again_are_not_told(world: World) -> None:
     assert read_orders(world) == {"a": "2", "b": "1"}
 
 
-def test_slice_of_a_version_before_is_told_without_its_words(world: World) -> None:
-    before = head(world)
-    planned = backfill(world)
-    for snapshot in world.destination.tables[NAME].snapshots.values():
-        if note := snapshot.summary.get("tidegate.backfill"):
-            known = {name: value for name, value in json.loads(note).items() if name not in ("pipeline", "asked")}
-            snapshot.summary["tidegate.backfill"] = json.dumps(known)
-    world.destination.rollback(NAME, before)
-    assert list_backfill_warnings(world) == [message(2, planned.id, "tidegate backfill shop, with the range of then")]
-
-
 def test_backfill_of_another_pipeline_is_not_told_as_its_own(world: World) -> None:
     before = head(world)
     backfill(world)

@@ -186,23 +186,6 @@ def test_letter_that_is_bad_again_behind_a_rollback_waits(world: World, pipeline
     assert read_ids(world) == ["a0", "a1", "b0", "b1", "c1"]
 
 
-def test_table_of_letters_of_a_version_before_gets_its_column_and_tells_nothing(
-    world: World, pipeline: Pipeline
-) -> None:
-    before = read_head(world)
-    replay_letters(world, pipeline, ("orders", 0, 1))
-    letters = world.destination.tables[LETTERS]
-    rows = tuple({name: value for name, value in row.items() if name != "replayed_by"} for row in letters.read_rows())
-    world.destination.add_snapshot(LETTERS, "main", rows, {})
-    letters.columns = tuple(column for column in letters.columns if column.name != "replayed_by")
-    world.destination.rollback(ORDERS, before)
-    assert list_told_risks(world, pipeline) == []
-    assert replay_letters(world, pipeline) == {ORDERS: (1, 1), COPY: (1, 1)}
-    assert [column.name for column in letters.columns] == ["topic_id", "replayed_by"]
-    world.destination.rollback(ORDERS, before)
-    assert list_told_risks(world, pipeline) == [render_message(ORDERS, 1)]
-
-
 def test_letters_of_many_undone_replays_are_asked_for_once(world: World, pipeline: Pipeline) -> None:
     """Each of them would cost a scan of all letters, in every status and heartbeat."""
     before, calls = read_head(world), list[str]()

@@ -144,11 +144,6 @@ class Warehouse:
             except NotFound:
                 return []
 
-    def list_datasets(self) -> list[str]:
-        """Names of the project's datasets that the identity may see."""
-        with translate_client_errors(f"project={self.project}"):
-            return sorted(dataset.dataset_id for dataset in self.client.list_datasets(self.project, **self._limits))
-
     def update_table(self, table: Any, *fields: str) -> None:
         """Write a table's changed metadata back."""
         with translate_client_errors(f"table={table.reference}"):

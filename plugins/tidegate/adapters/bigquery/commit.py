@@ -80,7 +80,7 @@ class BigQueryCommits(BigQueryPort, BranchCommits):
         owner = describe_positions(table)
         loaded_table = warehouse.find_table(positions)
         if loaded_table is not None:
-            claim(warehouse, loaded_table, positions, owner)
+            claim(loaded_table, positions, owner)
         warehouse.run_statement(self._sql.render("create_positions", table=positions, own=owner))
         hit_failpoint("bigquery.positions_created")
         remove_expiration(warehouse, positions)

@@ -118,24 +118,15 @@ class BigQueryHistory(BigQueryPort, BatchHistory):
 
 
 def _open_control(warehouse: Warehouse, control: str) -> int:
-    """Create the table if it is missing; else check that it is ours, and add columns that an earlier version lacks.
-
-    Returns how many rows it has.
-    """
+    """Create the table if it is missing, else check that it is ours; returns how many rows it has."""
     loaded_table = warehouse.find_table(control)
     owner = describe_control(control)
     if loaded_table is None:
         _create_control(warehouse, control, owner.labels)
         return 0
-    claim(warehouse, loaded_table, control, owner)
-    if loaded_table.expires is not None:  # an earlier version kept the dataset's default
+    claim(loaded_table, control, owner)
+    if loaded_table.expires is not None:  # the run that made it was killed before it took the default away
         remove_expiration(warehouse, control)
-    missing = set(COLUMN_TYPES) - {field.name for field in loaded_table.schema}
-    if missing:
-        column_clauses = (f"ADD COLUMN IF NOT EXISTS {quote(name)} {COLUMN_TYPES[name]}" for name in sorted(missing))
-        warehouse.run_statement(
-            f"ALTER TABLE {quote_name(warehouse.to_reference(control))} {', '.join(column_clauses)}"
-        )
     return int(loaded_table.num_rows or 0)
 
 

@@ -47,9 +47,8 @@ class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
     @translate_bigquery_errors
     def list_replayed_letters(self, name: str, table: str, attempts: Collection[str]) -> list[WaitingLetter]:
         warehouse = self._get_warehouse(name)
-        letters_table = warehouse.find_table(name) if attempts else None
-        if letters_table is None or all(field.name != "replayed_by" for field in letters_table.schema):
-            return []  # a table of an earlier version names no attempt
+        if not attempts:
+            return []
         listed = ", ".join(map(render_literal, sorted(attempts)))
         return _list_places(warehouse, name, table, f"replayed_by IN ({listed})")
 
@@ -114,14 +113,11 @@ class BigQueryDeadLetters(BigQueryPort, DeadLetterStore):
 
 
 def _list_places(warehouse: Warehouse, name: str, destination: str, condition: str) -> list[WaitingLetter]:
-    letters_table = warehouse.find_table(name)
-    if letters_table is None:
+    if warehouse.find_table(name) is None:
         return []
-    names = {field.name for field in letters_table.schema}
-    later = ", ".join(name if name in names else f"NULL AS {name}" for name in ("topic_id", "replayed_by"))
     where_clause = f"WHERE {condition} AND `table` = {render_literal(destination)}"
     table = quote_name(warehouse.to_reference(name))
-    columns = f"topic, `partition`, `offset`, message, written_at, {later}"
+    columns = "topic, `partition`, `offset`, message, written_at, topic_id, replayed_by"
     rows = warehouse.query_rows(f"SELECT {columns} FROM {table} {where_clause}")
     return [WaitingLetter(**row) for row in rows]
 

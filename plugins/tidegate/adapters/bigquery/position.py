@@ -15,14 +15,13 @@ from tidegate.adapters.bigquery.catalog import Warehouse, get_uuid, to_labels
 from tidegate.errors import GiveUp
 from tidegate.model import resource_names
 from tidegate.model.ownership import (
+    FORMAT,
+    FORMAT_LABEL,
     KIND_LABEL,
-    Mark,
     Ownership,
     check_kind,
-    check_recognised,
-    compare_mark,
+    check_mark,
     describe_positions,
-    refuse_other_mark,
 )
 from tidegate.model.table_state import Head
 
@@ -42,26 +41,19 @@ SCANNED_BYTES_KEY = "bytes"
 WRITES_KEY = "writes"
 
 
-def claim(warehouse: Warehouse, table: Any, name: str, owner: Ownership) -> None:
-    """See that the table is ours; one of version 0.1 is marked. `GiveUp` for a table of somebody else."""
-    refuse_other_mark(name, owner, owner.labels, table.labels)
-    if compare_mark(owner.labels, table.labels) is Mark.OURS:
-        return
-    check_recognised(name, owner, [field.name for field in table.schema], table.labels.get(SHAPE_LABEL))
-    table.labels = {**table.labels, **owner.labels}
-    warehouse.update_table(table, "labels")
-    log.info("marked a table of version 0.1: table=%s %s", name, owner.words)
+def claim(table: Any, name: str, owner: Ownership) -> None:
+    """`GiveUp` unless the table is ours, and of this format."""
+    check_mark(name, owner, owner.labels, table.labels)
 
 
 def check_readable(table: Any, name: str, owner: Ownership) -> None:
-    """`GiveUp` before a table of somebody else is read as one of ours; one of version 0.1 is told by its columns."""
-    if get_kind(table) != owner.kind:
-        check_recognised(name, owner, [field.name for field in table.schema], None)
+    """`GiveUp` before a table of another kind, or of another format, is read as one of ours. It may be a copy."""
+    check_mark(name, owner, {KIND_LABEL: owner.kind, FORMAT_LABEL: FORMAT}, table.labels)
 
 
 def check_removable(table: Any, name: str, kinds: Collection[str]) -> None:
     """`GiveUp` before anything is removed from a table that is not ours."""
-    check_kind(name, get_kind(table), table.labels.get(SHAPE_LABEL), kinds)
+    check_kind(name, get_kind(table), kinds)
 
 
 def get_kind(table: Any) -> str | None:
@@ -102,7 +94,6 @@ def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> No
         )
     labels[SHARED_LABEL if is_full else own_label] = uuid
     if labels != table.labels:
-        remove_expiration(warehouse, resource_names.name_positions_table(name))  # an earlier version may have left it
         table.labels = labels
         warehouse.update_table(table, "labels")
 

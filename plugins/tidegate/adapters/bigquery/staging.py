@@ -30,7 +30,7 @@ from tidegate.jobs.record_explanation import RecordExplanation
 from tidegate.jobs.stage_outcome import DiscoveredNames, StageOutcome
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import STAGING_KINDS
+from tidegate.model.ownership import FORMAT_LABEL, STAGING_KINDS, refuse_other_format
 from tidegate.model.table_state import SignedAttempt, Staging
 from tidegate.ports.staging_store import StagingStore
 
@@ -251,12 +251,11 @@ def _load_and_check(
         if has_rows
         else 0
     )
-    written_rows = rows if outcome.rows is None else outcome.rows  # an earlier version's job did not count them
-    if rows != written_rows:
+    if rows != (outcome.rows or 0):
         forget_attempt(warehouse, intermediate, batch, attempt)
         raise RetryLater(
             f"intermediate={intermediate} batch={batch} attempt={attempt}: the load jobs brought in rows={rows}, and "
-            f"the stage job wrote rows={written_rows}; nothing of it is merged and the batch is staged again; keep "
+            f"the stage job wrote rows={outcome.rows}; nothing of it is merged and the batch is staged again; keep "
             "others out of the staging folder, its lifecycle rules too"
         )
     return rows
@@ -357,10 +356,13 @@ def _list_landed(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]
 
 
 def _list_valid(warehouse: Warehouse, intermediate: str) -> list[dict[str, Any]]:
-    """The same, of the attempts that were loaded into the present table."""
+    """The same, of the attempts that were loaded into the present table; `GiveUp` where another build has made it."""
     landed = _list_landed(warehouse, intermediate)
     table = warehouse.find_table(intermediate) if landed else None
-    return [landing for landing in landed if table is not None and landing["table"] == get_uuid(table)]
+    if table is None:
+        return []
+    refuse_other_format(f"table={intermediate}", FORMAT_LABEL, table.labels)
+    return [landing for landing in landed if landing["table"] == get_uuid(table)]
 
 
 def _find_landed(warehouse: Warehouse, intermediate: str, attempt: str) -> dict[str, Any] | None:

@@ -45,10 +45,6 @@ class BigQueryTables(BigQueryPort, TableStore):
         return self._get_warehouse(namespace).list_tables(namespace)
 
     @translate_bigquery_errors
-    def list_namespaces(self, catalog: str) -> list[str]:
-        return [f"{catalog}.{dataset}" for dataset in self._get_warehouse(catalog).list_datasets()]
-
-    @translate_bigquery_errors
     def read_state(self, table: str, pipeline: str) -> TableState | None:
         # `snapshot_id` is the position's version; a table that was restored to an earlier time keeps it
         warehouse = self._get_warehouse(table)
@@ -71,7 +67,7 @@ class BigQueryTables(BigQueryPort, TableStore):
         row = read_position_row(warehouse, table, state.uuid, pipeline)
         if row is None or not row.is_current:
             return replace(state, is_position_lost=_has_lost_position(warehouse, table, loaded_table, pipeline))
-        position = Position.from_properties(pipeline, row.properties)
+        position = Position.from_properties(pipeline, row.properties, table)
         own_prefix = resource_names.name_pipeline_property(pipeline, "")
         return replace(
             state,
@@ -128,13 +124,8 @@ class BigQueryTables(BigQueryPort, TableStore):
         loaded_table = warehouse.find_table(table)
         if loaded_table is None:
             return None
-        claim(warehouse, loaded_table, table, owner)
+        claim(loaded_table, table, owner)
         return {SHAPE_PROPERTY: get_shape(loaded_table)} if owner.kind is TableKind.INTERMEDIATE else {}
-
-    @translate_bigquery_errors
-    def has_mark(self, table: str, own: Ownership) -> bool:
-        loaded_table = self._get_warehouse(table).find_table(table)
-        return loaded_table is not None and own.labels.items() <= (loaded_table.labels or {}).items()
 
     @translate_bigquery_errors
     def list_pipelines(self, table: str) -> tuple[str, ...]:

@@ -11,28 +11,14 @@ from tidegate.adapters.iceberg.branch_writers import POSITION_PATTERN
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.adapters.iceberg.table.errors import judge_error
 from tidegate.adapters.iceberg.table.format_version import UnknownMetadata
-from tidegate.adapters.iceberg.table.state import read_ref_head, read_summary
+from tidegate.adapters.iceberg.table.state import read_ref_head
 from tidegate.adapters.port_errors import to_unexpected_error
-from tidegate.errors import GiveUp, TidegateError
+from tidegate.errors import TidegateError
 from tidegate.model import resource_names as names
-from tidegate.model.ownership import (
-    BATCH_COLUMNS,
-    DEAD_LETTER_COLUMNS,
-    KIND_PROPERTY,
-    PIPELINE,
-    SHAPE_PROPERTY,
-    Ownership,
-    PipelineLeftovers,
-    TableKind,
-    check_recognised,
-)
+from tidegate.model.ownership import KIND_PROPERTY, PIPELINE, Ownership, PipelineLeftovers, TableKind
 from tidegate.sql.spark import quote_name, render_literal
 
 log = logging.getLogger(__name__)
-KINDS_BY_SUFFIX = {
-    "_batches": (TableKind.BATCHES, BATCH_COLUMNS),
-    "_dead_letters": (TableKind.DEAD_LETTERS, DEAD_LETTER_COLUMNS),
-}
 
 
 def find_leftovers(
@@ -40,7 +26,7 @@ def find_leftovers(
 ) -> tuple[list[PipelineLeftovers], list[TidegateError]]:
     """For each pipeline without a file: its tables, the destinations that it has marked, and what removes both.
 
-    A table is a pipeline's own by its mark, or as version 0.1 made it: never by its name alone. A pipeline is known by
+    A table is a pipeline's own by its mark, never by its name alone. A pipeline is known by
     its control table, and by the position that it has left in a destination: a tag there keeps its snapshot, and all
     that came since, for ever. `configured_pipelines` have a file, right or broken. Nothing is changed.
     What cannot be read is left out, and second in the answer is why; a table that no pipeline can have written is left
@@ -49,11 +35,6 @@ def find_leftovers(
     tables, failures = _read_tables(catalogs, catalog)
     owners = {name: table.owner for name, table in tables.items() if table.owner is not None}
     pipelines = {owner.pipeline for owner in owners.values() if owner.kind is TableKind.BATCHES}
-    for name, table in tables.items():
-        if table.is_unclaimed:
-            owners[name] = Ownership(
-                TableKind.INTERMEDIATE, _find_pipeline_in_name(name, tables, {*pipelines, *configured_pipelines})
-            )
     positions = {name for key, table in tables.items() if key not in owners for name in table.publishers}
     orphaned_pipelines = (pipelines | positions) - set(configured_pipelines)
     return [_list_pipeline_commands(pipeline, tables, owners) for pipeline in sorted(orphaned_pipelines)], failures
@@ -64,25 +45,21 @@ class _MarkedTable:
     """What one table tells of pipelines; the rest of its metadata, which may take megabytes, is not kept.
 
     - `owner`: whose it is; None for one that no pipeline made, or that several share.
-    - `is_unclaimed`: an intermediate table of version 0.1 without a batch, which only its name is known of.
     - `properties`: the names of those that are the product's. `tagged`: the pipelines whose tag is on a snapshot of
       theirs.
     """
 
     owner: Ownership | None
-    is_unclaimed: bool
     properties: tuple[str, ...]
     tagged: frozenset[str]
 
     @classmethod
-    def from_table(cls, name: str, table: Table) -> "_MarkedTable":
-        """Of a table with this full name."""
+    def from_table(cls, table: Table) -> "_MarkedTable":
+        """Of a table as it was loaded."""
         properties = table.metadata.properties
-        is_staging = not properties.get(KIND_PROPERTY) and SHAPE_PROPERTY in properties
         tags = (names.parse_tag_pipeline(ref) for ref in table.metadata.refs if names.is_ours(ref))
         return cls(
-            owner=_find_owner(name, table),
-            is_unclaimed=is_staging and not _list_stagers(table),
+            owner=_find_owner(table),
             properties=tuple(sorted(key for key in properties if key.startswith("tidegate."))),
             tagged=frozenset(pipeline for pipeline in tags if _has_tag(table, pipeline)),
         )
@@ -117,7 +94,7 @@ def _read_tables(catalogs: Catalogs, catalog: str) -> tuple[dict[str, _MarkedTab
     for name in sorted(names):
         with _keep_apart(catalogs, name, failures):
             if (table := catalogs.table(name)) is not None:
-                tables[name] = _MarkedTable.from_table(name, table)
+                tables[name] = _MarkedTable.from_table(table)
     return tables, failures
 
 
@@ -134,48 +111,18 @@ def _keep_apart(catalogs: Catalogs, table: str, failures: list[TidegateError]) -
         failures.append(failure or to_unexpected_error("leftovers", f"table={table}", error))
 
 
-def _find_owner(name: str, table: Table) -> Ownership | None:
+def _find_owner(table: Table) -> Ownership | None:
     """Whose table it is; None for one that no pipeline made, or that several share."""
     properties = table.metadata.properties
-    if mark := properties.get(KIND_PROPERTY):
-        is_known = mark in set(TableKind)  # a later version may have made more kinds
-        return Ownership(TableKind(mark), properties.get(PIPELINE, "")) if is_known else None
-    if SHAPE_PROPERTY in properties:  # version 0.1: the staged rows name the pipeline
-        staged_by = _list_stagers(table)
-        return Ownership(TableKind.INTERMEDIATE, staged_by.pop()) if len(staged_by) == 1 else None
-    bare = name.rpartition(".")[2]
-    for end, (kind, needs) in KINDS_BY_SUFFIX.items():
-        if bare.startswith("tidegate_") and bare.endswith(end):
-            owner = Ownership(
-                kind, bare[len("tidegate_") : -len(end)], "", needs, is_exact=kind is not TableKind.BATCHES
-            )
-            return owner if _is_recognised(name, owner, table) else None
-    return None
-
-
-def _list_stagers(table: Table) -> set[str]:
-    """The pipelines that have staged rows in an intermediate table."""
-    return {pipeline for s in table.metadata.snapshots if (pipeline := read_summary(s).get(PIPELINE))}
+    mark = properties.get(KIND_PROPERTY, "")
+    is_known = mark in set(TableKind)  # another build may make more kinds
+    return Ownership(TableKind(mark), properties.get(PIPELINE, "")) if is_known else None
 
 
 def _has_tag(table: Table, pipeline: str) -> bool:
     """Whether the pipeline's own tag is there, and no other that is called like it."""
     head = read_ref_head(table, names.name_tag(pipeline))
     return head is not None and names.name_pipeline_property(pipeline, "position") in head.summary
-
-
-def _find_pipeline_in_name(name: str, tables: Collection[str], pipelines: Collection[str]) -> str:
-    """For an empty intermediate table of version 0.1: of pipelines that fit, the longer name has it."""
-    fit = [p for p in pipelines for table in tables if name.startswith(f"{table}_{p}_")]
-    return max(fit, key=len, default="")
-
-
-def _is_recognised(name: str, owner: Ownership, table: Table) -> bool:
-    try:
-        check_recognised(name, owner, table.schema().column_names, None)
-    except GiveUp:
-        return False
-    return True
 
 
 def _list_pipeline_commands(

@@ -18,7 +18,8 @@ from tidegate.reprocess.record import parse_address
 from tidegate.reprocess.replay import replay_dead_letters
 from tidegate.settings import find_include_folder
 from tidegate.spec.time_text import EXAMPLE, parse_timestamp_ms
-from tidegate.table.risks import find_letter_risks
+from tidegate.table.position import check_homes
+from tidegate.table.risks import find_undone_letters
 from tidegate.wiring.pipeline import assemble_checked_pipeline
 
 log = logging.getLogger(__name__)
@@ -35,7 +36,8 @@ def run_dead_letters(words: argparse.Namespace) -> int:
         return _run_replay(words, ports, letter_filter)
     if words.discard:
         return perform_action(words, propose_discard(ports, letter_filter, words.because))
-    for warning in find_letter_risks(ports):
+    check_homes(ports)
+    for warning in find_undone_letters(ports):
         log.warning(warning)
     name = resource_names.name_dead_letter_table(ports.pipeline)
     is_whole = letter_filter.is_given or words.export is not None

@@ -59,6 +59,7 @@ def test_counts_are_known_by_their_names() -> None:
 def test_staged_batch_knows_what_was_asked_and_what_was_counted() -> None:
     request_text = json.dumps(
         {"ranges": {"orders": {"0": [0, 12]}}, "cluster_id": "c", "shape": "s", "stage_seconds": 1.5}
+        | {"epochs": {}, "watermark": "inside"}
     )
     summary = {
         "tidegate.staged": request_text,

@@ -1,4 +1,4 @@
-"""A dead letter is read out of a row of its table, also of one that a version before has made."""
+"""A dead letter is read out of a row of its table."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -11,11 +11,11 @@ ROW: dict[str, Any] = {
     **{"topic": "orders", "partition": 1, "offset": 7, "timestamp": AT, "key": b"k", "value": None},
     "headers": [{"key": "trace", "value": b"\xff"}, {"key": "empty", "value": None}],
     **{"stage": "value", "error_class": "unreadable", "message": "id is no INT", "batch": 3, "attempt": "a1"},
-    **{"table": "lake.shop.orders", "written_at": AT, "replayed_at": None},
+    **{"table": "lake.shop.orders", "written_at": AT, "replayed_at": None, "topic_id": None},
 }
 
 
-def test_row_of_the_version_before_tells_no_id_of_its_topic() -> None:
+def test_row_may_tell_no_id_of_its_topic() -> None:
     letter = DeadLetter.from_row(ROW)
     assert (letter.table, letter.topic, letter.partition, letter.offset) == ("lake.shop.orders", "orders", 1, 7)
     assert letter.headers == (("trace", b"\xff"), ("empty", None))

@@ -9,7 +9,7 @@ from tidegate.flush.clean_up import clean_up
 from tidegate.flush.flush import flush
 from tidegate.flush.maintain import list_maintained_tables
 from tidegate.model import resource_names
-from tidegate.model.ownership import KIND_PROPERTY, describe_control, describe_intermediate, describe_memory
+from tidegate.model.ownership import describe_control, describe_intermediate, describe_memory
 from tidegate.reprocess.backfill import apply_backfill
 from tidegate.reprocess.backfill_plan import parse_request, propose_backfill
 from tidegate.reprocess.replay import replay_dead_letters
@@ -140,24 +140,6 @@ def test_backfill_drops_no_table_of_somebody_else(world: World) -> None:
     assert is_unchanged(world, backfill_table)
 
 
-def test_tables_that_version_0_1_made_are_marked_and_go_on(world: World) -> None:
-    """Nothing staged or remembered is lost on the way to the mark."""
-    flush(world.build_ports(build_sequenced_pipeline()))
-    own_tables = [name for name, table in world.destination.tables.items() if KIND_PROPERTY in table.properties]
-    assert sorted(own_tables) == [f"{NAME}_deletes", f"{NAME}_shop_tmp"]
-    for name in own_tables:
-        for key in describe_intermediate(build_pipeline(), build_table()).properties:
-            world.destination.tables[name].properties.pop(key, None)
-    rows = world.read_rows(f"{NAME}_deletes")
-    world.broker.produce("orders", {"id": 5}, {"id": 5, "lsn": 1}, 0)
-    flush(world.build_ports(build_sequenced_pipeline()))
-    tables = world.destination.tables
-    own = describe_intermediate(build_sequenced_pipeline(), build_sequenced_pipeline().tables[0]).properties
-    assert own.items() <= tables[f"{NAME}_shop_tmp"].properties.items()
-    assert tables[f"{NAME}_deletes"].properties[KIND_PROPERTY] == "deletes"
-    assert (world.read_rows(f"{NAME}_deletes"), [row["id"] for row in world.read_rows(NAME)]) == (rows, [5])
-
-
 def test_maintenance_leaves_tables_of_somebody_else_alone(world: World) -> None:
     """It would compact them, and expire their snapshots."""
     flush(world.build_ports(build_pipeline()))
@@ -172,7 +154,7 @@ def test_memories_of_two_branches_are_told_apart() -> None:
     """`orders` on branch `eu`, and `orders_eu` on main, would have one name."""
     branch, other_table = build_table(NAME, branch="eu"), build_table(f"{NAME}_eu")
     assert resource_names.name_deletes_table(branch) == resource_names.name_deletes_table(other_table)
-    assert describe_memory(branch, ()) != describe_memory(other_table, ())
+    assert describe_memory(branch) != describe_memory(other_table)
 
 
 def test_control_table_is_the_pipelines_whose_name_it_has() -> None:

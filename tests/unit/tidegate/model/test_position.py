@@ -1,7 +1,9 @@
 """The position that is swapped with the rows: it survives properties unchanged, and knows how far time has come."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tidegate.errors import GiveUp
 from tidegate.model.position import Position
 
 OFFSETS = st.dictionaries(
@@ -59,13 +61,8 @@ def test_position_without_partitions_is_valid_through_nothing() -> None:
     assert Position({}).valid_through_ms is None
 
 
-def test_epochs_that_an_older_version_left_behind_a_later_batch_are_not_taken_for_its_own() -> None:
-    """It knows none, and leaves what it does not know: a newer leader would be asked for the wrong end."""
-    newer = Position({"t": {0: 5, 1: 9}}, batch=3, epochs={"t": {0: 1, 1: 2}})
-    assert Position.from_properties("p", newer.to_properties("p")) == newer
-    older = Position({"t": {0: 8, 1: 9}}, batch=4).to_properties("p")
-    known = {name: text for name, text in older.items() if "leader-epochs" not in name}
-    properties = Position.from_properties("p", {**newer.to_properties("p"), **known})
-    assert properties == Position({"t": {0: 8, 1: 9}}, batch=4)
-    before = {name: text for name, text in newer.to_properties("p").items() if not name.endswith("epochs-batch")}
-    assert Position.from_properties("p", before) == newer, "written before the batch was noted"
+@pytest.mark.parametrize("found", [None, "2"])
+def test_position_of_another_format_is_refused(found: str | None) -> None:
+    properties = {**Position({"t": {0: 5}}).to_properties("p"), "tidegate.p.format": found or ""}
+    with pytest.raises(GiveUp, match=rf"table=l\.t: its position: another .* tidegate\.p\.format={found or 'none'}, "):
+        Position.from_properties("p", properties, "l.t")

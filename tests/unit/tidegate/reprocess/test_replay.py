@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 from fakes import BAD, Crash, CrashAt, World, build_pipeline, build_table
 from tidegate.errors import (
-    CommitRefused,
     ConfigurationError,
     GiveUp,
     IncompatibleSchema,
@@ -243,27 +242,6 @@ def test_of_two_replays_at_once_the_one_whose_staged_letters_are_gone_publishes_
     replay_dead_letters(world.build_ports(build_tolerant_pipeline("append")))
     assert [row["name"] for row in world.read_rows(TABLE)].count("fixed") == 1
     assert list_waiting_offsets(world) == []
-
-
-def test_refused_change_of_the_dead_letter_table_is_tried_again_when_a_killed_replay_is_finished() -> None:
-    world, refusals = build_world(build_record("a", "x"), ("b", BAD)), []
-    flush(world.build_ports(build_tolerant_pipeline()))
-    correct_letters(world, 1)
-
-    def dies(call: str, moment: str) -> None:
-        if (call, moment) == ("commits.publish", "after"):
-            raise Crash(call)
-
-    def refuse_once(call: str, moment: str) -> None:
-        if (call, moment) == ("tables.evolve", "before") and not refusals:
-            refusals.append(call)
-            raise CommitRefused("another writer changed it")
-
-    with pytest.raises(Crash):
-        replay_dead_letters(world.build_ports(build_tolerant_pipeline(), dies))
-    (result,) = replay_dead_letters(world.build_ports(build_tolerant_pipeline(), refuse_once))
-    assert (refusals, result.replayed) == (["tables.evolve"], 1)
-    assert (read_table(world), list_waiting_offsets(world)) == ({"a": "x", "b": "fixed"}, [])
 
 
 @pytest.mark.parametrize("mode", ["append", "upsert_delete"])

@@ -134,50 +134,6 @@ def test_stage_that_waits_in_the_triggerer_goes_on_without_reading_again(
     assert [(batch["batch"], batch["attempt"]) for batch in queue["batches"]] == [(1, memory["attempts"][0])]
 
 
-def test_merge_that_the_version_before_deferred_goes_on_with_its_payload(
-    world: World, airflow: Any, context: Any
-) -> None:
-    """Airflow's database holds the payload, word for word, while the product is upgraded."""
-    ((queue,), _) = tasks.run_stage("shop", plan(world.build_ports(PIPELINE)).to_dict())
-    step = build_operator("merge", queue)
-    defer_step(step, context)
-    airflow.now += 100
-    payload = {"published": [], "job_id": "tidegate_shop_1", "job": "p:EU.tidegate_shop_1", "since": 999_940.0}
-    result = step.resume_step(context, payload, {"status": "success"})
-    assert (result["outcome"], result["batches"], result["staged"]) == ("published", 1, 2)
-    assert result["seconds"] >= 160
-
-
-def test_batch_that_the_version_before_had_published_is_not_counted_twice(
-    world: World, airflow: Any, context: Any
-) -> None:
-    ((queue,), _) = tasks.run_stage("shop", plan(world.build_ports(PIPELINE)).to_dict())
-    tasks.run_merge("shop", queue)
-    published = {
-        "table": "lake.shop.orders", "batch": 1, "ranges": {"orders": {"0": [0, 1], "1": [0, 1]}}, "staged": 2,
-        "inserted": 2, "updated": 0, "deleted": 0, "seconds": 1.5, "snapshot_id": "3", "valid_through_ms": 1_000_001,
-        "outcome": "published", "batches": 1, "bytes_scanned": None, "bytes_billed": None, "job": "", "written_as": "",
-    }  # fmt: skip
-    payload = {"published": [published], "job_id": "x", "job": "p:EU.x", "since": 999_999.0}
-    result = build_operator("merge", queue).resume_step(context, payload, {"status": "success"})
-    assert {key: result[key] for key in published} == published
-
-
-def test_stage_that_the_version_before_deferred_goes_on_with_its_payload(
-    world: World, airflow: Any, context: Any
-) -> None:
-    step = build_operator("stage", plan(world.build_ports(PIPELINE)).to_dict())
-    _, stored_memory = defer_step(step, context)
-    payload = {
-        "attempts": list(stored_memory["attempts"]), "jobs": list(stored_memory["jobs"]),
-        "job_id": "tidegate_shop_1", "job": "p:EU.tidegate_shop_1", "since": 999_940.0,
-    }  # fmt: skip
-    assert stored_memory.keys() == payload.keys()
-    (queue,) = step.resume_step(context, payload, {"status": "success"})
-    assert len(world.engine.stages) == 1
-    assert [batch["attempt"] for batch in queue["batches"]] == payload["attempts"]
-
-
 def test_task_stays_on_the_worker_for_a_job_that_is_quick(context: Any) -> None:
     watcher = DeferringWatcher(context, {})
     assert watcher.report_running(JOB, waiting.MAX_IN_PLACE_SECONDS - 0.1) is None

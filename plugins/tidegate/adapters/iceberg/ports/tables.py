@@ -22,7 +22,6 @@ from tidegate.sql.pruning import Bounds
 
 # tables whose metadata is kept as it was read, for the merge that follows: it may be megabytes each
 MAX_CACHED_TABLES = 8
-MAX_LISTED_NAMESPACES = 60  # behind these none is asked for those in it
 
 
 class IcebergTables(IcebergPort):
@@ -36,12 +35,6 @@ class IcebergTables(IcebergPort):
     def list_tables(self, namespace: str) -> list[str]:
         """See the port."""
         return self.catalogs.list_table_names(namespace)
-
-    @translate_iceberg_errors
-    def list_namespaces(self, catalog: str) -> list[str]:
-        """See the port."""
-        listed = self.catalogs.list_all_namespaces(catalog, MAX_LISTED_NAMESPACES)
-        return [".".join((catalog, *namespace)) for namespace in listed]
 
     @translate_iceberg_errors
     def read_state(self, table: str, pipeline: str) -> TableState | None:
@@ -88,12 +81,6 @@ class IcebergTables(IcebergPort):
         """See the port."""
         loaded_table = self.catalogs.table(table)
         return None if loaded_table is None else ownership.claim(loaded_table, table, owner)
-
-    @translate_iceberg_errors
-    def has_mark(self, table: str, own: Ownership) -> bool:
-        """See the port."""
-        loaded_table = self.catalogs.table(table)
-        return loaded_table is not None and own.properties.items() <= loaded_table.metadata.properties.items()
 
     @translate_iceberg_errors
     def list_pipelines(self, table: str) -> tuple[str, ...]:

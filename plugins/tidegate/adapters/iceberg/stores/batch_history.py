@@ -20,7 +20,6 @@ from tidegate.adapters.iceberg.stores.ownership import claim
 from tidegate.adapters.iceberg.table.catalogs import create_namespace, format_name
 from tidegate.adapters.iceberg.table.commit import MAIN, commit
 from tidegate.adapters.iceberg.table.data_files import list_snapshot_files, remove_file
-from tidegate.adapters.iceberg.table.state import read_summary
 from tidegate.errors import CommitRefused
 from tidegate.failpoints import hit_failpoint
 from tidegate.model.ownership import describe_control
@@ -35,7 +34,6 @@ PROPERTIES = {
     "write.metadata.previous-versions-max": "3",
     "commit.manifest-merge.enabled": "true",
 }
-BATCH_PROPERTY = "tidegate.batch"  # the newest batch, by which an earlier version finds its rows
 TIME_COLUMN = "published_at_ms"
 MAX_SNAPSHOTS = 50
 KEPT_SNAPSHOTS = 10
@@ -48,11 +46,10 @@ def append_row(catalog: Catalog, identifier: str, row: HistoryRow) -> None:
     """Append one row; the table and its namespace are created if missing. Other writers are waited for."""
     table = _open_table(catalog, identifier)
     hit_failpoint("history.opened")
-    newest_batch = {BATCH_PROPERTY: str(row["batch"])}
     rows = pa.Table.from_pylist([row], schema=COLUMNS)
     for tries_left in reversed(range(MAX_COMMIT_ATTEMPTS)):
         try:
-            table.append(rows, snapshot_properties=newest_batch)
+            table.append(rows)
             break
         except CommitFailedException:  # PyIceberg has tried some times at once; a row is appended once or not at all
             if not tries_left:
@@ -85,8 +82,7 @@ def _compact_rows(table: Table) -> None:
         return
     rows = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(small)
     transaction = table.transaction()
-    newest_batch = {BATCH_PROPERTY: read_summary(current).get(BATCH_PROPERTY, "0")}
-    with transaction.update_snapshot(snapshot_properties=newest_batch).overwrite() as overwrite:
+    with transaction.update_snapshot().overwrite() as overwrite:
         for task in small:
             overwrite.delete_data_file(task.file)
         for file in _dataframe_to_data_files(transaction.table_metadata, rows, table.io):
@@ -116,7 +112,7 @@ def forget_snapshots(table: Table) -> None:
 
 def _open_table(catalog: Catalog, identifier: str) -> Table:
     with suppress(NoSuchTableError):
-        return _add_missing_columns(_claim_table(catalog.load_table(identifier)))
+        return _claim_table(catalog.load_table(identifier))
     create_namespace(catalog, identifier.rsplit(".", 1)[0])
     try:
         return catalog.create_table(
@@ -162,11 +158,3 @@ def _read_times(table: Table, file: DataFile) -> tuple[float, float]:
     if newest is None or oldest is None:
         return inf, -inf
     return int(from_bytes(LongType(), newest)), int(from_bytes(LongType(), oldest))
-
-
-def _add_missing_columns(table: Table) -> Table:
-    """A table that an earlier version made learns the columns that it lacks."""
-    if set(COLUMNS.names) - {column.name for column in table.schema().columns}:
-        with table.update_schema() as change:
-            change.union_by_name(COLUMNS)
-    return table

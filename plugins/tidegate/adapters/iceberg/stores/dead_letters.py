@@ -26,7 +26,6 @@ from tidegate.model.table_state import DISCARDED_STAGE, DeadLetter, DeadLetters,
 
 MAX_FILTER_RANGES = 100  # with more, each file of letters would be compared with too many
 LETTER_ADDRESS = ("topic", "partition", "offset")
-REPLAYED_BY = "replayed_by"
 WAITING = IsNull(term="replayed_at")
 
 
@@ -56,17 +55,14 @@ def list_waiting(table: Table, destination: str) -> list[WaitingLetter]:
 
 
 def list_replayed(table: Table, destination: str, attempts: Collection[str]) -> list[WaitingLetter]:
-    """Where those of a destination lie that these attempts have read; none in a table of a version before."""
-    if REPLAYED_BY not in table.schema().column_names:
-        return []
-    read = In(term=REPLAYED_BY, literals=set(map(literal, attempts)))
+    """Where those of a destination lie that these attempts have read."""
+    read = In(term="replayed_by", literals=set(map(literal, attempts)))
     return _list_places(table, And(_filter_destination(destination), read))
 
 
 def _list_places(table: Table, row_filter: BooleanExpression) -> list[WaitingLetter]:
-    fields = tuple(name for name in WaitingLetter._fields if name in table.schema().column_names)
-    rows = table.scan(row_filter=row_filter, selected_fields=fields).to_arrow().to_pylist()
-    return [WaitingLetter(**{"topic_id": None, **row}) for row in rows]
+    rows = table.scan(row_filter=row_filter, selected_fields=WaitingLetter._fields).to_arrow().to_pylist()
+    return [WaitingLetter(**row) for row in rows]
 
 
 def read_of_attempt(table: Table, destination: str, attempt: str) -> list[DeadLetter]:

@@ -16,6 +16,7 @@ from pyiceberg.utils.concurrent import ExecutorFactory
 from tidegate.adapters.iceberg.stores.folders import drop_empty_folders, list_files_below, list_folders
 from tidegate.adapters.iceberg.stores.ownership import check_removable
 from tidegate.adapters.iceberg.table import commit
+from tidegate.adapters.iceberg.table.catalogs import format_name
 from tidegate.adapters.iceberg.table.data_files import list_snapshot_files, remove_file
 from tidegate.adapters.iceberg.table.state import parse_batch, read_summary
 from tidegate.failpoints import hit_failpoint
@@ -25,7 +26,7 @@ from tidegate.jobs.stage_outcome import StageOutcome
 from tidegate.model import resource_names
 from tidegate.model.batch import StagedBatch
 from tidegate.model.offsets import Ranges
-from tidegate.model.ownership import KIND_PROPERTY, SHAPE_PROPERTY, STAGING_KINDS, Ownership
+from tidegate.model.ownership import FORMAT_PROPERTY, SHAPE_PROPERTY, STAGING_KINDS, Ownership, refuse_other_format
 from tidegate.ports.context import Staging
 
 
@@ -105,7 +106,7 @@ def read_backfill_notes(catalog: Catalog, prefix: str, owner: Ownership) -> list
         if identifier[-1].casefold().startswith(begin.casefold()):
             with suppress(NoSuchTableError):
                 properties = catalog.load_table(identifier).metadata.properties
-                if not properties.get(KIND_PROPERTY) or owner.properties.items() <= properties.items():
+                if owner.properties.items() <= properties.items():
                     notes.append(properties.get(resource_names.BACKFILL_PROPERTY, ""))
     return [note for note in notes if note]
 
@@ -144,6 +145,7 @@ def _build_staged_batch(table: Table, snapshot: Snapshot, destination: str) -> S
     outcome = read_outcome(table, summary.get("tidegate.attempt", ""))
     if outcome is None or outcome.bad:
         return None
+    refuse_other_format(f"table={format_name(table)}", FORMAT_PROPERTY, table.metadata.properties)
     return outcome.to_staged_batch(destination, summary, snapshot.snapshot_id)
 
 

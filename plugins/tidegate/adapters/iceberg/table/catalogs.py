@@ -14,7 +14,6 @@ from pyiceberg.catalog import Catalog as IcebergCatalog
 from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import (
     BadRequestError,
-    ForbiddenError,
     NoSuchNamespaceError,
     NoSuchTableError,
     ValidationError,
@@ -132,19 +131,6 @@ class Catalogs:
             return sorted(identifier[-1] for identifier in self.catalog(catalog).list_tables(identifier))
         except NoSuchNamespaceError:
             return []
-
-    def list_all_namespaces(self, catalog: str, at_least: int) -> list[tuple[str, ...]]:
-        """The namespaces of a catalog, also those in others; behind `at_least` some may be left out.
-
-        Each costs a request for those in it.
-        """
-        listed = self.list_namespaces(catalog)
-        for namespace in listed:  # which grows meanwhile
-            if len(listed) >= at_least:
-                break
-            with suppress(ForbiddenError):
-                listed += self.list_namespaces(catalog, namespace)
-        return listed
 
     def list_namespaces(self, catalog: str, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
         """The namespaces of a catalog that lie in no other, or right in the one `above`.

@@ -76,8 +76,8 @@ def _list_marks(table: Table, pipeline: str) -> dict[str, str]:
 
 def _read_recorded_position(table: Table, pipeline: str) -> Position | None:
     try:
-        return Position.from_properties(pipeline, table.metadata.properties)
-    except (ValueError, TypeError, AttributeError) as error:
+        return Position.from_properties(pipeline, table.metadata.properties, format_name(table))
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         prefix = resource_names.name_pipeline_property(pipeline, "")
         raise GiveUp(
             f"table={format_name(table)}: its properties {prefix}* hold no position any more: somebody has changed "

@@ -13,7 +13,7 @@ from tidegate.adapters.bigquery.catalog import Warehouse, get_uuid
 from tidegate.adapters.bigquery.destination import build_bigquery_destination
 from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
-from tidegate.model.ownership import KIND_LABEL
+from tidegate.model.ownership import FORMAT, FORMAT_LABEL, KIND_LABEL
 from tidegate.spec.catalog import Catalog
 
 
@@ -162,14 +162,24 @@ def test_table_of_somebody_else_is_not_read_as_positions(labels: dict[str, str],
     warehouse = TwoTables(labels, *columns)
     port = build_bigquery_destination({"lake": warehouse}, SqlFiles("bigquery"))
     for ask in (lambda: port.tables.read_state(TABLE, PIPELINE), lambda: port.tables.list_pipelines(TABLE)):
-        with pytest.raises(GiveUp, match=rf"table={TABLE}_tidegate_position is needed as .* not a table that Tidegate"):
+        with pytest.raises(
+            GiveUp,
+            match=rf"table={TABLE}_tidegate_position is needed as .* (not a table that|marked as kind=deletes)",
+        ):
             ask()
     assert not warehouse.has_listed, "it may have any number of rows"
 
 
-@pytest.mark.parametrize("labels", [{}, {KIND_LABEL: "positions"}])
-def test_positions_are_read_with_their_mark_and_as_version_0_1_made_them(labels: dict[str, str]) -> None:
-    warehouse = TwoTables(labels, *COLUMNS)
+def test_positions_of_another_format_are_not_read() -> None:
+    port = build_bigquery_destination(
+        {"lake": TwoTables({KIND_LABEL: "positions", FORMAT_LABEL: "2"}, *COLUMNS)}, SqlFiles("bigquery")
+    )
+    with pytest.raises(GiveUp, match=r"another build of Tidegate wrote it, tidegate-format=2, and this one reads 1; "):
+        port.tables.read_state(TABLE, PIPELINE)
+
+
+def test_positions_are_read_with_their_mark() -> None:
+    warehouse = TwoTables({KIND_LABEL: "positions", FORMAT_LABEL: FORMAT}, *COLUMNS)
     state = build_bigquery_destination({"lake": warehouse}, SqlFiles("bigquery")).tables.read_state(TABLE, PIPELINE)
     assert state is not None
     assert (state.position, warehouse.has_listed) == (None, True)

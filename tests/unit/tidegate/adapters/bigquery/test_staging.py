@@ -17,6 +17,7 @@ from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp, RetryLater
 from tidegate.failpoints import install_visitor
 from tidegate.model.offsets import Ranges
+from tidegate.model.ownership import FORMAT, FORMAT_LABEL
 from tidegate.model.table_state import SignedAttempt
 from tidegate.spec.catalog import Catalog
 
@@ -41,7 +42,7 @@ class Loading(Warehouse):
         from google.cloud.bigquery import SchemaField
 
         schema = [SchemaField.from_api_repr(field) for field in self.schema]
-        return SimpleNamespace(schema=schema, created=datetime(2026, 1, 1, tzinfo=UTC), labels={})
+        return SimpleNamespace(schema=schema, created=datetime(2026, 1, 1, tzinfo=UTC), labels={FORMAT_LABEL: FORMAT})
 
     def _load(self, file: Any, into: str, job_id: str, job_config: Any, **_: Any) -> Any:
         from google.api_core.exceptions import Conflict

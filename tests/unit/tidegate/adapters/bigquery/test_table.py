@@ -13,7 +13,6 @@ from tidegate.adapters.sql_templates import SqlFiles
 from tidegate.errors import GiveUp
 from tidegate.merge.statements import build_merge_input
 from tidegate.merge.write_mode import choose_write_mode
-from tidegate.model.ownership import Ownership, TableKind
 from tidegate.schema.column import Column
 from tidegate.spec.table import Create
 from tidegate.sql.pruning import UNBOUNDED
@@ -145,21 +144,3 @@ def test_what_has_a_tables_name_and_takes_no_rows_is_refused(kind: str) -> None:
     tables = BigQueryTables({"dwh": warehouse}, SqlFiles("bigquery", {"dwh": "p"}))
     with pytest.raises(GiveUp, match=rf"table=dwh\.shop\.orders .* type={kind}; nothing was changed; rename it"):
         tables.read_state(TABLE, "shop")
-
-
-@pytest.mark.parametrize(
-    ("pipeline", "table", "has_mark"),
-    [("shop", "shop.orders", True), ("shop_x", "shop.orders", False), ("shop", "shop.copy", False)],
-)
-def test_mark_is_of_one_pipeline_and_one_table(pipeline: str, table: str, has_mark: bool) -> None:
-    labels = Ownership(TableKind.INTERMEDIATE, "shop", "shop.orders").labels
-    tables_by_name = {
-        "dwh.shop.orders_shop_tmp": SimpleNamespace(labels=labels),
-        "dwh.shop.plain": SimpleNamespace(labels=None),
-    }
-    warehouse: Any = SimpleNamespace(find_table=tables_by_name.get)
-    tables = BigQueryTables({"dwh": warehouse}, SqlFiles("bigquery", {"dwh": "p"}))
-    own = Ownership(TableKind.INTERMEDIATE, pipeline, table)
-    assert tables.has_mark("dwh.shop.orders_shop_tmp", own) is has_mark
-    assert not tables.has_mark("dwh.shop.plain", own)
-    assert not tables.has_mark("dwh.shop.missing", own)

@@ -7,16 +7,15 @@ import pytest
 from pyiceberg.exceptions import BadRequestError
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import LongType, NestedField
 from tidegate.adapters.iceberg.leftovers import find_leftovers
 from tidegate.adapters.iceberg.stores import batch_history
 from tidegate.adapters.iceberg.table.catalogs import Catalogs
 from tidegate.errors import ConfigurationError, GiveUp, RetryLater
-from tidegate.model.ownership import DEAD_LETTER_COLUMNS, SHAPE_PROPERTY, Ownership, PipelineLeftovers, TableKind
+from tidegate.model.ownership import SHAPE_PROPERTY, Ownership, PipelineLeftovers, TableKind
 from tidegate.wiring.pipeline import find_all_leftovers
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
-LETTERS = Schema(*(NestedField(n, name, StringType()) for n, name in enumerate(sorted(DEAD_LETTER_COLUMNS), 1)))
 
 
 def build_mark(kind: str, pipeline: str, table: str = "") -> dict[str, str]:
@@ -37,14 +36,16 @@ def catalogs(tmp_path: Path) -> Catalogs:
         "a.orders_shop_backfill_1f_tmp": build_mark("intermediate", "shop", "a.orders"),
         "a.orders_shop_copy_tmp": build_mark("intermediate", "shop_copy", "a.orders"),
         "a.orders_deletes": build_mark("deletes", "", "a.orders"),
-        "b.lines_shop_tmp": {SHAPE_PROPERTY: "0af3"},  # as version 0.1 made it
+        "b.lines_shop_tmp": {SHAPE_PROPERTY: "0af3", **build_mark("intermediate", "shop", "b.lines")},
         "a.orders_shop_report": {}, "a.orders_shop_tmp_kept": {}, "b.lines_shop_copy_of_march": {},
         "b.tidegate_shop_batches": {}, "b.tidegate_gone_batches": {}, "b.tidegate_shop_dead_letters": {},
     }.items():  # fmt: skip
         lake.create_table(table, SCHEMA, properties=properties)
     lake.create_table("a.tidegate_shop_batches", batch_history.COLUMNS, properties=build_mark("batches", "shop"))
-    lake.create_table("a.tidegate_shop_copy_batches", batch_history.COLUMNS)
-    lake.create_table("a.tidegate_shop_dead_letters", LETTERS)
+    lake.create_table(
+        "a.tidegate_shop_copy_batches", batch_history.COLUMNS, properties=build_mark("batches", "shop_copy")
+    )
+    lake.create_table("a.tidegate_shop_dead_letters", SCHEMA, properties=build_mark("dead_letters", "shop"))
     for table in ("a.orders", "b.lines"):
         with lake.load_table(table).transaction() as change:
             change.set_properties({"tidegate.shop.position": "{}", "tidegate.shop_copy.position": "{}"})
@@ -140,7 +141,7 @@ def test_nothing_is_told_while_every_pipeline_has_its_file(catalogs: Catalogs) -
 
 
 def test_no_statement_drops_a_table_of_the_users_or_of_another_pipeline(catalogs: Catalogs) -> None:
-    """Not even one whose name reads like a table of ours: only a mark, or what version 0.1 made, is ours."""
+    """Not even one whose name reads like a table of ours: only a mark makes it ours."""
     [leftover], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
     assert sorted(list_dropped_tables(leftover)) == [f"DROP TABLE {_quote(name)} PURGE" for name in leftover.tables]
     names = "orders lines untouched orders_shop_report orders_shop_tmp_kept lines_shop_copy_of_march orders_deletes"
@@ -157,24 +158,13 @@ def test_both_pipelines_are_told_each_with_its_own(catalogs: Catalogs) -> None:
     assert not set(shop.tables) & set(copy.tables)
 
 
-@pytest.mark.parametrize("staged_by", [("shop",), ("shop", "other"), ("other", "shop"), ("other",)], ids="-".join)
-def test_intermediate_table_of_version_0_1_is_of_the_one_pipeline_that_staged_there(
-    catalogs: Catalogs, staged_by: tuple[str, ...]
-) -> None:
-    """Two pipelines and their destinations may make one name: nobody owns such a table, whatever its name says."""
-    table = catalogs.catalog("lake").load_table("b.lines_shop_tmp")
-    for pipeline in staged_by:
-        table.append(SCHEMA.as_arrow().empty_table(), snapshot_properties={"tidegate.pipeline": pipeline})
-    [leftover], _ = find_leftovers(catalogs, "lake", {"shop_copy"})
-    assert ("lake.b.lines_shop_tmp" in leftover.tables) == (staged_by == ("shop",))
-
-
 def test_table_that_cannot_be_read_hides_nothing_of_the_others(catalogs: Catalogs, tmp_path: Path) -> None:
     for name in ("a.orders_shop_tmp", "b.lines"):
         Path(catalogs.catalog("lake").load_table(name).metadata_location.removeprefix("file://")).unlink()
     [leftover], failures = find_leftovers(catalogs, "lake", {"shop_copy"})
-    assert leftover.tables == [  # without b.lines nobody can tell whose an empty table of version 0.1 is
+    assert leftover.tables == [
         "lake.a.orders_shop_backfill_1f_tmp", "lake.a.tidegate_shop_batches", "lake.a.tidegate_shop_dead_letters",
+        "lake.b.lines_shop_tmp",
     ]  # fmt: skip
     assert leftover.destinations == ["lake.a.orders"]
     messages = [(type(error), str(error).partition(":")[0]) for error in failures]

@@ -108,8 +108,7 @@ def test_newest_rows_are_read_from_the_files_that_may_hold_them(
     table, read_rows = catalog.load_table(CONTROL), list[int]()
     for batch in range(1, 16):
         rows = [build_row(batch) | {"table": f"t{n}", "published_at_ms": 100 * batch + n} for n in range(4)]
-        newest_batch = {batch_history.BATCH_PROPERTY: str(batch)}
-        table.append(pa.Table.from_pylist(rows, schema=batch_history.COLUMNS), snapshot_properties=newest_batch)
+        table.append(pa.Table.from_pylist(rows, schema=batch_history.COLUMNS))
     read = batch_history.ArrowScan.to_table
 
     def count_rows(scan: Any, tasks: Any) -> Any:

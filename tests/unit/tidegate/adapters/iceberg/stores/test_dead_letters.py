@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table
-from pyiceberg.types import StringType
 from tidegate.adapters.iceberg.stores import dead_letters
 from tidegate.adapters.iceberg.stores.dead_letters import (
     count_letters_of_others,
@@ -29,7 +28,7 @@ COLUMNS = pa.schema(
         ("table", pa.string()), ("message", pa.string()), ("written_at", TIME_TYPE), ("replayed_at", TIME_TYPE),
         ("timestamp", TIME_TYPE), ("key", pa.binary()), ("value", pa.binary()), ("batch", pa.int64()),
         ("headers", pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))), ("stage", pa.string()),
-        ("error_class", pa.string()),
+        ("error_class", pa.string()), ("topic_id", pa.string()), ("replayed_by", pa.string()),
     ]
 )  # fmt: skip
 RANGES = Ranges.from_dict({"a": {"0": [100, 200], "1": [5, 9]}, "b": {"0": [0, 0]}})
@@ -126,8 +125,6 @@ def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table)
     written_at = datetime(2026, 1, 1, tzinfo=UTC)
     waiting_letters = [("a", 0, offset, None, "bad", written_at, None) for offset in (1, 8, 9)]
     assert sorted(list_waiting(letters, ITEMS)) == waiting_letters
-    with letters.update_schema() as update:
-        update.add_column("topic_id", StringType())
     row = {"topic": "a", "partition": 1, "offset": 1, "table": ITEMS, "topic_id": "t-2", "message": "x is no INT"}
     letters.append(pa.Table.from_pylist([row], schema=letters.schema().as_arrow()))
     assert sorted(list_waiting(letters, ITEMS))[-1] == ("a", 1, 1, "t-2", "x is no INT", None, None)
@@ -140,10 +137,7 @@ def test_letters_of_a_destination_are_found_and_no_others_opened(letters: Table)
 
 def test_letters_that_replays_have_read_are_found_by_their_attempts(letters: Table) -> None:
     write(letters, ITEMS, "one", ("a", 0, 9), replayed=True)
-    assert list_replayed(letters, ITEMS, {"r-1"}) == []  # of a version before
-    with letters.update_schema() as update:
-        update.add_column("topic_id", StringType())
-        update.add_column("replayed_by", StringType())
+    assert list_replayed(letters, ITEMS, {"r-1"}) == []
     row = {"topic": "a", "partition": 1, "topic_id": "t-2", "message": "bad"}
     places = [(1, ITEMS, "r-1"), (2, ITEMS, "r-2"), (3, ITEMS, "r-3"), (4, ORDERS, "r-1"), (5, ITEMS, None)]
     rows = [{**row, "offset": offset, "table": table, "replayed_by": by} for offset, table, by in places]

@@ -1,7 +1,6 @@
 """How an attempt becomes complete, and what a clean-up leaves of an intermediate table's folders."""
 
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -189,21 +188,11 @@ def test_snapshot_of_another_tool_that_somebody_has_tagged_stays(kit: Kit) -> No
     assert kit.load(STAGED).scan(snapshot_id=tagged).to_arrow().num_rows == 8
 
 
-def test_mark_is_of_one_pipeline_and_one_table(kit: Kit) -> None:
-    own = Ownership(TableKind.INTERMEDIATE, "shop", "shop.orders")
-    with kit.load(STAGED).transaction() as change:
-        change.set_properties(own.properties)
-    assert kit.port.tables.has_mark(STAGED, own)
-    assert not kit.port.tables.has_mark(STAGED, replace(own, pipeline="shop_x"))
-    assert not kit.port.tables.has_mark(STAGED, replace(own, table="shop.copy"))
-    assert not kit.port.tables.has_mark(f"{STAGED}_missing", own)
-
-
 def test_note_of_a_backfill_is_read_where_the_catalog_keeps_names_in_lower_case(kit: Kit) -> None:
     catalog = kit.port.tables.catalogs.catalog("lake")
-    properties = {resource_names.BACKFILL_PROPERTY: "of orders"}
-    catalog.create_table("shop.orders_shop_backfill_1", Schema(), properties=properties)
     owner = Ownership(TableKind.INTERMEDIATE, "shop", "shop.Orders")
+    properties = {resource_names.BACKFILL_PROPERTY: "of orders", **owner.properties}
+    catalog.create_table("shop.orders_shop_backfill_1", Schema(), properties=properties)
     assert staging.read_backfill_notes(catalog, "shop.Orders_shop_backfill_", owner) == ["of orders"]
 
 

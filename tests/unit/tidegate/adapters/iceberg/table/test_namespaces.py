@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import ForbiddenError, NoSuchNamespaceError
-from tidegate.adapters.iceberg.ports.tables import MAX_LISTED_NAMESPACES, IcebergTables
+from pyiceberg.exceptions import NoSuchNamespaceError
 from tidegate.adapters.iceberg.table.catalogs import Catalogs, create_namespace
 
 
@@ -32,25 +31,3 @@ def test_namespaces_above_are_made_first_where_the_catalog_wants_them(
     assert create_namespace(lake, "Shop.us") == ["Shop.us"]
     with pytest.raises(NoSuchNamespaceError, match=r"not made: Shop\.refused"):
         create_namespace(lake, "Shop.refused")
-
-
-def test_namespaces_in_others_are_listed_up_to_a_limit(catalogs: Catalogs, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = catalogs.catalog("lake")
-    for name in ("shop", "Shop.EU.west", "Shop.us"):
-        lake.create_namespace(name)
-    tables = IcebergTables(catalogs)
-    listed = ["lake.Shop", "lake.shop", "lake.Shop.EU", "lake.Shop.us", "lake.Shop.EU.west"]
-    assert tables.list_namespaces("lake") == listed
-    list_those = lake.list_namespaces
-
-    def refuse_inside(above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-        if above == ("Shop",):
-            raise ForbiddenError("403")
-        return list_those(above)
-
-    monkeypatch.setattr(lake, "list_namespaces", refuse_inside)
-    assert tables.list_namespaces("lake") == ["lake.Shop", "lake.shop"]
-    monkeypatch.undo()
-    for number in range(MAX_LISTED_NAMESPACES):
-        lake.create_namespace(f"n{number}.inside")
-    assert [name for name in tables.list_namespaces("lake") if "inside" in name] == []
