@@ -95,7 +95,10 @@ def build_flush_dag(pipeline: Pipeline) -> DAG:
         "clean_up": task_docs.CLEAN_UP,
         "heartbeat": task_docs.HEARTBEAT,
     }
-    flow = _Flow(pipeline.name, pipeline.name, [pipeline], steps, docs, "heartbeat", SHORT_TIMEOUT)
+    flow = _Flow(
+        name=pipeline.name, subject=pipeline.name, members=[pipeline], steps=steps, docs=docs,
+        calls_next="heartbeat", timeout=SHORT_TIMEOUT,
+    )  # fmt: skip
     settings = build_dag_settings(pipeline.name, [pipeline], "flush")
     tag = describe_schedule(pipeline)
     settings["tags"].append(tag if len(tag) <= MAX_TAG_LETTERS else f"{tag[: MAX_TAG_LETTERS - 1]}…")
@@ -147,7 +150,7 @@ def build_fleet_dag(fleet: str, members: Sequence[Pipeline]) -> DAG:
         "clean_up": task_docs.FLEET_CLEAN_UP,
         "heartbeat": task_docs.FLEET_HEARTBEAT,
     }
-    flow = _Flow(name_fleet(fleet), fleet, members, steps, docs, "clean_up")
+    flow = _Flow(name=name_fleet(fleet), subject=fleet, members=members, steps=steps, docs=docs, calls_next="clean_up")
     names = [member.name for member in members]
     description = f"Flushes {len(members)} pipelines together: {', '.join(names)}"
 

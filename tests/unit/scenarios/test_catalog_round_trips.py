@@ -18,7 +18,7 @@ MOST = {
     "stage": (3, 6),
     "flush": (0, 1),  # the position, before a queue is drained
     "merge": (0, 11),  # five around Spark's statements, six to cut, to look at the head, and to publish
-    "record_batch": (0, 1),
+    "record_history": (0, 1),
     "commit_offsets": (2, 2),  # the ids of the topics, whose offsets may be another log's, the commit; position, staged
     "clean_up": (0, 3),  # position, batches, branches
     "heartbeat": (2, 2),
