@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 from tidegate.monitoring.failure_streak import WAITING, FailureStreak
 
-from tidegate_airflow.failures.keeper import format_unix_time
+from tidegate_airflow.failures.keeper import format_seconds
 
 Data = dict[str, Any]
 log = logging.getLogger(__name__)
@@ -65,6 +65,6 @@ def _leave_out(planned: Data, streak: FailureStreak) -> Data:
 
 def _describe_wait(streak: FailureStreak, reason: str) -> str:
     return (
-        f"{reason}; the same failure in {streak.runs} runs since {format_unix_time(streak.since)}; it is tried again at "
-        f"{format_unix_time(streak.retry_at)}, or at once when include/ or the table changes or when you trigger the DAG"
+        f"{reason}; the same failure in {streak.runs} runs since {format_seconds(streak.since)}; it is tried again at "
+        f"{format_seconds(streak.retry_at)}, or at once when include/ or the table changes or when you trigger the DAG"
     )

@@ -166,11 +166,11 @@ def describe_lateness(pipeline: str, behind: float | None, target: int) -> str |
     )
 
 
-def format_unix_time(moment: float) -> str:
+def format_seconds(moment: float) -> str:
     """Unix seconds as people read them."""
     return format_utc(datetime.fromtimestamp(moment, UTC), "seconds")
 
 
 def _describe_streak(pipeline: str, streak: FailureStreak, *, is_new: bool) -> Data:
-    since = format_unix_time(streak.since)
+    since = format_seconds(streak.since)
     return {"pipeline": pipeline, "reason": streak.reason, "since": since, "runs": streak.runs, "is_new": is_new}
