@@ -35,6 +35,7 @@ def render_outcome(rows: int, bad: int = 0) -> str:
             "staged": rows,
             "ignored": 10 - rows,
             "bad": bad,
+            "rows": rows,
             "timestamps": {},
             "first_bad": None,
         }

@@ -7,7 +7,7 @@ from typing import cast
 from tidegate.adapters.bigquery.catalog import BigQueryPort, Warehouse, get_uuid
 from tidegate.adapters.bigquery.commit import run_table_commit
 from tidegate.adapters.bigquery.errors import translate_bigquery_errors
-from tidegate.adapters.bigquery.position import claim, get_kind, read_position_row, remove_expiration
+from tidegate.adapters.bigquery.position import claim, read_position_row, remove_expiration
 from tidegate.adapters.bigquery.staging import get_folder, get_shape
 from tidegate.errors import TidegateError
 from tidegate.failpoints import hit_failpoint
@@ -66,9 +66,7 @@ class BigQueryHistory(BigQueryPort, BatchHistory):
         namespace, _, begin = resource_names.get_backfill_prefix(pipeline, table).rpartition(".")
         names = [f"{namespace}.{name}" for name in warehouse.list_tables(namespace) if name.startswith(begin)]
         loaded_tables = (warehouse.find_table(name) for name in names)
-        owned_tables = (
-            t for t in loaded_tables if t is not None and (not get_kind(t) or owner.labels.items() <= t.labels.items())
-        )
+        owned_tables = (t for t in loaded_tables if t is not None and owner.labels.items() <= t.labels.items())
         return [owned_table.description for owned_table in owned_tables if owned_table.description]
 
     @translate_bigquery_errors

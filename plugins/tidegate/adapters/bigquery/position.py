@@ -94,6 +94,7 @@ def mark_table(warehouse: Warehouse, name: str, table: Any, pipeline: str) -> No
         )
     labels[SHARED_LABEL if is_full else own_label] = uuid
     if labels != table.labels:
+        remove_expiration(warehouse, resource_names.name_positions_table(name))  # somebody may have given it one
         table.labels = labels
         warehouse.update_table(table, "labels")
 
