@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -26,7 +27,7 @@ from contract_words import (
 from fakes import MemoryDestination, build_pipeline, build_table
 from fakes.lake import build_destination
 from lake_servers import list_files
-from tidegate.errors import CommitRefused, GiveUp, TidegateError
+from tidegate.errors import CommitRefused, GiveUp, RetryLater, TidegateError
 from tidegate.model import resource_names
 from tidegate.model.batch import RECORD_COUNTS, Counts
 from tidegate.model.offsets import Ranges
@@ -970,10 +971,12 @@ def test_counts_that_arrive_after_the_clean_up_of_their_batch_go_with_the_next_o
     kit.port.staging.clean_up(STAGED, 1)
     kit.stage(2, "open", 2)
     kit.count("counted", render_outcome(3))
-    kit.finish("finished", render_outcome(3))
+    with suppress(RetryLater):  # where files are loaded: there are none any more
+        kit.finish("finished", render_outcome(3))
     kit.port.staging.clean_up(STAGED, 1)
     for attempt in ("counted", "finished"):
-        kit.port.staging.complete_attempt(STAGED, 1, attempt, build_summary(1, attempt))
+        with suppress(RetryLater):
+            kit.port.staging.complete_attempt(STAGED, 1, attempt, build_summary(1, attempt))
         assert kit.port.staging.read_staged_outcome(STAGED, attempt) is None
     assert [s.attempt for s in kit.port.staging.list_staged(STAGED, TABLE)] == ["open"]
 
