@@ -51,7 +51,7 @@ def check_shape(table: TableSession, staged_batch: StagedBatch) -> None:
     """
     if staged_batch.row_shape == compute_shape(table.resolved, table.metadata):
         return
-    file_shape = staged_batch.shape.partition(".")[2]  # a batch of an older version has none
+    file_shape = staged_batch.shape.partition(".")[2]  # of a table without a value schema
     if not file_shape or file_shape != _compute_file_shape(table.spec, table.metadata):
         raise GiveUp(
             f"{table.prefix} batch={staged_batch.batch}: the pipeline file, or a "
