@@ -101,6 +101,10 @@ class Many:
     def get_context(self, name: str) -> PipelineContext:
         return self._sources[name]
 
+    def find_place(self, name: str) -> tuple[str, ...]:
+        """The dead one's brokers are others."""
+        return (str(name == DEAD),)
+
     def get_fleet(self, name: str) -> str | None:
         return None
 
